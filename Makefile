@@ -1,0 +1,77 @@
+# `make run` starts Tracejury with a small sample; `make test` is what has to pass. Both make what they need in .venv.
+#   PYTHON=python3.12   the interpreter the environment is made with (3.11 or newer)
+#   ARGS="…"            passed on to the command a target runs
+
+PYTHON ?= python3
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format bench lock clean
+
+help:
+	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
+	@echo 'make test    lint, types, import contracts, tests'
+	@echo 'make check   the same without the tests'
+	@echo 'make format  let ruff fix and format the code'
+	@echo 'make bench   measure'
+	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
+	@echo 'make clean   remove .venv and caches; ./data stays'
+
+# `exec`: signals reach the server, and its exit code is the answer.
+run: $(VENV)/.run
+	@exec $(BIN)/tracejury serve --sample $(ARGS)
+
+test: check
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(VENV)/.dev
+	@exec $(BIN)/python -m benchmarks $(ARGS)
+
+# Hashes without addresses: the files say what is installed, and the environment says where it comes from.
+COMPILE = env -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL \
+	$(BIN)/uv pip compile pyproject.toml --quiet --universal --fork-strategy fewest --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(ARGS)
+
+lock: $(VENV)/.dev
+	@$(COMPILE) --group build --output-file requirements.lock
+	@$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean:
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# A stamp is newer than the lock file that was installed. Both locks pin alike what they share, so one environment serves
+# both; `make run` installs the shorter one.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		found=$$($(PYTHON) --version 2>&1) || found='not here'; \
+		echo "Tracejury needs Python 3.11 or newer, and $(PYTHON) is $$found. Name another one: make PYTHON=python3.12" >&2; \
+		exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/.made
+	@echo 'Installing what requirements.lock names into $(VENV); this takes a minute, once.' >&2
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/.made
+	@echo 'Installing what requirements-dev.lock names into $(VENV); this takes a minute, once.' >&2
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,165 @@
+"""What was measured, as JSON for programs and as Markdown for the README."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.generator import Latencies
+from benchmarks.large import Large
+from benchmarks.machine import Machine
+from benchmarks.scenarios import Ingest, Scenario
+
+HEADLINE = "grpc-512"
+BASELINE = "baseline"
+HEADINGS = {"grpc": "gRPC", "http": "HTTP"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything one run measured; what was left out is None or missing."""
+
+    machine: Machine
+    seconds: float
+    scenarios: list[Scenario]
+    baseline: Scenario | None
+    overload: Scenario | None
+    large: Large | None
+
+    def headline(self) -> Scenario | None:
+        """Find the scenario that the baseline is compared with."""
+        return next((scenario for scenario in self.scenarios if scenario.name == HEADLINE), None)
+
+
+def to_json(report: Report) -> str:
+    """Write every number, without the trace ids."""
+    return json.dumps(dataclasses.asdict(report, dict_factory=_without_trace_ids), indent=2) + "\n"
+
+
+def _without_trace_ids(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in items if name != "trace_ids"}
+
+
+def to_markdown(report: Report) -> str:
+    """Write the tables, ratios first."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    headline = report.headline()
+    if headline and report.baseline:
+        yield from _ratios(headline, report.baseline)
+    rows = [*report.scenarios, report.baseline] if report.baseline else report.scenarios
+    if rows:
+        yield from _loads(rows)
+    if report.overload:
+        yield _overload(report.overload)
+        yield ""
+    if report.large:
+        yield from _large(report.large)
+    yield _machine(report)
+
+
+def _ratios(ours: Scenario, plain: Scenario) -> Iterator[str]:
+    """Compare so that more than 1 is always in favour of Tracejury, and less than 1 never is."""
+    yield "| gRPC, 512 spans a request | Tracejury | per-span protobuf loop | times better |"
+    yield "|---|--:|--:|--:|"
+    costs = (
+        ("server CPU, µs a span", ours.full.cpu_us_per_span, plain.full.cpu_us_per_span, ".1f"),
+        ("answer p99 at half load, ms", _half_p99_ms(ours), _half_p99_ms(plain), ".0f"),
+        ("disk, bytes a span", ours.disk_bytes_per_span, plain.disk_bytes_per_span, ",.0f"),
+        ("peak memory, MiB", ours.peak_rss_mib, plain.peak_rss_mib, ",.0f"),
+    )
+    mine, other = ours.full.committed_per_s, plain.full.committed_per_s
+    yield f"| committed spans/s | {mine:,.0f} | {other:,.0f} | {mine / other:.1f} |"
+    for title, mine, other, form in costs:
+        yield f"| {title} | {mine:{form}} | {other:{form}} | {other / mine:.1f} |"
+    yield ""
+
+
+def _half_p99_ms(scenario: Scenario) -> float:
+    return scenario.half.acknowledgement_ms.p99 if scenario.half else float("nan")
+
+
+def _loads(rows: list[Scenario]) -> Iterator[str]:
+    yield (
+        "| door, spans a request | server CPU, µs a span | acknowledged spans/s | committed spans/s "
+        "| answer at half load, ms: p50 / p99 / max | at full load "
+        "| last commit after last answer, ms: half / full load | peak memory, MiB | disk, bytes a span |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for scenario in rows:
+        full, half = scenario.full, scenario.half
+        title = f"{HEADINGS[scenario.door]}, {scenario.spans_per_request}"
+        cells = (
+            f"per-span loop: {title}" if scenario.name == BASELINE else title,
+            f"{full.cpu_us_per_span:.1f}",
+            f"{full.acknowledged_per_s:,.0f}",
+            f"{full.committed_per_s:,.0f}",
+            _latencies(half.acknowledgement_ms) if half else "",
+            _latencies(full.acknowledgement_ms),
+            f"{half.last_commit_after_ms:.0f} / {full.last_commit_after_ms:.0f}" if half else "",
+            f"{scenario.peak_rss_mib:,.0f}",
+            f"{scenario.disk_bytes_per_span:,.0f}",
+        )
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+    troubles = [line for scenario in rows for line in _troubles(scenario)]
+    yield from [*troubles, ""] if troubles else []
+
+
+def _troubles(scenario: Scenario) -> Iterator[str]:
+    for load, ingest in (("full", scenario.full), ("half", scenario.half)):
+        if ingest and (ingest.refusals or ingest.failed):
+            yield (
+                f'- {scenario.name} at {load} load: {ingest.refusals} answers said "later", {ingest.failed} requests '
+                f"failed. {ingest.first_failure}".rstrip()
+            )
+
+
+def _latencies(latencies: Latencies) -> str:
+    return f"{latencies.p50:.0f} / {latencies.p99:.0f} / {latencies.max:.0f}"
+
+
+def _overload(scenario: Scenario) -> str:
+    full = scenario.full
+    return (
+        f"Overload, {scenario.senders} senders with {scenario.spans_per_request} spans a request: "
+        f"{full.committed_per_s:,.0f} committed spans/s, peak memory {scenario.peak_rss_mib:,.0f} MiB, "
+        f'answers {_latencies(full.acknowledgement_ms)} ms, {full.refusals} of them "later", '
+        f"the slowest of all after {full.slowest_answer_ms:.0f} ms. {full.failed} requests failed."
+    )
+
+
+def _large(large: Large) -> Iterator[str]:
+    yield f"| {large.stored_spans:,} spans stored | p50 | max | first |"
+    yield "|---|--:|--:|--:|"
+    for title, reads in (("newest 50 traces, ms", large.newest_traces_ms), ("one trace, ms", large.one_trace_ms)):
+        yield f"| {title} | {reads.p50:.1f} | {reads.max:.1f} | {reads.first:.1f} |"
+    yield ""
+    yield "| gRPC, 512 spans a request | empty file | full file | full / empty |"
+    yield "|---|--:|--:|--:|"
+    for title, empty, full, form in _pairs(large.empty, large.full):
+        yield f"| {title} | {empty:{form}} | {full:{form}} | {full / empty:.2f} |"
+    yield ""
+    yield f"Peak memory {large.peak_rss_mib:,.0f} MiB, {large.disk_bytes_per_span:,.0f} bytes a span on disk."
+    yield ""
+
+
+def _pairs(empty: Ingest, full: Ingest) -> Iterator[tuple[str, float, float, str]]:
+    yield "server CPU, µs a span", empty.cpu_us_per_span, full.cpu_us_per_span, ".1f"
+    yield "committed spans/s", empty.committed_per_s, full.committed_per_s, ",.0f"
+    yield "answer p99 at full load, ms", empty.acknowledgement_ms.p99, full.acknowledgement_ms.p99, ".0f"
+
+
+def _machine(report: Report) -> str:
+    machine = report.machine
+    return (
+        f"Measured for {report.seconds:g} s each on {machine.cores} cores ({machine.cpu}) with "
+        f"{machine.memory_gib:.0f} GiB, {machine.system}, Python {machine.python}, DuckDB {machine.duckdb}, grpcio "
+        f"{machine.grpcio}; 640 kB appended and synced in {machine.sync_ms:.1f} ms; load average before the run "
+        f"{machine.load_before:.1f}. Spans of 1.2 kB, unique ids; the generator is another process on the same cores."
+    )

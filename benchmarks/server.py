@@ -1,0 +1,133 @@
+"""A server under test: start it, watch what it uses, ask what it stored, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import duckdb
+import httpx
+
+from benchmarks.generator import ROOT, Door
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 300.0  # a checkpoint of a large file takes its time
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+# The server's own tally is one row, so asking it often costs little; what it says is checked against the spans.
+TALLY: Final = "SELECT stored FROM ingest_state"
+STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
+
+
+def tracejury(data: Path) -> list[str]:
+    """Start Tracejury as an operator does, on free ports."""
+    program = Path(sysconfig.get_path("scripts"), "tracejury")
+    doors = [part for door in ("--grpc", "--otlp-http", "--http") for part in (door, "127.0.0.1:0")]
+    return [str(program), "serve", "--data", str(data), *doors]
+
+
+def baseline(data: Path) -> list[str]:
+    """Start the receiver of `benchmarks/baseline.py`."""
+    return [sys.executable, "-m", "benchmarks.baseline", "--data", str(data)]
+
+
+class Server:
+    """A process that prints a ready line with its addresses and ends on SIGTERM. It runs from entering to `stop`."""
+
+    def __init__(self, command: list[str], data: Path) -> None:
+        self._data = data
+        self._log = data.with_suffix(".log")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+        self._addresses: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._addresses = json.loads(self._ready_line())
+        except BaseException:
+            self._process.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def _ready_line(self) -> bytes:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], START_TIMEOUT_S)
+        line = self._process.stdout.readline() if readable else b""
+        if not line:
+            raise RuntimeError(f"the server did not become ready:\n{self.log_tail()}")
+        return line
+
+    def stop(self) -> None:
+        """End the server as an operator does, so that the file is complete."""
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(STOP_TIMEOUT_S)
+        if code != 0:
+            raise RuntimeError(f"the server ended with exit code {code}:\n{self.log_tail()}")
+
+    def log_tail(self) -> str:
+        """Give the last lines of the log."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+
+    def target(self, door: Door) -> str:
+        """Where spans go: host:port."""
+        return self._addresses["grpc" if door == "grpc" else "otlp_http"]
+
+    @property
+    def api(self) -> str:
+        """Where questions go: a URL."""
+        return f"http://{self._addresses['http']}"
+
+    def cpu_s(self) -> float:
+        """Give the processor time used so far, by all threads, in user and kernel mode."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def peak_rss_bytes(self) -> int:
+        """Give the most memory that was resident at once."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def disk_bytes(self) -> int:
+        """Give the size of all files in the data directory."""
+        return sum(path.stat().st_size for path in self._data.rglob("*") if path.is_file())
+
+    @property
+    def answers_sql(self) -> bool:
+        """Whether it can say what it committed; the baseline cannot, and answers after its commit instead."""
+        return "http" in self._addresses
+
+    def tally(self) -> int:
+        """Give the number of spans committed so far, at little cost."""
+        return self._ask(TALLY)
+
+    def stored(self, since_ns: int) -> int:
+        """Count the committed spans that started since."""
+        return self._ask(STORED.format(since_ns=since_ns))
+
+    def _ask(self, question: str) -> int:
+        answer = httpx.post(f"{self.api}/api/v1/sql", json={"sql": question}, timeout=60)
+        answer.raise_for_status()
+        return int(answer.json()["rows"][0][0])
+
+    def stored_in_file(self) -> int:
+        """Count all spans once the server has ended."""
+        (path,) = self._data.glob("*.duckdb")
+        with duckdb.connect(str(path), read_only=True) as connection:
+            row = connection.execute("SELECT count(*) FROM spans").fetchone()
+        assert row is not None
+        return int(row[0])

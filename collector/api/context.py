@@ -1,0 +1,34 @@
+"""What every route of the API needs, handed over by the application."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from collector.doors.otlp_http import TraceReader
+from storage.queries import Queries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlLimits:
+    """What one SQL query may cost."""
+
+    rows: int
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """The parts of the running server that the API speaks to. `state` is what /ready tells."""
+
+    queries: Queries
+    reader: TraceReader
+    sql_limits: SqlLimits
+    state: str = "starting"
+
+
+def _context(request: Request) -> Context:
+    return cast("Context", request.app.state.context)
+
+
+Here = Annotated[Context, Depends(_context)]

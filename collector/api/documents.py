@@ -1,0 +1,166 @@
+"""Records as the JSON documents that the HTTP API and `--json` show.
+
+Every document is made of what JSON itself can carry: bytes are base64, NaN and the infinities are the
+strings that OTLP/JSON uses, times are RFC 3339 in UTC with nine digits, and what is unknown is null.
+"""
+
+import base64
+import datetime as dt
+import decimal
+import math
+from collections.abc import Mapping, Sequence
+
+from collector import conventions
+from storage.records import Event, Link, Span, Table, Trace, TraceSummary
+
+Document = dict[str, object]
+
+_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+_STATUSES = ("UNSET", "OK", "ERROR")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def trace_document(trace: Trace) -> Document:
+    """A trace: its summary with all spans, ordered by start time."""
+    spans = sorted(trace.spans, key=lambda span: span.start_ns)
+    return {**summary_document(trace.summary), "spans": [span_document(span) for span in spans]}
+
+
+def summary_document(summary: TraceSummary) -> Document:
+    """A trace without its spans."""
+    return {
+        "traceId": summary.trace_id,
+        "tenant": summary.tenant,
+        "project": summary.project,
+        "serviceName": summary.service_name,
+        "rootSpanName": summary.root_name,
+        **_times(summary.start_ns, summary.end_ns),
+        "spanCount": summary.span_count,
+        "errorCount": summary.error_count,
+        "expiresAt": time_text(summary.expires_at_ns),
+    }
+
+
+def span_document(span: Span) -> Document:
+    """One span, with the input and output texts that the conventions find in it."""
+    return {
+        "spanId": span.span_id,
+        "parentSpanId": span.parent_span_id,
+        "name": span.name,
+        "kind": _name(_KINDS, span.kind),
+        **_times(span.start_ns, span.end_ns),
+        "statusCode": _name(_STATUSES, span.status_code),
+        "statusMessage": span.status_message,
+        "input": conventions.input_text(span.attributes),
+        "output": conventions.output_text(span.attributes),
+        "attributes": json_value(span.attributes),
+        "events": [_event(event) for event in span.events],
+        "links": [_link(link) for link in span.links],
+        "traceState": span.trace_state,
+        "flags": span.flags,
+        "droppedAttributesCount": span.dropped_attributes_count,
+        "droppedEventsCount": span.dropped_events_count,
+        "droppedLinksCount": span.dropped_links_count,
+        "resource": {
+            "attributes": json_value(span.resource.attributes),
+            "schemaUrl": span.resource.schema_url,
+        },
+        "scope": {
+            "name": span.scope.name,
+            "version": span.scope.version,
+            "attributes": json_value(span.scope.attributes),
+            "schemaUrl": span.scope.schema_url,
+        },
+        "project": span.project,
+        "serviceName": span.service_name,
+    }
+
+
+def table_document(table: Table) -> Document:
+    """The answer to a query, row by row."""
+    return {
+        "columns": [{"name": column.name, "type": column.type} for column in table.columns],
+        "rows": [[json_value(value) for value in row] for row in table.rows],
+        "truncated": table.truncated,
+    }
+
+
+def time_text(time_ns: int | None) -> str | None:
+    """An instant as RFC 3339 in UTC with nanoseconds; None and 0, which is OTLP for "not set", are None."""
+    if not time_ns:
+        return None
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    instant = _EPOCH + dt.timedelta(seconds=seconds)
+    return f"{instant:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+
+
+def json_value(value: object) -> object:
+    """Any attribute value, and any value that DuckDB answers with, as what JSON can carry.
+
+    Decimals become numbers where a double holds them exactly as written, else strings.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return _number(value)
+        case decimal.Decimal():
+            return _number(float(value)) if decimal.Decimal(repr(float(value))) == value else str(value)
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {_key(key): json_value(item) for key, item in value.items()}
+        case dt.datetime():
+            return _datetime(value)
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case Sequence() | set() | frozenset():
+            return [json_value(item) for item in value]
+        case _:
+            return str(value)
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _datetime(value: dt.datetime) -> str:
+    """DuckDB's TIMESTAMP has no zone and means UTC here."""
+    utc = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond:06}000Z"
+
+
+def _key(key: object) -> str:
+    return key if isinstance(key, str) else str(json_value(key))
+
+
+def _times(start_ns: int, end_ns: int | None) -> Document:
+    known = start_ns and end_ns
+    return {
+        "startTime": time_text(start_ns),
+        "endTime": time_text(end_ns),
+        "durationMs": (end_ns - start_ns) / 1e6 if known and end_ns is not None else None,
+    }
+
+
+def _name(names: Sequence[str], number: int) -> str:
+    """The name of an OTLP enum's number; numbers that this version does not know read as 0."""
+    return names[number] if 0 <= number < len(names) else names[0]
+
+
+def _event(event: Event) -> Document:
+    return {"time": time_text(event.time_ns), "name": event.name, "attributes": json_value(event.attributes)}
+
+
+def _link(link: Link) -> Document:
+    return {
+        "traceId": link.trace_id,
+        "spanId": link.span_id,
+        "traceState": link.trace_state,
+        "attributes": json_value(link.attributes),
+        "flags": link.flags,
+    }

@@ -1,0 +1,181 @@
+"""What the commands print: colours on a terminal, plain text of a stable width elsewhere."""
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli import trace_text
+from collector.cli.text import fold, json_text, one_line, some_lines
+from collector.cli.units import count_text, duration_text, instant_text
+from collector.cli.views import SummaryView, TableView, TraceView
+
+PLAIN_WIDTH = 160
+"""Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""
+
+_ALL_COLUMNS_CELLS = 120
+_LEAST_COLUMN_CELLS = 12
+_LEAST_NAME_CELLS = 8
+_CELL_LINES = 6
+_CELL_CELLS = 60
+
+
+def prepare_output() -> None:
+    """Let no character of a span stop the printing, whatever the terminal's encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def print_traces(traces: Sequence[SummaryView]) -> None:
+    """The list of traces, newest first as they came."""
+    console = _console()
+    if not traces:
+        console.print("no traces here")
+        return
+    console.print(traces_table(traces, console.width), crop=False)
+
+
+def print_trace(trace: TraceView) -> None:
+    """One trace as a tree."""
+    console = _console()
+    guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
+    for text in trace_text.trace_text(trace, width=console.width, guides=guides):
+        console.print(text, soft_wrap=True)
+
+
+def print_json(document: object) -> None:
+    """A document for a program; harmless on a terminal too."""
+    sys.stdout.write(json_text(document) + "\n")
+
+
+def print_table(table: TableView) -> None:
+    """The answer to a query as a table, or as records where it has too many columns for the width."""
+    console = _console()
+    if len(table.columns) * _LEAST_COLUMN_CELLS > console.width:
+        _print_records(table, console)
+    else:
+        console.print(_answer_table(table, console.width))
+    console.print(count_text(len(table.rows), "row"), style="dim")
+
+
+def print_table_json(table: TableView) -> None:
+    """The answer to a query as a list of objects."""
+    names = unique_names([column.name for column in table.columns])
+    print_json([dict(zip(names, row, strict=True)) for row in table.rows])
+
+
+def print_table_csv(table: TableView) -> None:
+    """The answer to a query as CSV with a header; NULL is empty, arrays and maps are JSON.
+
+    A file or a program gets every text as it is, a terminal gets it harmless.
+    """
+    shown = some_lines if sys.stdout.isatty() else str
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([shown(column.name) for column in table.columns])
+    writer.writerows([None if value is None else shown(_value_text(value)) for value in row] for row in table.rows)
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The names, of which a repeated one gets a number, so that no column is lost in an object."""
+    unique: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 2
+        while candidate in unique:
+            candidate, number = f"{name}_{number}", number + 1
+        unique[candidate] = None
+    return list(unique)
+
+
+def _console() -> Console:
+    """Standard output; nothing in a text is read as markup, as an emoji's name, or highlighted."""
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(
+        file=sys.stdout,
+        width=width,
+        force_terminal=width is None,
+        color_system="auto" if width is None else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def traces_table(traces: Sequence[SummaryView], width: int) -> Table:
+    """The id is never cut; service and project are left out where there is little room."""
+    wide = width >= _ALL_COLUMNS_CELLS
+    times = (("TRACE", 32), ("STARTED (UTC)", 19)) if wide else (("TRACE", 32), ("STARTED (UTC)", 14))
+    numbers = (("DURATION", 11), ("SPANS", 6), ("ERRORS", 6)) if wide else (("DURATION", 11), ("SPANS", 5), ("ERR", 3))
+    shares = (("NAME", 0.44), ("SERVICE", 0.28), ("PROJECT", 0.28)) if wide else (("NAME", 1.0),)
+    gap = 2 if wide else 1
+    room = width - sum(cells + gap for _, cells in (*times, *numbers)) - gap * len(shares)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0), width=_least(room, width))
+    for title, cells in times:
+        table.add_column(title, width=cells, no_wrap=True)
+    for title, share in shares:
+        most = max(int(room * share), _LEAST_NAME_CELLS)
+        table.add_column(title, max_width=most, no_wrap=True, overflow="ellipsis")
+    for title, cells in numbers:
+        table.add_column(title, width=cells, justify="right", no_wrap=True)
+    for trace in traces:
+        names = (trace.root_span_name or "-", trace.service_name, trace.project)
+        table.add_row(
+            Text(one_line(trace.trace_id)),
+            instant_text(trace.start_ns, short=not wide),
+            *(Text(one_line(name)) for name in (names if wide else names[:1])),
+            duration_text(trace.duration_ms),
+            str(trace.span_count),
+            Text(str(trace.error_count), style="bold red" if trace.error_count else ""),
+        )
+    return table
+
+
+def _least(room: int, width: int) -> int | None:
+    """The width of a table for which the terminal is too narrow; its lines are wrapped by the terminal."""
+    return width + _LEAST_NAME_CELLS - room if room < _LEAST_NAME_CELLS else None
+
+
+def _answer_table(table: TableView, width: int) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    numeric = [_is_numeric(table, at) for at in range(len(table.columns))]
+    for column, right in zip(table.columns, numeric, strict=True):
+        shown.add_column(Text(one_line(column.name)), justify="right" if right else "left", overflow="fold")
+    cells = max(width // 2, _CELL_CELLS)
+    for row in table.rows:
+        shown.add_row(*(_cell(value, cells) for value in row))
+    return shown
+
+
+def _print_records(table: TableView, console: Console) -> None:
+    names = [one_line(column.name) for column in table.columns]
+    name_cells = max(map(len, names))
+    for number, row in enumerate(table.rows, start=1):
+        console.print(Text(f"row {number}", style="bold"))
+        for name, value in zip(names, row, strict=True):
+            text = Text(f"  {name:<{name_cells}}  ", style="dim")
+            indent = " " * len(text)
+            lines = _cell(value, max(console.width - len(text), _CELL_CELLS))
+            text.append_text(Text(f"\n{indent}").join(lines.split("\n")))
+            console.print(text, soft_wrap=True)
+
+
+def _is_numeric(table: TableView, column: int) -> bool:
+    return all(isinstance(row[column], int | float | None) for row in table.rows)
+
+
+def _cell(value: object, cells: int) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    folded = fold(_value_text(value), width=cells, lines=_CELL_LINES)
+    text = Text("\n".join(folded.lines))
+    if folded.omitted_chars:
+        text.append(f"\n… {count_text(folded.omitted_chars, 'more character')}", style="dim")
+    return text
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else json_text(value, indent=None)

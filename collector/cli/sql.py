@@ -1,0 +1,30 @@
+"""`tracejury sql`: any question."""
+
+from pathlib import Path
+
+import click
+
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_table, print_table_csv, print_table_json
+from collector.cli.source import open_source
+from collector.cli.units import count_text
+from collector.cli.views import TableView
+
+
+@click.command()
+@click.argument("statement", metavar="SELECT")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list of objects.")
+@click.option("--csv", "as_csv", is_flag=True, help="CSV with a header.")
+@source_options
+def sql(*, statement: str, as_json: bool, as_csv: bool, server: str | None, data: Path | None) -> None:
+    """Ask a question in SQL; read-only. The views are `spans` and `traces`."""
+    one_source(server, data)
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    with open_source(server, data) as source:
+        table = read_view(TableView, source.sql(statement))
+    show = print_table_json if as_json else print_table_csv if as_csv else print_table
+    show(table)
+    if table.truncated:
+        rows = count_text(len(table.rows), "row")
+        click.echo(f"there is more: only the first {rows} came; add a LIMIT or a WHERE", err=True)

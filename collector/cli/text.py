@@ -1,0 +1,114 @@
+"""Text from spans made fit for a terminal: nothing in it can move the cursor, hide or reorder what is shown."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+# Control and format characters, line and paragraph separators, private use and halves of surrogate pairs; the
+# zero-width joiners stay, because scripts and emoji need them.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
+)
+_BLANK = re.compile(r"\s*")
+_LONGEST_CELL = 4
+
+
+def one_line(text: str) -> str:
+    """The text with everything that is not plainly visible spelled out, line ends too."""
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_spell, text)
+
+
+def some_lines(text: str) -> str:
+    """The text with its line ends, and everything else that is not plainly visible spelled out."""
+    return "\n".join(one_line(line) for line in text.splitlines())
+
+
+def crop(text: str, width: int, ellipsis: str = "…") -> str:
+    """The text on one line, cut to `width` cells with a sign that it was cut."""
+    line = one_line(text[: width * _LONGEST_CELL])
+    return line if cell_len(line) <= width else set_cell_size(line, width - len(ellipsis)) + ellipsis
+
+
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """JSON that is the same for a program and harmless on a terminal."""
+    return _UNSAFE.sub(_json_spell, json.dumps(document, indent=indent, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """The first lines of a text, and how many of its characters they leave out."""
+
+    lines: tuple[str, ...]
+    omitted_chars: int
+
+
+def fold(text: str, *, width: int, lines: int) -> Folded:
+    """The text's first `lines` lines at `width` cells, wrapped between words where there are any; no empty ones."""
+    text = text.replace("\r\n", "\n")
+    kept: list[str] = []
+    consumed = 0
+    while consumed < len(text) and len(kept) < lines:
+        consumed = _line_start(text, consumed, width)
+        end = text.find("\n", consumed, consumed + width * _LONGEST_CELL)
+        line, taken = _wrap(text[consumed : end if end >= 0 else consumed + width * _LONGEST_CELL], width)
+        consumed += taken
+        if line:
+            kept.append(line)
+    rest = len(text) - consumed
+    return Folded(lines=tuple(kept), omitted_chars=rest if text[consumed:].strip() else 0)
+
+
+def _line_start(text: str, at: int, width: int) -> int:
+    """Where the next line with something on it starts, with its indentation unless that alone fills the line."""
+    blank = _BLANK.match(text, at)
+    visible = blank.end() if blank else at
+    start = max(text.rfind("\n", at, visible) + 1, at)
+    return start if visible - start < width else visible
+
+
+def widest(texts: Sequence[str]) -> int:
+    """The cells that the widest of the texts takes."""
+    return max((cell_len(text) for text in texts), default=0)
+
+
+def _wrap(text: str, width: int) -> tuple[str, int]:
+    """One line of at most `width` cells from the start of `text`, and how many characters it took."""
+    whole = _visible(text)
+    if cell_len(whole) <= width:
+        return whole, len(text)
+    taken = _fitting(text, width)
+    space = text.rfind(" ", 0, taken + 1)
+    if space > taken // 2:
+        taken = space + 1
+    return _visible(text[:taken]), taken
+
+
+def _visible(text: str) -> str:
+    return one_line(text.replace("\t", "  ")).rstrip()
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters of `text` fit into `width` cells once they are made safe; at least one."""
+    low, high = 1, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = cell_len(_visible(text[:middle])) <= width
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def _spell(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def _json_spell(match: re.Match[str]) -> str:
+    """JSON's own line ends stay; inside its strings they are spelled already."""
+    character = match[0]
+    if character == "\n":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

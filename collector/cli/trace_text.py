@@ -1,0 +1,215 @@
+"""One trace as a tree of its spans, for a person to read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from collector import conventions
+from collector.cli.text import crop, fold, json_text, one_line, widest
+from collector.cli.tree import Node, Place, in_tree_order
+from collector.cli.units import count_text, duration_text, instant_text, offset_text
+from collector.cli.views import EventView, SpanView, TraceView
+
+TEXT_LINES = 4
+"""Lines shown of an input, an output or a message. A guess: a question fits, a document does not."""
+MAX_ITEMS = 8
+"""Events and links shown of one span. A guess: a streaming span may carry an event for each token."""
+MOST_INDENTED = 16
+"""Levels that are indented at most; below them the depth is written as a number."""
+
+_KIND_CELLS = len("UNSPECIFIED")
+_TIME_CELLS = len("59 min 59 s")
+_COLUMNS_CELLS = _KIND_CELLS + 2 * _TIME_CELLS + len("ERROR") + 8
+_NAME_CELLS = 70
+_NAME_CHARS = 4 * _NAME_CELLS
+_LEAST_CELLS = 24
+_LABEL_CELLS = len("output  ")
+_STATUS_STYLES = {"ERROR": "bold red", "OK": "green"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guides:
+    """The lines that draw the tree; each is three cells wide."""
+
+    branch: str
+    last: str
+    through: str
+    ellipsis: str
+
+
+UNICODE = Guides(branch="├─ ", last="└─ ", through="│  ", ellipsis="…")
+ASCII = Guides(branch="|- ", last="`- ", through="|  ", ellipsis="...")
+_BLANK = "   "
+
+
+def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Iterator[Text]:
+    """The header of a trace, then one text for each span, each exactly once."""
+    yield _header(trace)
+    starts = [span.start_ns for span in trace.spans if span.start_ns is not None]
+    most = max(min(_NAME_CELLS, width - _COLUMNS_CELLS), _LEAST_CELLS)
+    rows = list(_rows(in_tree_order(trace.spans), guides, min(most // 2 // len(_BLANK), MOST_INDENTED)))
+    name_cells = max(min(widest([row.label for row in rows]), most), _LEAST_CELLS)
+    page = _Page(width=width, name_cells=name_cells, start_ns=min(starts, default=None), guides=guides)
+    yield page.titles()
+    for row in rows:
+        yield page.span(row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    node: Node
+    label: str  # guides and name
+    indent: str  # what stands left of the texts under the name
+
+
+def _rows(nodes: Iterator[Node], guides: Guides, indented: int) -> Iterator[_Row]:
+    """Nodes with their guides. Depth-first order lets one stack of prefixes serve all."""
+    prefixes = [""]
+    for node in nodes:
+        depth = min(node.depth, indented)
+        del prefixes[depth + 1 :]
+        above = prefixes[depth]
+        own = "" if node.depth == 0 else guides.last if node.last else guides.branch
+        below = above + ("" if node.depth == 0 else _BLANK if node.last else guides.through)
+        if node.depth < indented:
+            prefixes.append(below)
+        deep = f"({node.depth}) " if node.depth > indented else ""
+        indent = below + (guides.through if node.has_children else _BLANK)
+        yield _Row(node=node, label=f"{above}{own}{deep}{one_line(node.span.name[:_NAME_CHARS])}", indent=indent)
+
+
+def _header(trace: TraceView) -> Text:
+    text = Text()
+    text.append(f"trace {one_line(trace.trace_id)}\n", style="bold")
+    errors = count_text(trace.error_count, "error")
+    text.append_text(_pairs(("project", trace.project), ("service", trace.service_name)))
+    text.append(f"{instant_text(trace.start_ns)} UTC, {duration_text(trace.duration_ms)}, ")
+    text.append(f"{count_text(trace.span_count, 'span')}, ")
+    text.append(errors, style="bold red" if trace.error_count else "")
+    text.append("\n")
+    return text
+
+
+def _pairs(*pairs: tuple[str, str]) -> Text:
+    text = Text()
+    for name, value in pairs:
+        text.append(f"{name} ", style="dim")
+        text.append(f"{one_line(value) or '-'}, ")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What all spans of one trace are printed with."""
+
+    width: int
+    name_cells: int
+    start_ns: int | None
+    guides: Guides
+
+    def titles(self) -> Text:
+        """What the columns hold."""
+        return Text(self._name("SPAN") + _columns("KIND", "DURATION", "START") + "STATUS", style="dim")
+
+    def span(self, row: _Row) -> Text:
+        """The line of a span and what is worth reading below it."""
+        span = row.node.span
+        text = Text()
+        text.append(self._name(row.label), style="" if row.node.depth else "bold")
+        text.append(
+            _columns(
+                one_line(span.kind),
+                "unended" if span.duration_ms is None else duration_text(span.duration_ms),
+                offset_text(self.start_ns, span.start_ns),
+            )
+        )
+        text.append(one_line(span.status_code), style=_STATUS_STYLES.get(span.status_code, "dim"))
+        for block in self._blocks(row.node):
+            self._append_block(text, row.indent, block)
+        return text
+
+    def _name(self, label: str) -> str:
+        shown = crop(label, self.name_cells, self.guides.ellipsis)
+        return shown + " " * (self.name_cells - widest([shown]))
+
+    def _blocks(self, node: Node) -> "Iterator[_Block]":
+        span = node.span
+        note = _note(node)
+        if note:
+            yield _Block(label="note", text=note, style="yellow")
+        if span.input is not None:
+            yield _Block(label="input", text=span.input)
+        if span.output is not None:
+            yield _Block(label="output", text=span.output)
+        exceptions = [_event_text(event) for event in span.events if event.name == conventions.EXCEPTION_EVENT]
+        if span.status_message and span.status_message not in exceptions:
+            failed = span.status_code == "ERROR"
+            yield _Block(label="error" if failed else "status", text=span.status_message, style="red" if failed else "")
+        yield from self._events(span)
+        yield from _links(span)
+
+    def _events(self, span: SpanView) -> "Iterator[_Block]":
+        for event in span.events[:MAX_ITEMS]:
+            failed = event.name == conventions.EXCEPTION_EVENT
+            when = offset_text(self.start_ns, event.time_ns)
+            text = " ".join(filter(None, (event.name, when, _event_text(event))))
+            yield _Block(label="event", text=text, style="red" if failed else "")
+        yield from _more(len(span.events), "event")
+
+    def _append_block(self, text: Text, indent: str, block: "_Block") -> None:
+        cells = max(self.width - len(indent) - _LABEL_CELLS, _LEAST_CELLS)
+        folded = fold(block.text.strip(), width=cells, lines=TEXT_LINES)
+        label = f"{block.label:<{_LABEL_CELLS}}"
+        for line in folded.lines:
+            text.append(f"\n{indent}")
+            text.append(label, style="dim")
+            text.append(line, style=block.style)
+            label = " " * _LABEL_CELLS
+        if folded.omitted_chars:
+            more = count_text(folded.omitted_chars, "more character")
+            text.append(f"\n{indent}{label}{self.guides.ellipsis} {more}", style="dim")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    label: str
+    text: str
+    style: str = ""
+
+
+def _columns(kind: str, duration: str, start: str) -> str:
+    return f"  {kind:<{_KIND_CELLS}}  {duration:>{_TIME_CELLS}}  {start:>{_TIME_CELLS}}  "
+
+
+def _note(node: Node) -> str:
+    match node.place:
+        case Place.ORPHAN:
+            return f"its parent {node.span.parent_span_id} is not here"
+        case Place.CYCLE:
+            return f"its parents lead back to itself; its parent is {node.span.parent_span_id}"
+        case _:
+            return ""
+
+
+def _event_text(event: EventView) -> str:
+    """An exception as Python prints one; any other event by its attributes."""
+    if event.name != conventions.EXCEPTION_EVENT:
+        return ", ".join(f"{key}={_value_text(value)}" for key, value in event.attributes.items())
+    parts = (event.attributes.get(key) for key in (conventions.EXCEPTION_TYPE, conventions.EXCEPTION_MESSAGE))
+    return ": ".join(str(part) for part in parts if part)
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else json_text(value, indent=None)
+
+
+def _links(span: SpanView) -> Iterator[_Block]:
+    for link in span.links[:MAX_ITEMS]:
+        yield _Block(label="link", text=f"trace {link.trace_id} span {link.span_id}")
+    yield from _more(len(span.links), "link")
+
+
+def _more(count: int, noun: str) -> Iterator[_Block]:
+    if count > MAX_ITEMS:
+        yield _Block(label="", text=count_text(count - MAX_ITEMS, f"more {noun}"), style="dim")

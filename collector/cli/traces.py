@@ -1,0 +1,53 @@
+"""`tracejury traces`: what arrived."""
+
+from pathlib import Path
+
+import click
+
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json, print_trace, print_traces
+from collector.cli.source import open_source
+from collector.cli.text import one_line
+from collector.cli.views import SummaryView, TraceView
+
+
+@click.group()
+def traces() -> None:
+    """Look at the traces that arrived."""
+
+
+@traces.command("list")
+@click.option("--project", metavar="NAME", help="Only traces of this project.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_traces(*, project: str | None, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
+    """The newest traces."""
+    one_source(server, data)
+    with open_source(server, data) as source:
+        documents = source.traces(project=project, limit=limit)
+    if as_json:
+        print_json(documents)
+    else:
+        print_traces([read_view(SummaryView, document) for document in documents])
+
+
+@traces.command("show")
+@click.argument("trace_id")
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
+@click.option("--otlp", "as_otlp", is_flag=True, help="The trace as OTLP/JSON, as `tracejury send` takes it.")
+@source_options
+def show_trace(*, trace_id: str, as_json: bool, as_otlp: bool, server: str | None, data: Path | None) -> None:
+    """One trace as a tree of its spans."""
+    one_source(server, data)
+    if as_json and as_otlp:
+        raise click.UsageError("--json and --otlp exclude each other")
+    key = trace_id.strip().lower()
+    with open_source(server, data) as source:
+        document = source.otlp(key) if as_otlp else source.trace(key)
+    if document is None:
+        raise click.ClickException(f"no trace {one_line(trace_id)} here; `tracejury traces list` shows the newest")
+    if as_json or as_otlp:
+        print_json(document)
+    else:
+        print_trace(read_view(TraceView, document))

@@ -1,0 +1,49 @@
+"""Durations, offsets, instants and counts as a person reads them."""
+
+import datetime as dt
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_THREE_DIGITS = 100
+_MS_PER_S = 1_000
+_S_PER_MIN = 60
+_S_PER_H = 3_600
+
+
+def duration_text(duration_ms: float | None) -> str:
+    """A duration with about three digits and a unit; a dash where it is not known."""
+    if duration_ms is None:
+        return "-"
+    if abs(duration_ms) < _MS_PER_S:
+        return f"{_three_digits(duration_ms)} ms"
+    if abs(duration_ms) < _S_PER_MIN * _MS_PER_S:
+        return f"{_three_digits(duration_ms / _MS_PER_S)} s"
+    seconds = round(duration_ms / _MS_PER_S)
+    sign, seconds = ("-" if seconds < 0 else ""), abs(seconds)
+    hours, minutes = seconds // _S_PER_H, seconds % _S_PER_H // _S_PER_MIN
+    if hours:
+        return f"{sign}{hours} h {minutes:02} min"
+    return f"{sign}{minutes} min {seconds % _S_PER_MIN:02} s"
+
+
+def offset_text(from_ns: int | None, to_ns: int | None) -> str:
+    """How long after the first instant the second came; nothing where either is not known."""
+    if from_ns is None or to_ns is None:
+        return ""
+    return f"+{duration_text((to_ns - from_ns) / 1e6)}"
+
+
+def instant_text(time_ns: int | None, *, short: bool = False) -> str:
+    """An instant in UTC to the second; `short` leaves the year out."""
+    if time_ns is None:
+        return "-"
+    instant = _EPOCH + dt.timedelta(seconds=time_ns // 1_000_000_000)
+    return f"{instant:%m-%d %H:%M:%S}" if short else f"{instant:%Y-%m-%d %H:%M:%S}"
+
+
+def count_text(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= _THREE_DIGITS else f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""The OTLP doors: gRPC and HTTP, with one table of answers behind both."""

@@ -1,0 +1,166 @@
+"""Request bodies over HTTP: read and decompressed within limits, every byte counted while it is held."""
+
+import asyncio
+import io
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from collector.doors.status import TooLarge, UnknownType
+from collector.ingest import ByteBudget
+from collector.otlp.errors import Malformed
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+_STEP = 1 << 20
+_OFF_LOOP_BYTES = 32 << 10
+"""Larger bodies are decompressed in a thread. A guess: 32 KiB take about as long as handing over does under load."""
+
+_ZSTD_WINDOW_BYTES = 8 << 20
+"""What RFC 8878 asks every decoder to support; more would let a sender choose how much memory we use."""
+
+
+class Disconnected(Exception):
+    """The client went away before the body was complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimits:
+    """How large bodies may be, in bytes, before and after decompression; and how long one may take to arrive."""
+
+    received: int
+    decompressed: int
+    seconds: float = 60.0
+
+
+class HeldBody:
+    """A body whose bytes are counted in a budget until it is let go."""
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self._held = 0
+        self.data = b""
+
+    def hold(self, nbytes: int) -> None:
+        """Count more bytes, or raise `Overloaded`."""
+        self._budget.take(nbytes)
+        self._held += nbytes
+
+    def let_go(self) -> None:
+        """Count them no longer."""
+        self.data = b""
+        self._budget.give_back(self._held)
+        self._held = 0
+
+
+async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: HeldBody) -> None:
+    """Read a request body into `body.data`, decompressed.
+
+    Raises:
+        TooLarge, UnknownType, Malformed, Overloaded: as the table of answers has them.
+        Disconnected: the client left, or was slower than the limit.
+    """
+    decompress = _decoder(encoding)
+    try:
+        async with asyncio.timeout(limits.seconds):
+            raw = await _receive_all(receive, limits, body)
+    except TimeoutError:
+        raise Disconnected from None
+    if decompress is None:
+        if len(raw) > limits.decompressed:
+            raise _too_large(limits.decompressed, "uncompressed")
+        body.data = raw
+    elif len(raw) > _OFF_LOOP_BYTES:
+        body.data = await asyncio.to_thread(_decompress, decompress, raw, limits, body)
+    else:
+        body.data = _decompress(decompress, raw, limits, body)
+
+
+async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> bytes:
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limits.received:
+            raise _too_large(limits.received, "as it was sent")
+        body.hold(len(part))
+        parts.append(part)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large(limit: int, how: str) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit} bytes {how}, which is the limit")
+
+
+_Decompress = Callable[[bytes], Iterator[bytes]]
+
+
+def _decompress(decompress: _Decompress, raw: bytes, limits: BodyLimits, body: HeldBody) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for part in decompress(raw):
+            size += len(part)
+            if size > limits.decompressed:
+                raise _too_large(limits.decompressed, "decompressed")
+            body.hold(len(part))
+            parts.append(part)
+    except (zlib.error, zstandard.ZstdError, EOFError) as error:
+        msg = f"the compressed body is damaged: {error}"
+        raise Malformed(msg) from error
+    return b"".join(parts)
+
+
+def _decoder(encoding: str) -> _Decompress | None:
+    name = encoding.strip().lower()
+    if name in {"", "identity"}:
+        return None
+    if name not in _DECODERS:
+        msg = f"content-encoding {name!r} is not supported; use one of: {', '.join(sorted(_DECODERS))}"
+        raise UnknownType(msg)
+    return _DECODERS[name]
+
+
+def _gzip(raw: bytes) -> Iterator[bytes]:
+    return _inflate(raw, zlib.MAX_WBITS | 16)
+
+
+def _deflate(raw: bytes) -> Iterator[bytes]:
+    """What HTTP calls deflate is the zlib format; some senders mean the bare one, which is told by its first byte."""
+    is_zlib = len(raw) > 1 and raw[0] & 0x0F == zlib.DEFLATED and (raw[0] << 8 | raw[1]) % 31 == 0
+    return _inflate(raw, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+
+
+def _inflate(raw: bytes, window_bits: int) -> Iterator[bytes]:
+    while True:
+        inflater = zlib.decompressobj(window_bits)
+        rest = raw
+        while not inflater.eof:
+            part = inflater.decompress(rest, _STEP)
+            rest = inflater.unconsumed_tail
+            if not part and not rest and not inflater.eof:
+                msg = "it ends too early"
+                raise EOFError(msg)
+            yield part
+        raw = inflater.unused_data.lstrip(b"\0")
+        if not raw:  # gzip allows several members one after the other
+            return
+
+
+def _zstd(raw: bytes) -> Iterator[bytes]:
+    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).stream_reader(
+        io.BytesIO(raw), read_across_frames=True
+    )
+    while part := reader.read(_STEP):
+        yield part
+
+
+_DECODERS: dict[str, _Decompress] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "zstd": _zstd}

@@ -1,0 +1,131 @@
+"""OTLP over gRPC."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+from collector.doors.body import HeldBody
+from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
+from collector.doors.status import TooLarge, failure_of
+from collector.ingest import Ingest
+from collector.otlp.decode import Receipt, Request
+from collector.otlp.errors import Malformed
+
+log = logging.getLogger(__name__)
+
+_PACKAGE = "opentelemetry.proto.collector"
+_READING_AT_ONCE = 8
+"""Messages that may be arriving at the same time. gRPC tells a message's size only once it is here, so this
+number times the limit bounds what unread messages can hold."""
+
+_READ_SECONDS = 60.0
+
+_Context = grpc.aio.ServicerContext[bytes, bytes]
+_Answer = Callable[[bytes], Awaitable[Message]]
+_M = TypeVar("_M", bound=Message)
+
+
+class OtlpGrpc:
+    """The gRPC server: `TraceService/Export`, and a polite no to the other signals."""
+
+    def __init__(self, ingest: Ingest, *, max_message_bytes: int) -> None:
+        self._ingest = ingest
+        self._max_message_bytes = max_message_bytes
+        self._reading = asyncio.Semaphore(_READING_AT_ONCE)
+        options = [
+            ("grpc.max_receive_message_length", max_message_bytes),
+            ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share
+        ]
+        self._server = grpc.aio.server(options=options)
+        self._server.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(f"{_PACKAGE}.{service}", {"Export": self._method(answer)})
+                for service, answer in (
+                    ("trace.v1.TraceService", self._traces),
+                    ("metrics.v1.MetricsService", self._metrics),
+                    ("logs.v1.LogsService", self._logs),
+                )
+            )
+        )
+
+    async def start(self, address: str) -> int:
+        """Bind and serve; the port that was bound.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+        await self._server.start()
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more requests; those under way get `grace_s` to finish."""
+        await self._server.stop(grace_s)
+
+    def _method(self, answer: _Answer) -> Any:  # noqa: ANN401 - grpc's handlers have no public type
+        # Registered as a stream of requests although each call carries one, because only then the message
+        # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
+        async def export(_requests: object, context: _Context) -> bytes:
+            try:
+                message = await self._read(context)
+                return (await answer(message)).SerializeToString()
+            except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
+                await _abort(context, error)
+                raise
+
+        return grpc.stream_unary_rpc_method_handler(export)
+
+    async def _read(self, context: _Context) -> bytes:
+        async with self._reading:
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    message: object = await context.read()
+            except TimeoutError:
+                msg = f"the message did not arrive within {_READ_SECONDS:g} s"
+                raise Malformed(msg) from None
+        if not isinstance(message, bytes):
+            msg = f"no message, or one larger than {self._max_message_bytes} bytes"
+            raise TooLarge(msg)
+        return message
+
+    async def _traces(self, message: bytes) -> Message:
+        if not message:
+            return trace_reply(Receipt(accepted=0, rejected=0))
+        body = HeldBody(self._ingest.budget)
+        try:
+            body.hold(len(message))
+            return trace_reply(await asyncio.wrap_future(self._ingest.offer(Request(body=message))))
+        finally:
+            body.let_go()
+
+    async def _metrics(self, message: bytes) -> Message:
+        return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, message))
+
+    async def _logs(self, message: bytes) -> Message:
+        return logs_reply(_parse(logs_service_pb2.ExportLogsServiceRequest, message))
+
+
+def _parse(kind: type[_M], message: bytes) -> _M:
+    try:
+        return kind.FromString(message)
+    except DecodeError as error:
+        msg = f"not a {kind.__name__}: {error}"
+        raise Malformed(msg) from error
+
+
+async def _abort(context: _Context, error: Exception) -> None:
+    failure = failure_of(error)
+    if failure.grpc_code is grpc.StatusCode.INTERNAL:
+        log.error("an OTLP call failed", exc_info=error)
+    details = ("grpc-status-details-bin", failure.status().SerializeToString())
+    await context.abort(failure.grpc_code, failure.message, (details,))

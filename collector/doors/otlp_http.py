@@ -1,0 +1,210 @@
+"""OTLP over HTTP, as a plain ASGI application, and the reading of OTLP requests for the API's own path."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, Message
+from google.rpc import status_pb2
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+
+from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, read_body
+from collector.doors.status import Failure, UnknownType, failure_of
+from collector.ingest import Ingest
+from collector.otlp import json_request
+from collector.otlp.decode import Receipt, Request
+from collector.otlp.errors import Malformed
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_TYPES = {PROTOBUF: PROTOBUF, "application/protobuf": PROTOBUF, JSON: JSON}
+
+_NOT_READ = "Tracejury reads traces only: the {signal} were dropped. Switch their exporter off to save the traffic."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Headers:
+    """The headers that OTLP gives a meaning."""
+
+    content_type: str
+    content_encoding: str
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "_Headers":
+        values = {name.lower(): value.decode("latin-1") for name, value in headers}
+        return cls(
+            content_type=values.get(b"content-type", "").partition(";")[0].strip().lower(),
+            content_encoding=values.get(b"content-encoding", ""),
+        )
+
+    def reply_type(self) -> str:
+        """The type of the answer: the request's own where it is one of ours."""
+        return _TYPES.get(self.content_type, JSON)
+
+
+class TraceReader:
+    """From an HTTP request to the receipt for its spans."""
+
+    def __init__(self, ingest: Ingest, limits: BodyLimits) -> None:
+        self._ingest = ingest
+        self._limits = limits
+
+    async def read(self, scope: Scope, receive: Receive, *, counts_traces: bool = False) -> Receipt:
+        """Take the spans of a request; they are durable on return.
+
+        Raises:
+            Exception: any that `collector.doors.status` has an answer for.
+            Disconnected: nobody is left to answer.
+        """
+        headers = _Headers.of(scope["headers"])
+        body = HeldBody(self._ingest.budget)
+        try:
+            await self._read(headers, receive, body)
+            if headers.reply_type() == JSON:
+                body.hold(len(body.data))
+                body.data = await asyncio.to_thread(json_request.to_protobuf, body.data)
+            if not body.data:
+                return Receipt(accepted=0, rejected=0)
+            offered = self._ingest.offer(Request(body=body.data, counts_traces=counts_traces))
+            return await asyncio.wrap_future(offered)
+        finally:
+            body.let_go()
+
+    async def skip(self, scope: Scope, receive: Receive, request: Message) -> None:
+        """Read a request that nothing is done with into `request`, so that broken ones are told so."""
+        headers = _Headers.of(scope["headers"])
+        body = HeldBody(self._ingest.budget)
+        try:
+            await self._read(headers, receive, body)
+            _parse(request, body.data, is_json=headers.reply_type() == JSON)
+        finally:
+            body.let_go()
+
+    async def _read(self, headers: _Headers, receive: Receive, body: HeldBody) -> None:
+        if headers.content_type not in _TYPES:
+            msg = f"content-type {headers.content_type or '(none)'} is not OTLP; use {PROTOBUF} or {JSON}"
+            raise UnknownType(msg)
+        await read_body(receive, headers.content_encoding, self._limits, body)
+
+
+def _parse(request: Message, data: bytes, *, is_json: bool) -> None:
+    try:
+        if is_json:
+            json_format.Parse(data, request, ignore_unknown_fields=True)
+        else:
+            request.ParseFromString(data)
+    except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
+        msg = f"not a {type(request).__name__}: {error}"
+        raise Malformed(msg) from error
+
+
+class OtlpHttp:
+    """The ASGI application behind the OTLP/HTTP address: `POST /v1/traces`, and a polite no to the other signals."""
+
+    def __init__(self, reader: TraceReader) -> None:
+        self._reader = reader
+        self._routes: dict[str, Callable[[Scope, Receive], Awaitable[Message]]] = {
+            "/v1/traces": self._traces,
+            "/v1/metrics": self._metrics,
+            "/v1/logs": self._logs,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["type"] != "http":
+            return
+        route = self._routes.get(scope["path"].rstrip("/"))
+        kind = _Headers.of(scope["headers"]).reply_type()
+        if route is None:
+            await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces"))
+        elif scope["method"] != "POST":
+            await _send(send, 405, kind, _error("use POST"), {"allow": "POST"})
+        else:
+            try:
+                reply = await route(scope, receive)
+            except Disconnected:
+                return
+            except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
+                await _send_failure(send, kind, failure_of(error), error)
+            else:
+                await _send(send, 200, kind, reply)
+
+    async def _traces(self, scope: Scope, receive: Receive) -> Message:
+        receipt = await self._reader.read(scope, receive)
+        return trace_reply(receipt)
+
+    async def _metrics(self, scope: Scope, receive: Receive) -> Message:
+        request = metrics_service_pb2.ExportMetricsServiceRequest()
+        await self._reader.skip(scope, receive, request)
+        return metrics_reply(request)
+
+    async def _logs(self, scope: Scope, receive: Receive) -> Message:
+        request = logs_service_pb2.ExportLogsServiceRequest()
+        await self._reader.skip(scope, receive, request)
+        return logs_reply(request)
+
+
+def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceResponse:
+    """OTLP's answer to spans: `partial_success` only where some were rejected."""
+    reply = trace_service_pb2.ExportTraceServiceResponse()
+    if receipt.rejected:
+        reply.partial_success.rejected_spans = receipt.rejected
+        reply.partial_success.error_message = receipt.message
+    return reply
+
+
+def metrics_reply(
+    request: metrics_service_pb2.ExportMetricsServiceRequest,
+) -> metrics_service_pb2.ExportMetricsServiceResponse:
+    """OTLP's answer to metrics, which nothing here reads: all rejected, for good, with the reason."""
+    reply = metrics_service_pb2.ExportMetricsServiceResponse()
+    points = sum(
+        len(getattr(metric, data).data_points)
+        for resource in request.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if (data := metric.WhichOneof("data"))
+    )
+    if points:
+        reply.partial_success.rejected_data_points = points
+        reply.partial_success.error_message = _NOT_READ.format(signal="metrics")
+    return reply
+
+
+def logs_reply(request: logs_service_pb2.ExportLogsServiceRequest) -> logs_service_pb2.ExportLogsServiceResponse:
+    """OTLP's answer to log records, which nothing here reads: all rejected, for good, with the reason."""
+    reply = logs_service_pb2.ExportLogsServiceResponse()
+    records = sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
+    if records:
+        reply.partial_success.rejected_log_records = records
+        reply.partial_success.error_message = _NOT_READ.format(signal="log records")
+    return reply
+
+
+def _error(message: str) -> Message:
+    return status_pb2.Status(message=message)
+
+
+async def _send_failure(send: Send, kind: str, failure: Failure, error: Exception) -> None:
+    if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("an OTLP request failed", exc_info=error)
+    extra = {} if failure.retry_after_s is None else {"retry-after": str(failure.retry_after_s)}
+    await _send(send, failure.http_status, kind, failure.status(), extra)
+
+
+async def _send(send: Send, status: int, kind: str, reply: Message, extra: dict[str, str] | None = None) -> None:
+    body = reply.SerializeToString() if kind == PROTOBUF else json_format.MessageToJson(reply, indent=None).encode()
+    headers = {"content-type": kind, "content-length": str(len(body))} | (extra or {})
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,72 @@
+"""One table of answers: what went wrong, in the words of each transport.
+
+Sources: opentelemetry-proto `docs/specification.md`, "Failures" and "OTLP/HTTP Response"; google.rpc error model.
+"""
+
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from collector.otlp.errors import Malformed
+from storage.errors import Overloaded
+
+
+class Refused(Exception):
+    """A request that a door turns away before it is decoded."""
+
+
+class TooLarge(Refused):
+    """The body is over a limit; it will be so again."""
+
+
+class UnknownType(Refused):
+    """The content type or encoding is none that this door reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An answer that is not a success."""
+
+    grpc_code: grpc.StatusCode
+    http_status: int
+    message: str
+    retry_after_s: int | None = None  # None: never send the same again
+
+    def status(self) -> status_pb2.Status:
+        """The answer as `google.rpc.Status`, which both transports carry."""
+        status = status_pb2.Status(code=self.grpc_code.value[0], message=self.message)
+        if self.retry_after_s is not None:
+            status.details.append(
+                _packed(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=self.retry_after_s)))
+            )
+        elif self.grpc_code is grpc.StatusCode.INVALID_ARGUMENT:
+            violation = error_details_pb2.BadRequest.FieldViolation(field="body", description=self.message)
+            status.details.append(_packed(error_details_pb2.BadRequest(field_violations=[violation])))
+        return status
+
+
+def _packed(detail: error_details_pb2.RetryInfo | error_details_pb2.BadRequest) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    return packed
+
+
+_TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int], ...] = (
+    (Malformed, grpc.StatusCode.INVALID_ARGUMENT, 400),
+    (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413),
+    (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415),
+    (Overloaded, grpc.StatusCode.UNAVAILABLE, 503),
+)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The answer to a request that failed so; what is in no row of the table is our fault and says no more."""
+    for kind, code, http_status in _TABLE:
+        if isinstance(error, kind):
+            retry_after_s = error.retry_after_s if isinstance(error, Overloaded) else None
+            return Failure(grpc_code=code, http_status=http_status, message=str(error), retry_after_s=retry_after_s)
+    return Failure(
+        grpc_code=grpc.StatusCode.INTERNAL, http_status=500, message="internal error; the server's log has it"
+    )

@@ -1,0 +1,284 @@
+"""OTLP/JSON requests to protobuf.
+
+OTLP's JSON mapping differs from protobuf's own (`json_format`): ids are hex, enums are numbers. As the
+OpenTelemetry Collector does, this also accepts snake_case keys, enum names, and 64-bit integers as numbers
+or strings; and ids in base64 of the right length, which circulate. Unknown keys are ignored.
+Source: opentelemetry-proto `docs/specification.md`, "JSON Protobuf Encoding".
+"""
+
+import base64
+import binascii
+import functools
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+
+from collector.otlp.errors import Malformed
+
+MAX_DEPTH = 47
+"""Levels of nested values, the same as what protobuf's binary parsers take."""
+
+_Set = Callable[[Any, Any, int], None]
+
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
+_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span that has it
+_SHOWN = 40
+
+
+class _Wrong(Exception):
+    """A value of the wrong kind; the path is completed on the way out."""
+
+    def __init__(self, expected: str, value: object) -> None:
+        shown = json.dumps(value, default=str)
+        super().__init__(expected, shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
+        self.path = ""
+
+    def inside(self, step: str) -> "_Wrong":
+        """The same fault seen from one level further out."""
+        self.path = step + self.path
+        return self
+
+
+def to_protobuf(body: bytes) -> bytes:
+    """A JSON `ExportTraceServiceRequest` as protobuf bytes.
+
+    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans are
+    rejected alone.
+
+    Raises:
+        Malformed: not JSON, or a value of the wrong kind; the message names the path.
+    """
+    message = ExportTraceServiceRequest()
+    try:
+        _fill(message, json.loads(body), 0)
+    except _Wrong as wrong:
+        expected, shown = wrong.args
+        msg = f"{wrong.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
+        raise Malformed(msg) from None
+    except RecursionError:
+        msg = "the body is nested too deep"
+        raise Malformed(msg) from None
+    except ValueError as error:  # of json, of UTF-8 decoding, of integers with thousands of digits
+        msg = f"not JSON: {error}"
+        raise Malformed(msg) from error
+    return message.SerializeToString()
+
+
+def _fill(message: Message, value: object, depth: int) -> None:
+    if not isinstance(value, dict):
+        expected = "an object"
+        raise _Wrong(expected, value)
+    if depth > MAX_DEPTH * 2:
+        expected = f"at most {MAX_DEPTH} levels of nested values"
+        raise _Wrong(expected, "…")
+    setters = _setters(message.DESCRIPTOR)
+    for key, content in value.items():
+        setter = setters.get(key)
+        if setter is not None and content is not None:
+            try:
+                setter(message, content, depth)
+            except _Wrong as wrong:
+                raise wrong.inside(f".{key}") from None
+
+
+@functools.cache
+def _setters(descriptor: Descriptor) -> dict[str, _Set]:
+    """How to set each field, by its JSON name and by its proto name."""
+    setters: dict[str, _Set] = {}
+    for field in descriptor.fields:
+        setter = _setter(field)
+        setters[field.name] = setter
+        setters[field.json_name] = setter
+    return setters
+
+
+def _setter(field: FieldDescriptor) -> _Set:
+    name = field.name
+    if field.message_type is KeyValue.DESCRIPTOR and field.is_repeated:
+        return _key_values(name)
+    if field.message_type is not None:
+        return _repeated_messages(name) if field.is_repeated else _one_message(name)
+    convert = _scalar(field)
+    if field.is_repeated:
+        return _repeated_scalars(name, convert)
+
+    def set_one(message: Any, content: Any, _depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
+        setattr(message, name, convert(content))
+
+    return set_one
+
+
+def _one_message(name: str) -> _Set:
+    def set_message(message: Any, content: Any, depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
+        child = getattr(message, name)
+        child.SetInParent()
+        _fill(child, content, depth + 1)
+
+    return set_message
+
+
+def _key_values(name: str) -> _Set:
+    """As `_repeated_messages`, with a short cut for plain values: most of the time went into these."""
+
+    def set_key_values(message: Any, content: Any, depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
+        children = getattr(message, name)
+        for position, item in enumerate(_list(content)):
+            plain = _plain(item)
+            if plain is not None:
+                children.append(plain)
+                continue
+            try:
+                _fill(children.add(), {} if item is None else item, depth + 1)
+            except _Wrong as wrong:
+                raise wrong.inside(f"[{position}]") from None
+
+    return set_key_values
+
+
+def _plain(pair: Any) -> KeyValue | None:  # noqa: ANN401 - whatever JSON holds
+    """The pair, if it is of the most common kinds; None where the general way has to look."""
+    try:
+        ((kind, content),) = pair["value"].items()
+        if kind == "stringValue" and isinstance(content, str):
+            return KeyValue(key=pair["key"], value=AnyValue(string_value=content))
+        if kind == "intValue" and (isinstance(content, str) or type(content) is int):
+            return KeyValue(key=pair["key"], value=AnyValue(int_value=int(content)))
+        if kind == "doubleValue" and isinstance(content, float):
+            return KeyValue(key=pair["key"], value=AnyValue(double_value=content))
+    except (TypeError, KeyError, ValueError, AttributeError):
+        pass
+    return None
+
+
+def _repeated_messages(name: str) -> _Set:
+    def set_messages(message: Any, content: Any, depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
+        children = getattr(message, name)
+        for position, item in enumerate(_list(content)):
+            try:
+                _fill(children.add(), {} if item is None else item, depth + 1)
+            except _Wrong as wrong:
+                raise wrong.inside(f"[{position}]") from None
+
+    return set_messages
+
+
+def _repeated_scalars(name: str, convert: Callable[[Any], Any]) -> _Set:
+    def set_scalars(message: Any, content: Any, _depth: int) -> None:  # noqa: ANN401 - JSON in, protobuf out
+        getattr(message, name).extend([convert(item) for item in _list(content)])
+
+    return set_scalars
+
+
+def _list(content: object) -> list[Any]:
+    if not isinstance(content, list):
+        expected = "an array"
+        raise _Wrong(expected, content)
+    return content
+
+
+def _scalar(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.name in _ID_BYTES:
+        return functools.partial(_id, length=_ID_BYTES[field.name])
+    if field.enum_type is not None:
+        return functools.partial(_enum, names=field.enum_type)
+    match field.type:
+        case FieldDescriptor.TYPE_STRING:
+            return _string
+        case FieldDescriptor.TYPE_BYTES:
+            return _bytes
+        case FieldDescriptor.TYPE_BOOL:
+            return _bool
+        case FieldDescriptor.TYPE_DOUBLE | FieldDescriptor.TYPE_FLOAT:
+            return _double
+        case FieldDescriptor.TYPE_INT32 | FieldDescriptor.TYPE_SINT32 | FieldDescriptor.TYPE_SFIXED32:
+            return functools.partial(_integer, low=-(2**31), high=2**31 - 1)
+        case FieldDescriptor.TYPE_UINT32 | FieldDescriptor.TYPE_FIXED32:
+            return functools.partial(_integer, low=0, high=2**32 - 1)
+        case FieldDescriptor.TYPE_UINT64 | FieldDescriptor.TYPE_FIXED64:
+            return functools.partial(_integer, low=0, high=2**64 - 1)
+        case _:
+            return functools.partial(_integer, low=-(2**63), high=2**63 - 1)
+
+
+def _string(content: object) -> str:
+    if not isinstance(content, str):
+        expected = "a string"
+        raise _Wrong(expected, content)
+    if content.isascii():
+        return content
+    # Half of a surrogate pair, as JavaScript sends it when it cuts a string inside an emoji, is no Unicode.
+    return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _bool(content: object) -> bool:
+    if not isinstance(content, bool):
+        expected = "true or false"
+        raise _Wrong(expected, content)
+    return content
+
+
+def _integer(content: object, *, low: int, high: int) -> int:
+    number: object = content
+    if isinstance(content, str):
+        try:
+            number = int(content)
+        except ValueError:
+            number = _float_or_none(content)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+        expected = f"an integer from {low} to {high}"
+        raise _Wrong(expected, content)
+    return number
+
+
+def _double(content: object) -> float:
+    number = _float_or_none(content) if isinstance(content, str) else content
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        expected = "a number"
+        raise _Wrong(expected, content)
+    try:
+        return float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _float_or_none(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _enum(content: object, *, names: EnumDescriptor) -> int:
+    if isinstance(content, str) and content in names.values_by_name:
+        return int(names.values_by_name[content].number)
+    return _integer(content, low=-(2**31), high=2**31 - 1)
+
+
+def _bytes(content: object) -> bytes:
+    text = _string(content).replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        expected = "base64"
+        raise _Wrong(expected, content) from None
+
+
+def _id(content: object, *, length: int) -> bytes:
+    text = _string(content)
+    if len(text) % 2 == 0 and _HEX.fullmatch(text):
+        return bytes.fromhex(text)
+    try:
+        decoded = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return _BAD_ID
+    return decoded if len(decoded) == length else _BAD_ID

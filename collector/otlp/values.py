@@ -1,0 +1,208 @@
+"""Attribute values, columnar: OTLP's `AnyValue` to text plus one letter for its type.
+
+The letters are `storage.batch.TYPE_LETTERS`. Everything here works on whole columns: nested arrays
+and maps are decoded one level of nesting at a time, so the cost is per level, not per value.
+"""
+
+import functools
+import json
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf import json_format
+from opentelemetry.proto.common.v1 import common_pb2
+
+from collector.otlp import wire
+
+MAX_DEPTH = 48
+"""Levels of nesting; protobuf's own parsers stop at 100 messages, which are 47 levels of arrays."""
+
+_SCALARS = {"string_value": "s", "bool_value": "b", "int_value": "i", "double_value": "d", "bytes_value": "x"}
+_HEX_PAIRS = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
+_NO_TEXT = pa.scalar(None, pa.string())  # scalars are made once: making one costs as much as a small column
+_NULL, _QUOTE, _COMMA, _COLON, _POINT, _ZERO, _NOTHING = (
+    pa.scalar(text) for text in ("null", '"', ",", ":", ".", "0", "")
+)
+_BRACKETS = {"array_value": (pa.scalar("["), pa.scalar("]")), "kvlist_value": (pa.scalar("{"), pa.scalar("}"))}
+_RARE_CONTROL = "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"
+
+
+class Unfit(Exception):
+    """The columnar decoder cannot take these bytes; the ordinary protobuf classes decide."""
+
+
+def attribute_columns(attributes: pa.ListArray) -> tuple[pa.MapArray, pa.StringArray]:
+    """Lists of `KeyValue` as maps of text and, for each list, the letters of its values' types.
+
+    Of keys that occur twice in one list the last wins, as in most receivers (OTLP leaves it open).
+
+    Raises:
+        Unfit: a nested value is malformed or too deep.
+    """
+    offsets = _offsets(attributes)
+    pairs = attributes.values
+    keys, (text, letters) = pairs.field("key"), _text(pairs.field("value"))
+    keep = _last_of_each_key(offsets, keys)
+    if keep is not None:
+        kept_before = np.concatenate([[0], np.cumsum(keep)])
+        offsets = kept_before[offsets]
+        mask = pa.array(keep)
+        keys, text, letters = keys.filter(mask), text.filter(mask), letters[keep]
+    starts = pa.array(offsets, pa.int32())
+    types = pa.StringArray.from_buffers(len(attributes), starts.buffers()[1], pa.py_buffer(letters.tobytes()))
+    return pa.MapArray.from_arrays(starts, keys, text), types
+
+
+def hex_text(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as lower-case hex; null stays null."""
+    starts = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    data = values.buffers()[2]
+    raw = np.frombuffer(data, dtype=np.uint8)[starts[0] : starts[-1]] if data is not None and len(starts) else None
+    text = _HEX_PAIRS[raw].tobytes() if raw is not None else b""
+    doubled = ((starts - starts[0]) * 2).astype(np.int32) if len(starts) else np.zeros(1, np.int32)
+    plain = pa.StringArray.from_buffers(len(values), pa.py_buffer(doubled), pa.py_buffer(text))
+    return pc.if_else(values.is_valid(), plain, _NO_TEXT) if values.null_count else plain
+
+
+def _offsets(lists: pa.ListArray) -> npt.NDArray[np.int32]:
+    offsets: npt.NDArray[np.int32] = lists.offsets.to_numpy()
+    return offsets
+
+
+def _last_of_each_key(offsets: npt.NDArray[np.int32], keys: pa.StringArray) -> npt.NDArray[np.bool_] | None:
+    """Which pairs to keep, or None where no list repeats a key."""
+    names = keys.dictionary_encode()
+    owner = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
+    codes = owner * max(len(names.dictionary), 1) + names.indices.to_numpy()
+    if pc.count_distinct(pa.array(codes)).as_py() == len(codes):
+        return None
+    _, first_from_the_end = np.unique(codes[::-1], return_index=True)
+    keep = np.zeros(len(codes), dtype=np.bool_)
+    keep[len(codes) - 1 - first_from_the_end] = True
+    return keep
+
+
+def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
+    """Each value as text, and its letter."""
+    letters = np.full(len(values), ord("n"), dtype=np.uint8)
+    columns = []
+    for field, letter in _SCALARS.items():
+        column = values.field(field)
+        if column.null_count < len(column):
+            letters[_valid(column)] = ord(letter)
+            columns.append(hex_text(column) if letter == "x" else column.cast(pa.string()))
+    for field, letter in (("array_value", "a"), ("kvlist_value", "m")):
+        column = values.field(field)
+        if column.null_count < len(column):
+            text, exact = _nested(column, field, depth=1)
+            valid = _valid(column)
+            letters[valid] = ord(letter)
+            if not exact.all():
+                letters[np.flatnonzero(valid)[~exact]] = ord("v")
+            columns.append(_spread(text, valid))
+    if not columns:
+        return pa.nulls(len(values), pa.string()), letters
+    return (columns[0] if len(columns) == 1 else pc.coalesce(*columns)), letters
+
+
+def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _spread(dense: pa.StringArray, valid: npt.NDArray[np.bool_]) -> pa.StringArray:
+    """Values of `dense` at the places where `valid`, null elsewhere."""
+    positions = np.cumsum(valid) - 1
+    return dense.take(pa.array(positions, pa.int64(), mask=~valid))
+
+
+def _nested(column: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
+    """The non-null nested values as JSON text, and which of them JSON carries exactly; the rest as OTLP/JSON."""
+    dense = column.drop_null()
+    text, exact = _json_lists(dense, field, depth)
+    if exact.all():
+        return text, exact
+    otlp = [_otlp_json(dense[int(row)].as_py(), field) for row in np.flatnonzero(~exact)]
+    return pc.replace_with_mask(text, pa.array(~exact), pa.array(otlp, pa.string())), exact
+
+
+@functools.lru_cache(maxsize=256)
+def _otlp_json(data: bytes, field: str) -> str:
+    value = common_pb2.AnyValue()
+    getattr(value, field).MergeFromString(data)
+    return json_format.MessageToJson(value, indent=None)
+
+
+def _json_lists(dense: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
+    if depth > MAX_DEPTH:
+        msg = f"a value is nested more than {MAX_DEPTH} levels deep"
+        raise Unfit(msg)
+    decoder = wire.ARRAY_VALUE if field == "array_value" else wire.MAP_VALUE
+    try:
+        lists = decoder.decode(dense).column(0)
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+    children = lists.values
+    if field == "array_value":
+        text, exact = _json(children, depth)
+    else:
+        text, exact = _json(children.field("value"), depth)
+        text = pc.binary_join_element_wise(_json_string(children.field("key")), text, _COLON)
+    offsets = _offsets(lists)
+    joined = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, text), _COMMA)
+    opening, closing = _BRACKETS[field]
+    whole = pc.binary_join_element_wise(opening, joined, closing, _NOTHING)
+    inexact_before = np.concatenate([[0], np.cumsum(~exact)])
+    return whole, inexact_before[offsets[1:]] == inexact_before[offsets[:-1]]
+
+
+def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
+    """Values inside an array or a map, as JSON; and which of them JSON carries exactly."""
+    exact = np.ones(len(values), dtype=np.bool_)
+    columns = []
+    for field in ("string_value", "bool_value", "int_value", "double_value", "bytes_value"):
+        column = values.field(field)
+        if column.null_count == len(column):
+            continue
+        if field == "string_value":
+            columns.append(_json_string(column))
+        elif field == "double_value":
+            columns.append(_json_double(column))
+            exact &= ~_valid(column) | pc.is_finite(column).fill_null(fill_value=True).to_numpy(zero_copy_only=False)
+        elif field == "bytes_value":
+            columns.append(_json_string(hex_text(column)))
+            exact &= ~_valid(column)
+        else:
+            columns.append(column.cast(pa.string()))
+    for field in ("array_value", "kvlist_value"):
+        column = values.field(field)
+        if column.null_count < len(column):
+            text, dense_exact = _json_lists(column.drop_null(), field, depth + 1)
+            valid = _valid(column)
+            columns.append(_spread(text, valid))
+            exact[np.flatnonzero(valid)[~dense_exact]] = False
+    return pc.coalesce(*columns, _NULL) if columns else _constant("null", len(values)), exact
+
+
+def _constant(text: str, length: int) -> pa.StringArray:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(length, dtype=np.int64)))
+
+
+def _json_double(column: pa.DoubleArray) -> pa.StringArray:
+    """Shortest text that reads back equal, marked as a double by its point or exponent."""
+    text = column.cast(pa.string())
+    return pc.if_else(pc.match_substring_regex(text, "[.eni]"), text, pc.binary_join_element_wise(text, _ZERO, _POINT))
+
+
+def _json_string(column: pa.StringArray) -> pa.StringArray:
+    """JSON string literals; null stays null."""
+    text = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
+    for raw, escaped in (("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = pc.replace_substring(text, raw, escaped)
+    rare = pc.match_substring_regex(column, _RARE_CONTROL).fill_null(fill_value=False)
+    if rare.true_count:
+        literals = [json.dumps(value, ensure_ascii=False)[1:-1] for value in column.filter(rare).to_pylist()]
+        text = pc.replace_with_mask(text, rare, pa.array(literals, pa.string()))
+    return pc.binary_join_element_wise(_QUOTE, text, _QUOTE, _NOTHING)

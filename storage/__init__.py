@@ -1,0 +1,1 @@
+"""DuckDB: records, schema, the spool, the writer and the queries."""

@@ -1,0 +1,164 @@
+"""The columns in which spans travel from the decoder through the spool into DuckDB.
+
+One `SpanBatch` holds the spans of one decoded group and the resources and scopes that they
+name, so that a batch can be stored by itself, in any order, after any restart.
+"""
+
+import struct
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+ATTRIBUTES = pa.map_(pa.string(), pa.string())
+"""Attribute values as text; a second column holds one letter of `TYPE_LETTERS` for each value."""
+
+TYPE_LETTERS = {
+    "s": "string, as it came",
+    "b": "bool: true or false",
+    "i": "int: decimal",
+    "d": "double: shortest text that reads back equal; nan, inf, -inf",
+    "x": "bytes: lower-case hex",
+    "a": "array: JSON (doubles always with a point or an exponent)",
+    "m": "map: JSON object, in the order that came, duplicate keys kept",
+    "v": "array or map that JSON cannot carry (bytes, NaN, infinity inside): OTLP/JSON AnyValue",
+    "n": "nothing set: the value is NULL",
+}
+
+_ATTRIBUTE_FIELDS = [
+    pa.field("attributes", ATTRIBUTES),
+    pa.field("attribute_types", pa.string()),
+    pa.field("dropped_attributes_count", pa.uint32()),
+]
+
+EVENT = pa.struct([pa.field("time", pa.timestamp("ns")), pa.field("name", pa.string()), *_ATTRIBUTE_FIELDS])
+
+LINK = pa.struct(
+    [
+        pa.field("trace_id", pa.string()),
+        pa.field("span_id", pa.string()),
+        pa.field("trace_state", pa.string()),
+        *_ATTRIBUTE_FIELDS,
+        pa.field("flags", pa.uint32()),
+    ]
+)
+
+ENTITY_REF = pa.struct(
+    [
+        pa.field("schema_url", pa.string()),
+        pa.field("type", pa.string()),
+        pa.field("id_keys", pa.list_(pa.string())),
+        pa.field("description_keys", pa.list_(pa.string())),
+    ]
+)
+
+SPANS = pa.schema(
+    [
+        pa.field("tenant", pa.string()),
+        pa.field("trace_id", pa.string()),
+        pa.field("span_id", pa.string()),
+        pa.field("parent_span_id", pa.string()),
+        pa.field("trace_state", pa.string()),
+        pa.field("flags", pa.uint32()),
+        pa.field("name", pa.string()),
+        pa.field("kind", pa.int32()),
+        pa.field("start_time", pa.timestamp("ns")),
+        pa.field("end_time", pa.timestamp("ns")),
+        *_ATTRIBUTE_FIELDS,
+        pa.field("events", pa.list_(EVENT)),
+        pa.field("dropped_events_count", pa.uint32()),
+        pa.field("links", pa.list_(LINK)),
+        pa.field("dropped_links_count", pa.uint32()),
+        pa.field("status_code", pa.int32()),
+        pa.field("status_message", pa.string()),
+        pa.field("project", pa.string()),
+        pa.field("service_name", pa.string()),
+        pa.field("resource_id", pa.uint64()),
+        pa.field("scope_id", pa.uint64()),
+        pa.field("received_at", pa.timestamp("us")),
+    ]
+)
+
+RESOURCES = pa.schema(
+    [
+        pa.field("resource_id", pa.uint64()),
+        *_ATTRIBUTE_FIELDS,
+        pa.field("entity_refs", pa.list_(ENTITY_REF)),
+        pa.field("schema_url", pa.string()),
+    ]
+)
+
+SCOPES = pa.schema(
+    [
+        pa.field("scope_id", pa.uint64()),
+        pa.field("name", pa.string()),
+        pa.field("version", pa.string()),
+        *_ATTRIBUTE_FIELDS,
+        pa.field("schema_url", pa.string()),
+    ]
+)
+
+_LENGTHS = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanBatch:
+    """Spans with the resources and scopes that they name, each a table of the schema above."""
+
+    spans: pa.Table
+    resources: pa.Table
+    scopes: pa.Table
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the batch holds in memory."""
+        return int(self.spans.nbytes + self.resources.nbytes + self.scopes.nbytes)
+
+    def to_buffers(self) -> list[pa.Buffer | bytes]:
+        """The batch as buffers that, joined, `from_buffer` reads back: three Arrow IPC streams behind their lengths."""
+        streams = [_stream(table) for table in (self.spans, self.resources, self.scopes)]
+        return [_LENGTHS.pack(*(stream.size for stream in streams)), *streams]
+
+    @classmethod
+    def from_buffer(cls, data: pa.Buffer) -> "SpanBatch":
+        """Read what `to_buffers` wrote, also by an older version: missing columns become NULL.
+
+        Raises:
+            pa.ArrowInvalid: the bytes are not such a batch.
+        """
+        sizes = _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes())
+        tables, offset = [], _LENGTHS.size
+        for size, schema in zip(sizes, (SPANS, RESOURCES, SCOPES), strict=True):
+            tables.append(_conform(pa.ipc.open_stream(data.slice(offset, size)).read_all(), schema))
+            offset += size
+        return cls(spans=tables[0], resources=tables[1], scopes=tables[2])
+
+
+def concatenate(batches: list[SpanBatch]) -> SpanBatch:
+    """One batch of all rows, in order.
+
+    The spans are in one piece: in many, DuckDB makes many small row groups of them (twice the disk, measured).
+    """
+    return SpanBatch(
+        spans=pa.concat_tables([batch.spans for batch in batches]).combine_chunks(),
+        resources=pa.concat_tables([batch.resources for batch in batches]),
+        scopes=pa.concat_tables([batch.scopes for batch in batches]),
+    )
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    if table.schema.equals(schema):
+        return table
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

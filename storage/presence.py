@@ -1,0 +1,155 @@
+"""Which spans are stored already: a span is known by its tenant, trace id and span id.
+
+Two questions that each answer for what the other would miss. The window query finds every copy with the
+same start time, however old, and costs little because row groups outside of the window are not read.
+`RecentKeys` finds copies of the latest millions of spans whatever start time they claim.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Hashes = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+KEY = ["tenant", "trace_id", "span_id"]
+_TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_WORD = 8
+_MIXERS = np.random.default_rng().integers(1, 2**63, size=8, dtype=np.uint64) | np.uint64(1)
+"""Odd multipliers, new in each process, so that nobody can prepare ids that collide."""
+
+_GAP_NS = 10 * 10**9
+_MAX_WINDOWS = 16
+"""Guesses: a batch's start times fall into few clusters; a clock that is off by years makes one of its own."""
+
+
+def key_hashes(spans: pa.Table) -> Hashes:
+    """A 64-bit hash of each span's key. The ids must be of full length, as the decoder guarantees."""
+    words = np.hstack([_words(spans.column("trace_id"), _TRACE_DIGITS), _words(spans.column("span_id"), _SPAN_DIGITS)])
+    mixed = np.zeros(len(words), dtype=np.uint64)
+    for column in range(words.shape[1]):
+        mixed = _mix(mixed ^ (words[:, column] * _MIXERS[column]))
+    tenants = spans.column("tenant").combine_chunks().dictionary_encode()
+    salts = np.array([hash(name) & (2**63 - 1) for name in tenants.dictionary.to_pylist()], dtype=np.uint64)
+    return _mix(mixed ^ salts[tenants.indices.to_numpy()])
+
+
+def _words(ids: pa.ChunkedArray, digits: int) -> npt.NDArray[np.uint64]:
+    column = ids.combine_chunks()
+    data = np.frombuffer(column.buffers()[2], dtype=np.uint8)
+    start = column.offset * digits
+    return data[start : start + len(column) * digits].reshape(len(column), digits).copy().view(np.uint64)
+
+
+def _mix(values: Hashes) -> Hashes:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit moves every output bit."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Hashes = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+def repeated(spans: pa.Table, hashes: Hashes) -> Mask:
+    """Which spans repeat the key of an earlier one of the same batch."""
+    later = np.ones(len(hashes), dtype=np.bool_)
+    later[np.unique(hashes, return_index=True)[1]] = False
+    if not later.any():
+        return later
+    suspects = np.flatnonzero(np.isin(hashes, hashes[later]))
+    seen: set[tuple[str, ...]] = set()
+    later[:] = False
+    for row, key in zip(suspects, _keys(spans, suspects), strict=True):
+        later[row] = key in seen
+        seen.add(key)
+    return later
+
+
+def matching(spans: pa.Table, keys: Iterable[tuple[str, ...]]) -> Mask:
+    """Which spans have one of the `keys`."""
+    wanted = set(keys)
+    mask = np.zeros(spans.num_rows, dtype=np.bool_)
+    traces = pa.array({trace_id for _, trace_id, _ in wanted}, pa.string())
+    suspects = np.flatnonzero(pc.is_in(spans.column("trace_id"), value_set=traces).to_numpy())
+    mask[suspects] = [key in wanted for key in _keys(spans, suspects)]
+    return mask
+
+
+def _keys(spans: pa.Table, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
+    columns = [column.to_pylist() for column in spans.select(KEY).take(pa.array(rows)).columns]
+    return list(zip(*columns, strict=True))
+
+
+def windows(start_times: pa.ChunkedArray) -> list[tuple[int, int]]:
+    """The times that the start times cover, first and last in nanoseconds: split at long gaps, for outliers."""
+    times = np.sort(start_times.cast(pa.int64()).to_numpy())
+    gaps = np.diff(times)
+    cuts = np.flatnonzero(gaps > _GAP_NS)
+    if len(cuts) > _MAX_WINDOWS - 1:
+        cuts = np.sort(cuts[np.argsort(gaps[cuts])[-(_MAX_WINDOWS - 1) :]])
+    firsts, lasts = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(times) - 1]])
+    return [(int(times[first]), int(times[last])) for first, last in zip(firsts, lasts, strict=True)]
+
+
+class RecentKeys:
+    """A Bloom filter over the latest keys, in two generations, so that it forgets the oldest and stays bounded.
+
+    Holds between `capacity` and twice as many keys in 8 bytes each, and takes an unknown key for a
+    known one about four times in a million (8 probes, 32 bits a key): each such mistake costs a look-up.
+    """
+
+    _PROBES = 8
+    _BITS_PER_KEY = 32
+
+    def __init__(self, *, capacity: int = 1 << 22) -> None:
+        self._capacity = capacity
+        self._bits = np.uint64(capacity * self._BITS_PER_KEY - 1)  # a power of two, less one: a mask
+        self._young, self._old = self._empty(), self._empty()
+        self._young_count = 0
+
+    @property
+    def capacity(self) -> int:
+        """How many of the latest keys are surely known."""
+        return self._capacity
+
+    def add(self, hashes: Hashes) -> None:
+        """Remember keys."""
+        for start in range(0, len(hashes), self._capacity):
+            part = hashes[start : start + self._capacity]
+            if self._young_count + len(part) > self._capacity:
+                self._young, self._old, self._young_count = self._empty(), self._young, 0
+            for probe in self._probes(part):
+                self._set(probe)
+            self._young_count += len(part)
+
+    def suspects(self, hashes: Hashes) -> Mask:
+        """Which keys may be known: all that are, and hardly any others."""
+        young = np.ones(len(hashes), dtype=np.bool_)
+        old = young.copy()
+        for probe in self._probes(hashes):
+            byte, bit = probe >> np.uint64(3), _bit(probe)
+            young &= (self._young[byte] & bit) != 0
+            old &= (self._old[byte] & bit) != 0
+        return young | old
+
+    def _probes(self, hashes: Hashes) -> Iterable[Hashes]:
+        step = _mix(hashes) | np.uint64(1)  # double hashing (Kirsch, Mitzenmacher 2006)
+        for number in range(self._PROBES):
+            yield (hashes + np.uint64(number) * step) & self._bits
+
+    def _set(self, probe: Hashes) -> None:
+        """Set bits. Of two bits for one byte in the same call, fancy assignment keeps one: so until none is missing."""
+        byte, bit = probe >> np.uint64(3), _bit(probe)
+        while len(byte):
+            self._young[byte] |= bit
+            missing = (self._young[byte] & bit) == 0
+            byte, bit = byte[missing], bit[missing]
+
+    def _empty(self) -> npt.NDArray[np.uint8]:
+        return np.zeros(self._capacity * self._BITS_PER_KEY // 8, dtype=np.uint8)
+
+
+def _bit(probe: Hashes) -> npt.NDArray[np.uint8]:
+    return np.left_shift(np.uint8(1), (probe & np.uint64(7)).astype(np.uint8))

@@ -1,0 +1,221 @@
+"""Questions to the store; each runs on a cursor of its own and never waits for the writer."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+
+from storage import sql
+from storage.attributes import decode_attributes
+from storage.database import Database
+from storage.errors import BadQuery
+from storage.records import (
+    Column,
+    EntityRef,
+    Event,
+    Link,
+    Resource,
+    Scope,
+    Span,
+    Table,
+    Trace,
+    TraceSummary,
+)
+
+_NANOSECONDS = "TIMESTAMP_NS"
+_READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+
+
+class Queries:
+    """Read-only questions. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def newest_traces(
+        self, *, tenant: str = "", project: str | None = None, offset: int = 0, limit: int = 50
+    ) -> list[TraceSummary]:
+        """Traces by start time, newest first."""
+        parts = 4 * (offset + limit)
+        with self._database.cursor() as cursor:
+            while True:
+                summaries, exhausted = self._newest(cursor, tenant, project, parts)
+                if exhausted or len(summaries) >= offset + limit:
+                    return summaries[offset : offset + limit]
+                parts *= 4
+
+    def trace(self, trace_id: str, *, tenant: str = "") -> Trace | None:
+        """A trace with all its spans, or None when no span of it is stored."""
+        key = {"tenant": tenant, "trace_id": trace_id}
+        with self._database.cursor() as cursor:
+            summaries = _summaries(cursor, tenant, [trace_id])
+            if not summaries:
+                return None
+            from_ns, to_ns = cursor.execute(sql.query("trace_bounds"), key).fetchall()[0]
+            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": from_ns, "to_ns": to_ns})
+            names = [column[0] for column in cursor.description or []]
+            spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
+        return Trace(summary=summaries[0], spans=spans)
+
+    def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
+        """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.
+
+        Raises:
+            BadQuery: the text is not one such statement, fails, or runs longer than `timeout_s`.
+        """
+        with self._database.cursor() as cursor:
+            try:
+                statements = cursor.extract_statements(statement)
+                if len(statements) != 1 or statements[0].type not in _READ_ONLY:
+                    msg = "only one SELECT, WITH, FROM, DESCRIBE, SHOW or EXPLAIN statement is allowed here"
+                    raise BadQuery(msg)
+                cursor.execute("BEGIN TRANSACTION READ ONLY")
+                return _answer(cursor, statements[0], max_rows, timeout_s)
+            except duckdb.InterruptException as error:
+                msg = f"the query ran longer than {timeout_s:g} s and was stopped"
+                raise BadQuery(msg) from error
+            except (duckdb.Error, RuntimeError) as error:
+                raise BadQuery(str(error)) from error
+
+    @staticmethod
+    def _newest(
+        cursor: duckdb.DuckDBPyConnection, tenant: str, project: str | None, parts: int
+    ) -> tuple[list[TraceSummary], bool]:
+        """The newest traces as far as the newest `parts` parts tell surely, and whether those were all parts.
+
+        A trace starts with its earliest part, so all parts of a trace that starts at or after the oldest
+        part seen are among those seen.
+        """
+        bounds = {"tenant": tenant, "project": project, "parts": parts}
+        seen = cursor.execute(sql.query("newest_parts"), bounds).fetchall()
+        exhausted = len(seen) < parts
+        floor = None if exhausted else seen[-1][1]
+        summaries = _summaries(cursor, tenant, list({trace_id for trace_id, _ in seen}))
+        surely = [
+            summary
+            for summary in summaries
+            if (floor is None or summary.start_ns > floor) and (project is None or summary.project == project)
+        ]
+        return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id)), exhausted
+
+
+def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[TraceSummary]:
+    if not trace_ids:
+        return []
+    placeholders = ", ".join(["?"] * len(trace_ids))
+    rows = cursor.execute(f"{sql.query('traces_by_id')} ({placeholders})", [tenant, *trace_ids]).fetchall()
+    return [
+        TraceSummary(
+            trace_id=row[0],
+            tenant=row[1],
+            project=row[2],
+            service_name=row[3],
+            root_name=row[4],
+            start_ns=row[5],
+            end_ns=row[6],
+            span_count=row[7],
+            error_count=row[8],
+            expires_at_ns=row[9],
+        )
+        for row in rows
+    ]
+
+
+def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_rows: int, timeout_s: float) -> Table:
+    alarm = threading.Timer(timeout_s, cursor.interrupt)
+    alarm.start()
+    try:
+        columns = _columns(cursor, statement)
+        cursor.execute(_with_nanoseconds(statement.query, columns) if columns else statement)
+        columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
+        rows = cursor.fetchmany(max_rows + 1)
+    finally:
+        alarm.cancel()
+    return Table(
+        columns=tuple(columns), rows=tuple(tuple(row) for row in rows[:max_rows]), truncated=len(rows) > max_rows
+    )
+
+
+def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> list[Column]:
+    """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have no such form."""
+    try:
+        described = cursor.execute(f"DESCRIBE {statement.query}").fetchall()
+    except duckdb.ParserException:
+        return []
+    return [Column(name=row[0], type=row[1]) for row in described]
+
+
+def _with_nanoseconds(select: str, columns: list[Column]) -> str:
+    """The SELECT with its TIMESTAMP_NS columns as text: fetched as values they would lose the last three digits."""
+    if all(column.type != _NANOSECONDS for column in columns):
+        return select
+    texts = [
+        f"replace(#{position}::VARCHAR, ' ', 'T') || 'Z'" if column.type == _NANOSECONDS else f"#{position}"
+        for position, column in enumerate(columns, 1)
+    ]
+    inner = select.strip().rstrip(";")
+    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - one SELECT in a read-only transaction
+
+
+_Row = Mapping[str, Any]
+
+
+def _attributes(row: _Row) -> dict[str, Any]:
+    return {
+        "attributes": decode_attributes(row["attributes"], row["attribute_types"]),
+        "dropped_attributes_count": row["dropped_attributes_count"],
+    }
+
+
+def _span(row: _Row) -> Span:
+    as_is = (
+        "tenant",
+        "trace_id",
+        "span_id",
+        "parent_span_id",
+        "name",
+        "kind",
+        "start_ns",
+        "status_code",
+        "status_message",
+        "trace_state",
+        "flags",
+        "dropped_events_count",
+        "dropped_links_count",
+        "project",
+        "service_name",
+    )
+    return Span(
+        end_ns=row["end_ns"] or None,
+        events=tuple(
+            Event(time_ns=event["time_ns"], name=event["name"], **_attributes(event)) for event in row["events"]
+        ),
+        links=tuple(_link(link) for link in row["links"]),
+        resource=_resource(row["resource"]),
+        scope=_scope(row["scope"]),
+        **_attributes(row),
+        **{name: row[name] for name in as_is},
+    )
+
+
+def _link(row: _Row) -> Link:
+    names = ("trace_id", "span_id", "trace_state", "flags")
+    return Link(**_attributes(row), **{name: row[name] for name in names})
+
+
+def _resource(row: _Row) -> Resource:
+    refs = tuple(
+        EntityRef(
+            schema_url=ref["schema_url"],
+            type=ref["type"],
+            id_keys=tuple(ref["id_keys"]),
+            description_keys=tuple(ref["description_keys"]),
+        )
+        for ref in row["entity_refs"] or ()
+    )
+    return Resource(**_attributes(row), schema_url=row["schema_url"], entity_refs=refs)
+
+
+def _scope(row: _Row) -> Scope:
+    return Scope(**_attributes(row), name=row["name"], version=row["version"], schema_url=row["schema_url"])

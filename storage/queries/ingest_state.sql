@@ -1,0 +1,2 @@
+-- The last commit, how far the spool is committed, and what became of the spans so far.
+SELECT batch, spool_sequence, spool_rows, stored, already_present FROM ingest_state;

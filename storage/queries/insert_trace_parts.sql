@@ -1,0 +1,21 @@
+-- Store what a batch brings of each of its traces; a trace expires the retention after its latest span came.
+INSERT INTO trace_part BY NAME
+SELECT
+    tenant,
+    trace_id,
+    min(start_time) AS start_time,
+    max(start_time) AS last_start_time,
+    max(CASE WHEN epoch_ns(end_time) <> 0 THEN end_time END) AS end_time,
+    count(*) AS span_count,
+    count(*) FILTER (WHERE status_code = 2) AS error_count,
+    arg_min(name, start_time) AS first_name,
+    arg_min(project, start_time) AS first_project,
+    arg_min(service_name, start_time) AS first_service_name,
+    min(start_time) FILTER (WHERE parent_span_id IS NULL) AS root_start_time,
+    arg_min(name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_name,
+    arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_project,
+    arg_min(service_name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_service_name,
+    max(received_at) + to_days($retention_days::INTEGER) AS expires_at,
+    $batch::BIGINT AS batch
+FROM incoming_spans
+GROUP BY tenant, trace_id;

@@ -1,0 +1,30 @@
+"""SQL lives in files, one statement each, opened by a comment that says what it answers."""
+
+import functools
+from importlib import resources
+
+
+@functools.cache
+def query(name: str) -> str:
+    """The text of `queries/NAME.sql`."""
+    return resources.files("storage").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """The forward-only schema steps in order: number, name, text."""
+    steps = []
+    for file in resources.files("storage").joinpath("schema").iterdir():
+        if file.name.endswith(".sql"):
+            number, _, name = file.name.removesuffix(".sql").partition("_")
+            steps.append((int(number), name, file.read_text(encoding="utf-8")))
+    return sorted(steps)
+
+
+def views() -> list[tuple[str, str]]:
+    """The views that dashboards use, remade at every start: name, text."""
+    folder = resources.files("storage").joinpath("views")
+    return sorted(
+        (file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    )

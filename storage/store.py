@@ -1,0 +1,135 @@
+"""The store: one data directory, open. Spans go in durable, come out by `queries`."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from storage.batch import SpanBatch
+from storage.database import Database, DatabaseOptions
+from storage.errors import Overloaded
+from storage.lock import DirectoryLock
+from storage.queries import Queries
+from storage.spool import Spool
+from storage.writer import Totals, Writer, WriterOptions, read_state
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """How a store behaves; sizes in bytes."""
+
+    backlog_bytes: int = 192 << 20  # spans that are durable but not committed: above this, new ones are refused
+    database: DatabaseOptions = field(default_factory=DatabaseOptions)
+    writer: WriterOptions = field(default_factory=WriterOptions)
+
+
+class Store:
+    """An open data directory. Made by `open`, which starts its thread; `close` stops it."""
+
+    def __init__(self, lock: DirectoryLock, database: Database, spool: Spool, writer: Writer, limit: int) -> None:
+        self._lock = lock
+        self._database = database
+        self._spool = spool
+        self._writer = writer
+        self._backlog_limit = limit
+        self._appending = threading.Lock()
+        self.queries = Queries(database)
+
+    @classmethod
+    def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
+        """Lock the directory, bring the database up to date, and commit what the spool still holds.
+
+        Raises:
+            Unusable: the directory is in use, or its database is foreign or newer.
+        """
+        options = options or StoreOptions()
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = DirectoryLock(directory)
+        try:
+            database = Database(directory, options.database)
+            position = read_state(database).position
+            spool = Spool(directory / "spool", after=position)
+            writer = Writer(database, options.writer, released=spool.release, set_aside=directory / "set-aside")
+            store = cls(lock, database, spool, writer, options.backlog_bytes)
+            store._recover()
+        except BaseException:
+            lock.close()
+            raise
+        return store
+
+    @property
+    def totals(self) -> Totals:
+        """What became of the spans that were committed."""
+        return self._writer.totals
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes of spans that are durable but not committed."""
+        return self._writer.backlog_bytes
+
+    @property
+    def failing(self) -> str | None:
+        """Why commits fail at the moment, or None."""
+        return self._writer.failing
+
+    def check_room(self) -> None:
+        """Refuse early what `append` would refuse.
+
+        Raises:
+            Overloaded: too much waits for its commit.
+        """
+        if self._writer.backlog_bytes > self._backlog_limit:
+            why = self._writer.failing
+            reason = f"the database cannot be written ({why})" if why else "the database is behind"
+            msg = f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
+            raise Overloaded(msg, retry_after_s=5 if why else 1)
+
+    def append(self, batches: list[SpanBatch]) -> None:
+        """Store batches: durable on return, visible within the commit interval.
+
+        Raises:
+            Overloaded: nothing was stored; try again later.
+        """
+        self.check_room()
+        with self._appending:
+            self._writer.enqueue(self._spool.append(batches))
+
+    def announce(self, http: str) -> None:
+        """Write the server's HTTP address where the command line looks for it."""
+        self._lock.describe(http=http)
+
+    def wait_committed(self, timeout_s: float) -> bool:
+        """Wait until everything that was appended is committed; False when that took too long."""
+        return self._writer.wait_committed(timeout_s)
+
+    def close(self, timeout_s: float = 30) -> None:
+        """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
+        if self._writer.close(timeout_s):
+            try:
+                self._database.checkpoint()
+            except Exception:  # noqa: BLE001 - DuckDB's log keeps what a checkpoint could not move; closing goes on
+                log.warning("the checkpoint at the end failed; the next start repeats it", exc_info=True)
+        else:
+            log.warning("stopped before all spans were committed; the next start commits the rest from the spool")
+        self._spool.close()
+        self._database.close()
+        self._lock.close()
+
+    def _recover(self) -> None:
+        self._writer.start()
+        recovered = 0
+        for group in self._spool.recover(read_state(self._database).position):
+            self._writer.enqueue([group])
+            recovered += group.batch.spans.num_rows
+        if recovered:
+            log.info("recovered %d spans from the spool", recovered)
+            self._writer.wait_committed(timeout_s=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

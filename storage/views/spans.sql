@@ -1,0 +1,42 @@
+-- Every stored span, one row each.
+CREATE OR REPLACE VIEW spans AS
+SELECT
+    s.tenant,
+    s.trace_id,
+    s.span_id,
+    s.parent_span_id,
+    s.name,
+    CASE s.kind
+        WHEN 1 THEN 'INTERNAL'
+        WHEN 2 THEN 'SERVER'
+        WHEN 3 THEN 'CLIENT'
+        WHEN 4 THEN 'PRODUCER'
+        WHEN 5 THEN 'CONSUMER'
+        ELSE 'UNSPECIFIED'
+    END AS kind,
+    s.service_name,
+    s.project,
+    s.start_time,
+    CASE WHEN epoch_ns(s.end_time) <> 0 THEN s.end_time END AS end_time,
+    CASE WHEN epoch_ns(s.end_time) <> 0 THEN (epoch_ns(s.end_time) - epoch_ns(s.start_time)) / 1e6 END AS duration_ms,
+    CASE s.status_code WHEN 1 THEN 'OK' WHEN 2 THEN 'ERROR' ELSE 'UNSET' END AS status_code,
+    s.status_message,
+    s.attributes,
+    r.attributes AS resource_attributes,
+    c.name AS scope_name,
+    c.version AS scope_version,
+    c.attributes AS scope_attributes,
+    s.events,
+    s.links,
+    s.trace_state,
+    s.flags,
+    s.dropped_attributes_count,
+    s.dropped_events_count,
+    s.dropped_links_count,
+    r.schema_url AS resource_schema_url,
+    c.schema_url AS scope_schema_url,
+    s.received_at,
+    s.attribute_types
+FROM span AS s
+LEFT JOIN resource AS r ON r.resource_id = s.resource_id
+LEFT JOIN scope AS c ON c.scope_id = s.scope_id;

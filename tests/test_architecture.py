@@ -1,0 +1,139 @@
+"""The style of the source as a test: budgets that only ever get tighter, and one home for each kind of thing."""
+
+import ast
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from pydantic import BaseModel
+
+from collector import settings
+from collector.cli.main import main
+from tests.source_tree import PACKAGES, ROOT, files
+
+FUNCTION_LINES = 60
+FUNCTION_LINES_90TH = 30
+FILE_LINES = 400
+PARAMETERS = 6
+# The ratchet: what is over its budget, with its size. An entry that no longer fits exactly is an error, so a
+# function can only shrink, and leaves the table once it is within the budget.
+OVER_BUDGET: dict[str, int] = {}
+
+SQL_FOLDERS = {"queries", "schema", "views"}
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_functions_and_files_stay_within_their_budgets() -> None:
+    """No function is longer than 60 lines or takes more than 6 parameters, and no file is longer than 400 lines."""
+    functions = [function for file in files() for function in file.functions()]
+    over = {function.name: function.lines for function in functions if function.lines > FUNCTION_LINES}
+    over |= {f"{f.name}()": f.parameters for f in functions if f.parameters > PARAMETERS}
+    over |= {file.path: lines for file in files() if (lines := len(file.text.splitlines())) > FILE_LINES}
+    assert over == OVER_BUDGET
+
+
+def test_most_functions_are_short() -> None:
+    """Nine functions in ten have at most 30 lines."""
+    lines = sorted(function.lines for file in files() for function in file.functions())
+    assert lines[math.ceil(len(lines) * 0.9) - 1] <= FUNCTION_LINES_90TH
+
+
+def test_packages_hold_no_code_of_their_own() -> None:
+    """An `__init__.py` is a docstring, so importing one module never imports its siblings."""
+    packages = [file for file in files(*PACKAGES, "tests", "benchmarks") if file.path.endswith("__init__.py")]
+    assert [file.path for file in packages if len(file.tree.body) != 1 or not ast.get_docstring(file.tree)] == []
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    """Each folder with a module in it has an `__init__.py`, as the wheel and the import contracts need."""
+    folders = {(ROOT / file.path).parent for file in files()}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_catching_everything_gives_its_reason() -> None:
+    """A broad `except` that does not raise again says why on its line."""
+    silent = [
+        f"{file.path}:{line}"
+        for file in files()
+        for line in file.silent_broad_handlers()
+        if not re.search(r"# noqa: BLE001 - \w+", file.text.splitlines()[line - 1])
+    ]
+    assert silent == []
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    """Only the settings module reads environment variables."""
+    reads = [f"{file.path}:{line}" for file in files() for line in file.environment_reads()]
+    assert [read for read in reads if not read.startswith("collector/settings.py:")] == []
+
+
+def test_every_sql_file_is_used_and_every_use_has_its_file() -> None:
+    """The names in the calls of `sql.query` are the files of storage/queries, and no statement lives elsewhere."""
+    calls = [call for file in files("storage") for call in file.calls("sql.query")]
+    used = {ast.literal_eval(call.args[0]) for call in calls}
+    statements = [path for package in PACKAGES for path in (ROOT / package).rglob("*.sql")]
+    assert used == {path.stem for path in statements if path.parent.name == "queries"}
+    assert {path.relative_to(ROOT).parent.as_posix() for path in statements} == {f"storage/{f}" for f in SQL_FOLDERS}
+
+
+def test_every_sql_file_opens_with_what_it_answers() -> None:
+    """Each statement is headed by a comment."""
+    statements = sorted((ROOT / "storage").rglob("*.sql"))
+    assert [path.name for path in statements if not re.match(r"-- \w", path.read_text(encoding="utf-8"))] == []
+
+
+def test_every_setting_is_documented() -> None:
+    """The README names each setting as the YAML file spells it."""
+    assert [name for name in _setting_names(settings.Settings) if f"`{name}`" not in README] == []
+
+
+def test_every_command_and_option_is_documented() -> None:
+    """The README names each command of the command line and each of its options."""
+    names = _command_line(main, "tracejury")
+    assert [name for name in names if not re.search(rf"{re.escape(name)}(?![\w-])", README)] == []
+
+
+def test_the_example_configuration_loads() -> None:
+    """The file in deploy/ is a configuration as it stands."""
+    settings.load_settings(ROOT / "deploy" / "config.example.yaml", flags={}, environ={})
+
+
+def test_every_test_states_its_claim() -> None:
+    """Each test has a docstring of one sentence."""
+    tests = [
+        (f"{file.path}:{node.name}", ast.get_docstring(node) or "")
+        for file in files("tests")
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert [name for name, claim in tests if not claim.endswith(".") or re.search(r"[.!?]\s+[A-Z]", claim)] == []
+
+
+@pytest.mark.parametrize("module", ["rules", "evaluators", "storage.records", "storage.errors"])
+def test_deciding_and_judging_need_no_database(module: str) -> None:
+    """Importing a package that decides, or the nouns it decides about, does not load DuckDB."""
+    program = f"import sys, {module}; sys.exit('duckdb' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def _setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _setting_names(kind, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _command_line(command: click.Command, path: str) -> Iterator[str]:
+    yield path
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield max(parameter.opts, key=len)
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from _command_line(child, f"{path} {name}")
