@@ -20,6 +20,7 @@ from collector.doors.body import BodyLimits
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, TraceReader
 from collector.ingest import Ingest
+from collector.memory import keep_freed_memory
 from collector.settings import Settings
 from storage.database import DatabaseOptions
 from storage.errors import Unusable
@@ -87,6 +88,7 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    keep_freed_memory()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it tells of each of our two HTTP servers what we tell once
     try:
         asyncio.run(_serve(settings, with_sample=with_sample))

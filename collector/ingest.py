@@ -3,37 +3,38 @@
     offer -> queue (bounded by bytes) -> decode thread -> spool thread -> answer
 
 The decode thread takes all that waits, up to a limit, and decodes it as one group, because most of a
-decode's cost is per group. While one group is being synced the next one gathers, so no timer delays
-an answer: alone, a request is answered at once; under load, many share one sync.
+small decode's cost is per group. While one group is being synced the next one is decoded and the one
+after that gathers, so no timer delays an answer: alone, a request is answered at once; under load, many
+share one sync.
 """
 
+import asyncio
 import logging
 import queue
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from collector.otlp.decode import Decoded, Receipt, Request, decode
-from collector.otlp.errors import Malformed
+from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
 from storage.errors import Overloaded
 from storage.store import Store
 
 log = logging.getLogger(__name__)
 
-_GROUP_BYTES = 4 << 20
-"""Bytes of requests that are decoded together, some 3,500 agent spans: a guess between cost per group and delay."""
+_GROUP_BYTES = 2 << 20
+"""Bytes of requests that are decoded together, some 1,700 agent spans. Larger groups cost the same CPU a span; this
+also bounds what a group of nothing but tiny elements takes in memory (`collector.otlp.pieces`)."""
 
-_GROUPS_AHEAD = 2
-"""Decoded groups that wait for the disk: one being synced and one to follow it."""
+_GROUPS_AT_ONCE = 2
+"""One group at the disk and one in the decoder. With more, groups get smaller and each span dearer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
     request: Request
-    answer: "Future[Receipt]" = field(default_factory=Future)
+    answer: "asyncio.Future[Receipt]"
 
 
 class ByteBudget:
@@ -75,7 +76,8 @@ class Ingest:
         self.budget = ByteBudget(queue_bytes)
         self._waiting: deque[_Offer] = deque()
         self._arrived = threading.Condition()
-        self._decoded: queue.Queue[tuple[Decoded, list[_Offer]] | None] = queue.Queue(_GROUPS_AHEAD)
+        self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer]] | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
         self._counts: Counter[str] = Counter()
         self._threads = [
@@ -89,7 +91,8 @@ class Ingest:
         return dict(self._counts)
 
     def start(self) -> None:
-        """Start working on what is offered."""
+        """Start working on what is offered; called on the event loop that will offer."""
+        self._loop = asyncio.get_running_loop()
         for thread in self._threads:
             thread.start()
 
@@ -101,8 +104,8 @@ class Ingest:
         for thread in self._threads:
             thread.join()
 
-    def offer(self, request: Request) -> "Future[Receipt]":
-        """Queue a request. The future completes when its accepted spans are durable.
+    def offer(self, request: Request) -> "asyncio.Future[Receipt]":
+        """Queue a request; on the event loop only. The future completes when its accepted spans are durable.
 
         It fails with `Malformed` where the request is wrong and with `Overloaded` where we are behind.
 
@@ -110,7 +113,7 @@ class Ingest:
             Overloaded: we are behind already, or shutting down.
         """
         self._store.check_room()
-        offer = _Offer(request)
+        offer = _Offer(request, self._loop.create_future())
         with self._arrived:
             if self._closed:
                 msg = "shutting down"
@@ -121,6 +124,7 @@ class Ingest:
 
     def _groups(self) -> Iterator[list[_Offer]]:
         while True:
+            self._room.acquire()
             with self._arrived:
                 self._arrived.wait_for(lambda: self._waiting or self._closed)
                 if not self._waiting:
@@ -131,69 +135,63 @@ class Ingest:
                     group.append(self._waiting.popleft())
                     nbytes += len(group[-1].request.body)
             # A sender that hung up while its request waited gets no answer, so nothing needs to be stored.
-            present = [offer for offer in group if offer.answer.set_running_or_notify_cancel()]
+            present = [offer for offer in group if not offer.answer.cancelled()]
             if present:
                 yield present
+            else:
+                self._room.release()
 
     def _decode_groups(self) -> None:
         for group in self._groups():
-            self._decode(group)
+            self._decoded.put((self._decode(group), group))
         self._decoded.put(None)
 
-    def _decode(self, group: list[_Offer]) -> None:
+    def _decode(self, group: list[_Offer]) -> Decoded:
+        requests = [offer.request for offer in group]
+        received_at_us = time.time_ns() // 1000
         try:
-            decoded = decode([offer.request for offer in group], received_at_us=time.time_ns() // 1000)
-        except Exception as error:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
-            if len(group) == 1:
-                log.exception("the decoder failed")
-                _fail(group, error)
-            else:
-                for offer in group:
-                    self._decode([offer])
-        else:
-            self._decoded.put((decoded, group))
+            return decode(requests, received_at_us=received_at_us)
+        except Exception:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
+            log.exception("the decoder failed; trying each request of the group by itself")
+        return join([_decode_alone(request, received_at_us) for request in requests])
 
     def _store_groups(self) -> None:
-        while (first := self._decoded.get()) is not None:
-            groups = [first]
-            ended = False
-            while not self._decoded.empty():
-                following = self._decoded.get()
-                if following is None:
-                    ended = True
-                    break
-                groups.append(following)
-            self._store_together(groups)
-            if ended:
-                return
+        while (item := self._decoded.get()) is not None:
+            decoded, offers = item
+            self._store_group(decoded, offers)
+            self._room.release()
 
-    def _store_together(self, groups: list[tuple[Decoded, list[_Offer]]]) -> None:
-        batches = [decoded.batch for decoded, _ in groups if decoded.batch.spans.num_rows]
+    def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> None:
+        outcomes: list[Receipt | Exception] = list(decoded.outcomes)
         try:
-            if batches:
-                self._store.append(batches)
+            if decoded.batch.spans.num_rows:
+                self._store.append([decoded.batch])
         except Overloaded as error:
-            self._counts["refused"] += sum(batch.spans.num_rows for batch in batches)
-            for _, offers in groups:
-                _fail(offers, error)
+            self._counts["refused"] += decoded.batch.spans.num_rows
+            outcomes = [error] * len(offers)
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
-            for _, offers in groups:
-                _fail(offers, error)
-        else:
-            for decoded, offers in groups:
-                self._answer(decoded, offers)
-
-    def _answer(self, decoded: Decoded, offers: list[_Offer]) -> None:
-        for offer, outcome in zip(offers, decoded.outcomes, strict=True):
-            if isinstance(outcome, Malformed):
-                offer.answer.set_exception(outcome)
-            else:
+            outcomes = [error] * len(offers)
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt):
                 self._counts["accepted"] += outcome.accepted
                 self._counts["rejected"] += outcome.rejected
-                offer.answer.set_result(outcome)
+        self._loop.call_soon_threadsafe(_answer, offers, outcomes)
 
 
-def _fail(offers: list[_Offer], error: Exception) -> None:
-    for offer in offers:
-        offer.answer.set_exception(error)
+def _decode_alone(request: Request, received_at_us: int) -> Decoded:
+    try:
+        return decode([request], received_at_us=received_at_us)
+    except Exception as error:  # noqa: BLE001 - as above: this request is the one that met the bug
+        return failed(error)
+
+
+def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:
+    """Complete the futures, all in one turn of the event loop."""
+    for offer, outcome in zip(offers, outcomes, strict=True):
+        if offer.answer.done():  # the sender hung up
+            continue
+        if isinstance(outcome, Exception):
+            offer.answer.set_exception(outcome)
+        else:
+            offer.answer.set_result(outcome)

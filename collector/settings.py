@@ -48,11 +48,11 @@ class Settings(BaseModel):
     ] = 64 * _MIB
     queue_bytes: Annotated[
         Bytes, Field(description="Request bodies held at the same time; above this, senders are told to wait.")
-    ] = 64 * _MIB
+    ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
         Field(description="Spans that are durable but not committed yet; above this, senders are told to wait."),
-    ] = 192 * _MIB
+    ] = 48 * _MIB
     commit_interval_ms: Annotated[
         int, Field(ge=1, le=10_000, description="Spans wait at most this long for their commit.")
     ] = 300
@@ -61,7 +61,7 @@ class Settings(BaseModel):
     ] = 30
     duckdb_memory: Annotated[
         str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$", description="What DuckDB may hold in memory.")
-    ] = "384MB"
+    ] = "256MB"
     duckdb_threads: Annotated[int, Field(ge=1, le=256, description="Threads that DuckDB may use.")] = 1
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
     sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30

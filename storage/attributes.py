@@ -36,8 +36,8 @@ def _plain(value: Mapping[str, object]) -> AttributeValue:
             case "arrayValue", dict():
                 return [_plain(item) for item in content.get("values", [])]
             case "kvlistValue", dict():
-                return {pair["key"]: _plain(pair.get("value", {})) for pair in content.get("values", [])}
-            case _, str() | int() | float():
+                return {pair.get("key", ""): _plain(pair.get("value", {})) for pair in content.get("values", [])}
+            case _, str() | int() | float() if field in _SCALARS:
                 return _SCALARS[field](content)
             case _:
                 return None

@@ -9,7 +9,6 @@ from typing import Self
 
 from storage.errors import InUse
 
-
 _TRIES, _PAUSE_S = 5, 0.02
 
 

@@ -23,6 +23,9 @@ from storage.records import (
     TraceSummary,
 )
 
+MAX_SPANS = 10_000
+"""Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
+
 _NANOSECONDS = "TIMESTAMP_NS"
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
@@ -45,15 +48,15 @@ class Queries:
                     return summaries[offset : offset + limit]
                 parts *= 4
 
-    def trace(self, trace_id: str, *, tenant: str = "") -> Trace | None:
-        """A trace with all its spans, or None when no span of it is stored."""
+    def trace(self, trace_id: str, *, tenant: str = "", max_spans: int = MAX_SPANS) -> Trace | None:
+        """A trace with its first `max_spans` spans, or None when no span of it is stored."""
         key = {"tenant": tenant, "trace_id": trace_id}
         with self._database.cursor() as cursor:
             summaries = _summaries(cursor, tenant, [trace_id])
             if not summaries:
                 return None
             from_ns, to_ns = cursor.execute(sql.query("trace_bounds"), key).fetchall()[0]
-            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": from_ns, "to_ns": to_ns})
+            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": from_ns, "to_ns": to_ns, "spans": max_spans})
             names = [column[0] for column in cursor.description or []]
             spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
         return Trace(summary=summaries[0], spans=spans)
@@ -138,7 +141,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
 
 
 def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> list[Column]:
-    """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have no such form."""
+    """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
         described = cursor.execute(f"DESCRIBE {statement.query}").fetchall()
     except duckdb.ParserException:
@@ -155,7 +158,7 @@ def _with_nanoseconds(select: str, columns: list[Column]) -> str:
         for position, column in enumerate(columns, 1)
     ]
     inner = select.strip().rstrip(";")
-    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - one SELECT in a read-only transaction
+    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - it can only read
 
 
 _Row = Mapping[str, Any]

@@ -131,9 +131,11 @@ def test_records_are_frozen_values_without_defaults() -> None:
 
 
 def test_a_trace_document_has_the_keys_of_the_api() -> None:
-    """A trace is its summary with its spans, under the names that the API promises."""
+    """A trace is its summary with its spans, under the names that the API promises; it says when spans are missing."""
     document = trace_document(Trace(summary=a_summary(), spans=(a_span(),)))
-    assert document.keys() == SUMMARY_KEYS | {"spans"}
+    assert document.keys() == SUMMARY_KEYS | {"spans", "truncated"}
+    whole = dataclasses.replace(a_summary(), span_count=1)
+    assert trace_document(Trace(summary=whole, spans=(a_span(),))).keys() == SUMMARY_KEYS | {"spans"}
     (span,) = cast("list[dict[str, object]]", document["spans"])
     assert span.keys() == SPAN_KEYS
 

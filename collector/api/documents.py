@@ -21,9 +21,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def trace_document(trace: Trace) -> Document:
-    """A trace: its summary with all spans, ordered by start time."""
+    """A trace: its summary with its spans, ordered by start time; `truncated` where there are more than are shown."""
     spans = sorted(trace.spans, key=lambda span: span.start_ns)
-    return {**summary_document(trace.summary), "spans": [span_document(span) for span in spans]}
+    document = {**summary_document(trace.summary), "spans": [span_document(span) for span in spans]}
+    return document | ({"truncated": True} if len(spans) < trace.summary.span_count else {})
 
 
 def summary_document(summary: TraceSummary) -> Document:

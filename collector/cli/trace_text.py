@@ -54,6 +54,9 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
     yield page.titles()
     for row in rows:
         yield page.span(row)
+    missing = trace.span_count - len(trace.spans)
+    if missing > 0:
+        yield Text(f"{count_text(missing, 'later span')} not shown: ask for them in SQL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

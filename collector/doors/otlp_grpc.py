@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -21,15 +23,60 @@ from collector.otlp.errors import Malformed
 log = logging.getLogger(__name__)
 
 _PACKAGE = "opentelemetry.proto.collector"
-_READING_AT_ONCE = 8
-"""Messages that may be arriving at the same time. gRPC tells a message's size only once it is here, so this
-number times the limit bounds what unread messages can hold."""
+_READING_BYTES = 256 << 20
+"""What messages that are arriving may hold, if none is larger than the largest of late."""
 
+_MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
+"""Messages arriving at the same time: 32 stalled senders stop nobody else; four of the default limit are 256 MiB."""
+
+_FORGET_S = 60.0
 _READ_SECONDS = 60.0
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[bytes], Awaitable[Message]]
 _M = TypeVar("_M", bound=Message)
+
+
+class _Turns:
+    """Turns at reading a message.
+
+    gRPC tells a message's size only once it is here, so the number of turns follows the largest message of
+    the last minute: many while messages are small, few when they are large.
+    """
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._reading = self._waiting = 0
+        self._largest = 0
+        self._largest_at_s = 0.0
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn and hold it during the block."""
+        if self._reading >= self._allowed():
+            self._waiting += 1
+            try:
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._reading < self._allowed())
+            finally:
+                self._waiting -= 1
+        self._reading += 1
+        try:
+            yield
+        finally:
+            self._reading -= 1
+            if self._waiting:
+                async with self._changed:
+                    self._changed.notify()
+
+    def saw(self, nbytes: int) -> None:
+        """Learn from the size of a message."""
+        now_s = time.monotonic()
+        if nbytes >= self._largest or now_s - self._largest_at_s > _FORGET_S:
+            self._largest, self._largest_at_s = nbytes, now_s
+
+    def _allowed(self) -> int:
+        return min(max(_READING_BYTES // max(self._largest, 1), _LEAST_AT_ONCE), _MOST_AT_ONCE)
 
 
 class OtlpGrpc:
@@ -38,7 +85,7 @@ class OtlpGrpc:
     def __init__(self, ingest: Ingest, *, max_message_bytes: int) -> None:
         self._ingest = ingest
         self._max_message_bytes = max_message_bytes
-        self._reading = asyncio.Semaphore(_READING_AT_ONCE)
+        self._turns = _Turns()
         options = [
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share
@@ -86,16 +133,15 @@ class OtlpGrpc:
         return grpc.stream_unary_rpc_method_handler(export)
 
     async def _read(self, context: _Context) -> bytes:
-        async with self._reading:
+        async with self._turns.take():
             try:
                 async with asyncio.timeout(_READ_SECONDS):
                     message: object = await context.read()
             except TimeoutError:
-                msg = f"the message did not arrive within {_READ_SECONDS:g} s"
-                raise Malformed(msg) from None
+                raise Malformed(f"the message did not arrive within {_READ_SECONDS:g} s") from None
+            self._turns.saw(len(message) if isinstance(message, bytes) else self._max_message_bytes)
         if not isinstance(message, bytes):
-            msg = f"no message, or one larger than {self._max_message_bytes} bytes"
-            raise TooLarge(msg)
+            raise TooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
         return message
 
     async def _traces(self, message: bytes) -> Message:
@@ -104,7 +150,7 @@ class OtlpGrpc:
         body = HeldBody(self._ingest.budget)
         try:
             body.hold(len(message))
-            return trace_reply(await asyncio.wrap_future(self._ingest.offer(Request(body=message))))
+            return trace_reply(await self._ingest.offer(Request(body=message)))
         finally:
             body.let_go()
 

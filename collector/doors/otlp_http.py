@@ -76,7 +76,7 @@ class TraceReader:
             if not body.data:
                 return Receipt(accepted=0, rejected=0)
             offered = self._ingest.offer(Request(body=body.data, counts_traces=counts_traces))
-            return await asyncio.wrap_future(offered)
+            return await offered
         finally:
             body.let_go()
 

@@ -6,7 +6,7 @@ malformed request fails alone and a malformed span is rejected alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from collector.otlp import dimensions, strict, wire
 from collector.otlp.errors import Malformed
+from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.values import Unfit, attribute_columns, hex_text
 from storage.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch, concatenate
 
@@ -50,7 +51,21 @@ class Decoded:
     """The accepted spans of a group, and for each request, in order, its receipt or what is wrong with it."""
 
     batch: SpanBatch
-    outcomes: list[Receipt | Malformed]
+    outcomes: list[Receipt | Exception]
+
+
+def join(parts: Sequence[Decoded]) -> Decoded:
+    """Several groups as one, in order."""
+    return Decoded(
+        batch=concatenate([part.batch for part in parts]),
+        outcomes=[outcome for part in parts for outcome in part.outcomes],
+    )
+
+
+def failed(error: Exception) -> Decoded:
+    """A request of which nothing can be stored."""
+    nothing = SpanBatch(spans=SPANS.empty_table(), resources=RESOURCES.empty_table(), scopes=SCOPES.empty_table())
+    return Decoded(batch=nothing, outcomes=[error])
 
 
 def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:
@@ -58,43 +73,52 @@ def decode(requests: Sequence[Request], *, received_at_us: int) -> Decoded:
 
     Total: whatever the bytes, the answer is spans, rejections or `Malformed` for each request.
     """
+    if any(len(request.body) > PIECE_BYTES for request in requests):
+        return join([_decode_alone(request, received_at_us) for request in requests])
     try:
         return _decode_columns(requests, received_at_us)
     except Unfit:
-        parts = [_decode_alone(request, received_at_us) for request in requests]
-    return Decoded(
-        batch=concatenate([part.batch for part in parts]),
-        outcomes=[outcome for part in parts for outcome in part.outcomes],
-    )
+        return join([_decode_alone(request, received_at_us) for request in requests])
 
 
 def _decode_alone(request: Request, received_at_us: int) -> Decoded:
     try:
+        if len(request.body) <= PIECE_BYTES:
+            return _decode_piece(request, received_at_us)
+        decoded = [_decode_piece(replace(request, body=piece), received_at_us) for piece in pieces(request.body)]
+    except Malformed as error:
+        return failed(error)
+    except Unfit as error:
+        return failed(Malformed(str(error)))
+    whole = join(decoded)
+    receipts = [outcome for outcome in whole.outcomes if isinstance(outcome, Receipt)]
+    return Decoded(batch=whole.batch, outcomes=[_add_up(receipts, request, whole.batch)])
+
+
+def _decode_piece(request: Request, received_at_us: int) -> Decoded:
+    """Decode one request, span by span where it has to be.
+
+    Raises:
+        Malformed, Unfit: it is broken outside its spans.
+    """
+    try:
         return _decode_columns([request], received_at_us)
     except Unfit:
-        pass
-    try:
         clean, rejected, reason = strict.sift(request.body)
-        sifted = Request(body=clean, tenant=request.tenant, counts_traces=request.counts_traces)
-        decoded = _decode_columns([sifted], received_at_us)
-    except Malformed as error:
-        return Decoded(batch=_no_spans(), outcomes=[error])
-    except Unfit as error:
-        return Decoded(batch=_no_spans(), outcomes=[Malformed(str(error))])
-    (receipt,) = decoded.outcomes
-    if isinstance(receipt, Malformed):
-        return decoded
-    both = Receipt(
-        accepted=receipt.accepted,
-        rejected=receipt.rejected + rejected,
-        message=reason or receipt.message,
-        traces=receipt.traces,
-    )
+    decoded = _decode_columns([replace(request, body=clean)], received_at_us)
+    (receipt,) = (outcome for outcome in decoded.outcomes if isinstance(outcome, Receipt))
+    both = replace(receipt, rejected=receipt.rejected + rejected, message=reason or receipt.message)
     return Decoded(batch=decoded.batch, outcomes=[both])
 
 
-def _no_spans() -> SpanBatch:
-    return SpanBatch(spans=SPANS.empty_table(), resources=RESOURCES.empty_table(), scopes=SCOPES.empty_table())
+def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Receipt:
+    """The receipt of a request from those of its pieces."""
+    return Receipt(
+        accepted=sum(receipt.accepted for receipt in receipts),
+        rejected=sum(receipt.rejected for receipt in receipts),
+        message=next((receipt.message for receipt in receipts if receipt.message), ""),
+        traces=pc.count_distinct(batch.spans.column("trace_id")).as_py() if request.counts_traces else 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +283,10 @@ def _receipts(
     request_of_span: npt.NDArray[np.int64],
     faults: dict[str, npt.NDArray[np.bool_]],
     trace_ids: pa.StringArray,
-) -> list[Receipt | Malformed]:
+) -> list[Receipt | Exception]:
     starts = np.searchsorted(request_of_span, np.arange(len(requests) + 1))
     bad = np.logical_or.reduce(list(faults.values())) if faults else np.zeros(len(request_of_span), dtype=np.bool_)
-    receipts: list[Receipt | Malformed] = []
+    receipts: list[Receipt | Exception] = []
     for position, request in enumerate(requests):
         own = slice(int(starts[position]), int(starts[position + 1]))
         received, rejected = own.stop - own.start, int(np.count_nonzero(bad[own]))

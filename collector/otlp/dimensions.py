@@ -73,7 +73,8 @@ def _distinct(
 
 
 def _identify(message: bytes, schema_url: str) -> int:
-    digest = blake2b(message, digest_size=8, key=schema_url.encode()[:64])
+    url = schema_url.encode()
+    digest = blake2b(len(url).to_bytes(8, "little") + url + message, digest_size=8)
     return int.from_bytes(digest.digest(), "little")
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1 import common_pb2
 
 from collector.otlp import wire
@@ -26,6 +27,7 @@ _NULL, _QUOTE, _COMMA, _COLON, _POINT, _ZERO, _NOTHING = (
     pa.scalar(text) for text in ("null", '"', ",", ":", ".", "0", "")
 )
 _BRACKETS = {"array_value": (pa.scalar("["), pa.scalar("]")), "kvlist_value": (pa.scalar("{"), pa.scalar("}"))}
+_TWO_KINDS = "a value is of two kinds at once"  # twice on the wire: protobuf takes the last, Arrow shows both
 _RARE_CONTROL = "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"
 
 
@@ -87,12 +89,13 @@ def _last_of_each_key(offsets: npt.NDArray[np.int32], keys: pa.StringArray) -> n
 def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
     """Each value as text, and its letter."""
     letters = np.full(len(values), ord("n"), dtype=np.uint8)
-    columns = []
+    columns, given = [], 0
     for field, letter in _SCALARS.items():
         column = values.field(field)
         if column.null_count < len(column):
             letters[_valid(column)] = ord(letter)
             columns.append(hex_text(column) if letter == "x" else column.cast(pa.string()))
+            given += len(column) - column.null_count
     for field, letter in (("array_value", "a"), ("kvlist_value", "m")):
         column = values.field(field)
         if column.null_count < len(column):
@@ -102,8 +105,11 @@ def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]
             if not exact.all():
                 letters[np.flatnonzero(valid)[~exact]] = ord("v")
             columns.append(_spread(text, valid))
+            given += len(column) - column.null_count
     if not columns:
         return pa.nulls(len(values), pa.string()), letters
+    if given > np.count_nonzero(letters != ord("n")):
+        raise Unfit(_TWO_KINDS)
     return (columns[0] if len(columns) == 1 else pc.coalesce(*columns)), letters
 
 
@@ -131,7 +137,10 @@ def _nested(column: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringAr
 @functools.lru_cache(maxsize=256)
 def _otlp_json(data: bytes, field: str) -> str:
     value = common_pb2.AnyValue()
-    getattr(value, field).MergeFromString(data)
+    try:
+        getattr(value, field).MergeFromString(data)
+    except DecodeError as error:
+        raise Unfit(str(error)) from error
     return json_format.MessageToJson(value, indent=None)
 
 
@@ -183,7 +192,12 @@ def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArr
             valid = _valid(column)
             columns.append(_spread(text, valid))
             exact[np.flatnonzero(valid)[~dense_exact]] = False
-    return pc.coalesce(*columns, _NULL) if columns else _constant("null", len(values)), exact
+    if not columns:
+        return _constant("null", len(values)), exact
+    text = pc.coalesce(*columns)
+    if sum(len(column) - column.null_count for column in columns) > len(text) - text.null_count:
+        raise Unfit(_TWO_KINDS)
+    return text.fill_null(_NULL), exact
 
 
 def _constant(text: str, length: int) -> pa.StringArray:

@@ -25,6 +25,11 @@ _COLUMNS: _Opaque = {
     "ScopeSpans": {"scope"},
 }
 _ENVELOPE: _Opaque = {"ScopeSpans": {"spans"}}
+_CUT: _Opaque = {
+    "TracesData": {"resource_spans"},
+    "ResourceSpans": {"resource", "scope_spans"},
+    "ScopeSpans": {"scope", "spans"},
+}
 
 
 def _derive(package: str, opaque: _Opaque) -> descriptor_pool.DescriptorPool:
@@ -53,13 +58,21 @@ def _rewrite(message: descriptor_pb2.DescriptorProto, package: str, opaque: _Opa
         _rewrite(nested, package, opaque)
 
 
-_columns_pool = _derive("tracejury.columns", _COLUMNS)
-_envelope_pool = _derive("tracejury.envelope", _ENVELOPE)
-_handlers = ptars.HandlerPool([_columns_pool.FindFileByName(f"tracejury.columns/{_FILES[-1].name}")])
+class _Family:
+    """All of OTLP's trace types, with some fields opaque."""
+
+    def __init__(self, package: str, opaque: _Opaque) -> None:
+        self._package = package
+        self._pool = _derive(package, opaque)
+        self.handlers = ptars.HandlerPool([self._pool.FindFileByName(f"{package}/{_FILES[-1].name}")])
+
+    def type(self, name: str) -> Descriptor:
+        return self._pool.FindMessageTypeByName(f"{self._package}.{name}")
 
 
-def _columns(name: str) -> Descriptor:
-    return _columns_pool.FindMessageTypeByName(f"tracejury.columns.{name}")
+_columns = _Family("tracejury.columns", _COLUMNS)
+_envelope = _Family("tracejury.envelope", _ENVELOPE)
+_cut = _Family("tracejury.cut", _CUT)
 
 
 class Columns:
@@ -68,8 +81,8 @@ class Columns:
     Raises ValueError where any of them cannot be decoded.
     """
 
-    def __init__(self, name: str) -> None:
-        self._handler = _handlers.get_for_message(_columns(name))
+    def __init__(self, family: _Family, name: str) -> None:
+        self._handler = family.handlers.get_for_message(family.type(name))
 
     def decode(self, messages: pa.Array | list[bytes]) -> pa.RecordBatch:
         """One row for each message; `messages` must hold no null."""
@@ -78,14 +91,16 @@ class Columns:
         return self._handler.array_to_record_batch(messages)
 
 
-TRACES = Columns("trace.v1.TracesData")
-SPAN = Columns("trace.v1.Span")
-RESOURCE = Columns("resource.v1.Resource")
-SCOPE = Columns("common.v1.InstrumentationScope")
-ARRAY_VALUE = Columns("common.v1.ArrayValue")
-MAP_VALUE = Columns("common.v1.KeyValueList")
+TRACES = Columns(_columns, "trace.v1.TracesData")
+SPAN = Columns(_columns, "trace.v1.Span")
+RESOURCE = Columns(_columns, "resource.v1.Resource")
+SCOPE = Columns(_columns, "common.v1.InstrumentationScope")
+ARRAY_VALUE = Columns(_columns, "common.v1.ArrayValue")
+MAP_VALUE = Columns(_columns, "common.v1.KeyValueList")
 
-Envelope: type[Message] = message_factory.GetMessageClass(
-    _envelope_pool.FindMessageTypeByName("tracejury.envelope.trace.v1.TracesData")
-)
+TRACES_CUT = Columns(_cut, "trace.v1.TracesData")
+RESOURCE_SPANS_CUT = Columns(_cut, "trace.v1.ResourceSpans")
+SCOPE_SPANS_CUT = Columns(_cut, "trace.v1.ScopeSpans")
+
+Envelope: type[Message] = message_factory.GetMessageClass(_envelope.type("trace.v1.TracesData"))
 """A request in which every span is still bytes, for taking one apart span by span."""

@@ -1,4 +1,4 @@
--- The spans of one trace between two instants, by start time, with their resources and scopes.
+-- The first $spans spans of one trace between two instants, by start time, with their resources and scopes.
 SELECT
     s.tenant,
     s.trace_id,
@@ -35,4 +35,5 @@ LEFT JOIN scope AS c ON c.scope_id = s.scope_id
 WHERE s.tenant = $tenant
     AND s.trace_id = $trace_id
     AND s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
-ORDER BY s.start_time, s.span_id;
+ORDER BY s.start_time, s.span_id
+LIMIT $spans;

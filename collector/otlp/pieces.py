@@ -1,0 +1,182 @@
+"""Large requests in small pieces, so that what a decode holds in memory is bounded.
+
+A message of two bytes becomes a row of some hundred: a request of many empty spans or attributes would grow
+a hundredfold when it is decoded whole. So a large request is cut between its spans, the pieces are decoded
+one after the other, and a single span that is large itself has its parts counted first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.descriptor import Descriptor
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from collector.otlp import wire
+from collector.otlp.errors import Malformed
+from collector.otlp.values import Unfit
+
+PIECE_BYTES = 1 << 20
+"""A piece of nothing but empty spans takes some 100 MiB to decode, a piece of ordinary spans 5 MiB."""
+
+MAX_PARTS = 100_000
+"""Attributes, events, links and nested values of one span larger than a piece. SDKs stop at 128 each by default."""
+
+_LEAST_BYTES = 16
+"""A valid span takes 31 bytes at least; a request of much smaller ones is not worth the memory that it would take."""
+
+_FRAME_BYTES = 6  # a tag and a length, at most
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protobuf
+_MORE = 0x80  # the bit of a varint that says that another byte follows
+_EMPTY = pa.scalar(b"", pa.binary())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    """A message whose children can be dealt out to several copies of it."""
+
+    columns: wire.Columns
+    children: str
+    tag: bytes  # of the children
+    others: tuple[tuple[str, bytes], ...]  # its own length-delimited fields, with their tags
+
+
+def _tag(number: int) -> bytes:
+    return bytes([number << 3 | _BYTES])
+
+
+_LEVELS = (
+    _Level(columns=wire.TRACES_CUT, children="resource_spans", tag=_tag(1), others=()),
+    _Level(
+        columns=wire.RESOURCE_SPANS_CUT,
+        children="scope_spans",
+        tag=_tag(2),
+        others=(("resource", _tag(1)), ("schema_url", _tag(3))),
+    ),
+    _Level(
+        columns=wire.SCOPE_SPANS_CUT,
+        children="spans",
+        tag=_tag(2),
+        others=(("scope", _tag(1)), ("schema_url", _tag(3))),
+    ),
+)
+
+
+def pieces(body: bytes) -> Iterator[bytes]:
+    """Requests that together hold the spans of `body`, none much larger than a piece unless it is one span.
+
+    Raises:
+        Malformed: there are more parts than anybody sends, too small to be spans.
+        Unfit: the columnar decoder cannot take the request apart.
+    """
+    return _cut(pa.array([body], pa.binary()), 0)
+
+
+def _cut(message: pa.BinaryArray, depth: int) -> Iterator[bytes]:
+    """Cut the one message in the array, without copying its children before they are put into a piece."""
+    level = _LEVELS[depth]
+    try:
+        row = level.columns.decode(message)
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+    children = row.column(level.children).values
+    sizes = pc.binary_length(children).to_numpy()
+    if len(sizes) > MAX_PARTS and sizes.sum() < len(sizes) * _LEAST_BYTES:
+        raise Malformed(f"{len(sizes)} {level.children} in {sizes.sum()} bytes: too small to be any")
+    head = b"".join(_field(tag, _as_bytes(row.column(name)[0])) for name, tag in level.others)
+    for start, stop in _runs(sizes):
+        run = children.slice(start, stop - start)
+        if stop - start == 1 and sizes[start] > PIECE_BYTES and depth + 1 < len(_LEVELS):
+            yield from (head + _field(level.tag, part) for part in _cut(run, depth + 1))
+        else:
+            if stop - start == 1 and sizes[start] > PIECE_BYTES:
+                refuse_crowded(run[0].as_py())
+            yield head + _framed(run, sizes[start:stop], level.tag)
+
+
+def _runs(sizes: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+    """Runs of neighbours that are half a piece together: there is room for what is repeated before each run."""
+    ends = np.cumsum(sizes + _FRAME_BYTES, dtype=np.int64)
+    start = 0
+    while start < len(sizes):
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + PIECE_BYTES // 2, side="right")), start + 1)
+        yield start, stop
+        start = stop
+
+
+def _framed(children: pa.BinaryArray, sizes: npt.NDArray[np.int32], tag: bytes) -> bytes:
+    """The children as they stand in their parent, each behind its tag and length."""
+    distinct, index = np.unique(sizes, return_inverse=True)
+    prefixes = pa.array([tag + _varint(int(size)) for size in distinct], pa.binary())
+    joined = pc.binary_join_element_wise(prefixes.take(pa.array(index)), children, _EMPTY)
+    end = int(np.frombuffer(joined.buffers()[1], dtype=np.int32)[len(joined)])
+    data = joined.buffers()[2]
+    return b"" if data is None else data.slice(0, end).to_pybytes()
+
+
+def _as_bytes(value: pa.Scalar) -> bytes:
+    content = value.as_py()
+    return content.encode() if isinstance(content, str) else bytes(content)
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    return tag + _varint(len(content)) + content if content else b""
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number >= _MORE:
+        encoded.append(number & 0x7F | _MORE)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def refuse_crowded(message: bytes) -> None:
+    """Refuse a serialised span that has too many parts to be decoded as columns.
+
+    Raises:
+        Malformed: there are more than `MAX_PARTS`, or the bytes cannot be decoded.
+    """
+    parts = _count(message, trace_pb2.Span.DESCRIPTOR, 0)
+    if parts > MAX_PARTS:
+        raise Malformed(f"one span has more than {MAX_PARTS} attributes, events, links and values")
+
+
+def _count(message: bytes, descriptor: Descriptor, counted: int) -> int:
+    """Sub-messages at any depth, up to a little over the limit."""
+    view, position = memoryview(message), 0
+    try:
+        while position < len(view) and counted <= MAX_PARTS:
+            key, position = _read_varint(view, position)
+            size = {_FIXED64: 8, _FIXED32: 4}.get(key & 7)
+            if key & 7 == _VARINT:
+                _, position = _read_varint(view, position)
+            elif size is not None:
+                position += size
+            elif key & 7 == _BYTES:
+                length, position = _read_varint(view, position)
+                field = descriptor.fields_by_number.get(key >> 3)
+                if field is not None and field.message_type is not None:
+                    counted = _count(bytes(view[position : position + length]), field.message_type, counted + 1)
+                position += length
+            else:
+                raise Malformed("a span cannot be decoded: wire format was corrupt")
+    except (IndexError, RecursionError):
+        raise Malformed("a span cannot be decoded: wire format was corrupt") from None
+    return counted
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = view[position]
+        position += 1
+        number |= (byte & ~_MORE) << shift
+        if byte < _MORE:
+            return number, position
+        shift += 7
