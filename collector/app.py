@@ -57,7 +57,8 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         http_socket = stack.enter_context(_bind(settings.http))
         otlp_socket = stack.enter_context(_bind(settings.otlp_http))
         store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings))
-        stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds)
+        stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
+        grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         ingest = Ingest(store, queue_bytes=settings.queue_bytes)
         ingest.start()
         stack.push_async_callback(asyncio.to_thread, ingest.close)
@@ -69,12 +70,12 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
         )
         api = make_application(context, cors_origins=settings.cors_origins)
-        await stack.enter_async_context(_serving(api, http_socket, settings.shutdown_seconds))
+        await stack.enter_async_context(_serving(api, http_socket, grace_s))
         otlp = _with_cors(OtlpHttp(reader), settings)
-        await stack.enter_async_context(_serving(otlp, otlp_socket, settings.shutdown_seconds))
+        await stack.enter_async_context(_serving(otlp, otlp_socket, grace_s))
         grpc_door = OtlpGrpc(ingest, max_message_bytes=settings.max_body_bytes)
         grpc_port = await grpc_door.start(settings.grpc)
-        stack.push_async_callback(grpc_door.stop, settings.shutdown_seconds / 2)
+        stack.push_async_callback(grpc_door.stop, grace_s)
         context.state = "ready"
         http = _address_of(http_socket)
         store.announce(f"http://{http}")
@@ -180,7 +181,7 @@ async def _serving(application: object, bound: socket.socket, grace_s: float) ->
         log_config=None,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(max(grace_s / 2, 1)),
+        timeout_graceful_shutdown=max(int(grace_s), 1),
     )
     server = _Server(config)
     task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself

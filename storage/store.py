@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -47,17 +48,17 @@ class Store:
         """
         options = options or StoreOptions()
         directory.mkdir(parents=True, exist_ok=True)
-        lock = DirectoryLock(directory)
-        try:
+        with ExitStack() as undo:
+            lock = DirectoryLock(directory)
+            undo.callback(lock.close)
             database = Database(directory, options.database)
+            undo.callback(database.close)
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
             writer = Writer(database, options.writer, released=spool.release, set_aside=directory / "set-aside")
             store = cls(lock, database, spool, writer, options.backlog_bytes)
             store._recover()
-        except BaseException:
-            lock.close()
-            raise
+            undo.pop_all()
         return store
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 from storage import presence, sql
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS, Database
+from storage.errors import Unusable
 from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
@@ -239,10 +240,10 @@ class Writer:
         if self.failing is None:
             log.error("a commit failed and will be tried again; new spans wait in the spool: %s", error)
         self.failing = str(error)
-        if isinstance(error, duckdb.FatalException) or "invalidated" in str(error):
+        if isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or "invalidated" in str(error):
             try:
                 self._database.reopen()
-            except duckdb.Error as again:
+            except (duckdb.Error, Unusable) as again:
                 log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
     def _commit_singly(self, chunk: _Chunk, error: Exception) -> None:

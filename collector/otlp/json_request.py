@@ -7,7 +7,6 @@ Source: opentelemetry-proto `docs/specification.md`, "JSON Protobuf Encoding".
 """
 
 import base64
-import binascii
 import functools
 import json
 import math
@@ -22,8 +21,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.otlp.errors import Malformed
 
-MAX_DEPTH = 47
-"""Levels of nested values, the same as what protobuf's binary parsers take."""
+_MAX_MESSAGES = 100
+"""Messages inside each other, the same as what protobuf's binary parsers take: 47 levels of arrays, 31 of maps."""
 
 _Set = Callable[[Any, Any, int], None]
 
@@ -76,8 +75,8 @@ def _fill(message: Message, value: object, depth: int) -> None:
     if not isinstance(value, dict):
         expected = "an object"
         raise _Wrong(expected, value)
-    if depth > MAX_DEPTH * 2:
-        expected = f"at most {MAX_DEPTH} levels of nested values"
+    if depth >= _MAX_MESSAGES:
+        expected = f"at most {_MAX_MESSAGES} levels of messages"
         raise _Wrong(expected, "…")
     setters = _setters(message.DESCRIPTOR)
     for key, content in value.items():
@@ -248,7 +247,7 @@ def _double(content: object) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def _float_or_none(text: str) -> float | None:
@@ -268,7 +267,7 @@ def _bytes(content: object) -> bytes:
     text = _string(content).replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:  # of base64, or of characters that are not ASCII
         expected = "base64"
         raise _Wrong(expected, content) from None
 
@@ -279,6 +278,6 @@ def _id(content: object, *, length: int) -> bytes:
         return bytes.fromhex(text)
     try:
         decoded = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return _BAD_ID
     return decoded if len(decoded) == length else _BAD_ID
