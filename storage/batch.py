@@ -123,7 +123,7 @@ class SpanBatch:
         """Read what `to_buffers` wrote, also by an older version: missing columns become NULL.
 
         Raises:
-            pa.ArrowInvalid: the bytes are not such a batch.
+            pa.ArrowException, OSError, struct.error: the bytes are not such a batch.
         """
         sizes = _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes())
         tables, offset = [], _LENGTHS.size

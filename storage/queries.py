@@ -50,16 +50,16 @@ class Queries:
 
     def trace(self, trace_id: str, *, tenant: str = "", max_spans: int = MAX_SPANS) -> Trace | None:
         """A trace with its first `max_spans` spans, or None when no span of it is stored."""
-        key = {"tenant": tenant, "trace_id": trace_id}
         with self._database.cursor() as cursor:
-            summaries = _summaries(cursor, tenant, [trace_id])
-            if not summaries:
+            found = _summaries(cursor, tenant, [trace_id])
+            if not found:
                 return None
-            from_ns, to_ns = cursor.execute(sql.query("trace_bounds"), key).fetchall()[0]
-            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": from_ns, "to_ns": to_ns, "spans": max_spans})
+            summary, last_start_ns = found[0]
+            key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
+            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
             names = [column[0] for column in cursor.description or []]
             spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
-        return Trace(summary=summaries[0], spans=spans)
+        return Trace(summary=summary, spans=spans)
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
         """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.
@@ -97,29 +97,33 @@ class Queries:
         summaries = _summaries(cursor, tenant, list({trace_id for trace_id, _ in seen}))
         surely = [
             summary
-            for summary in summaries
+            for summary, _ in summaries
             if (floor is None or summary.start_ns > floor) and (project is None or summary.project == project)
         ]
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id)), exhausted
 
 
-def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[TraceSummary]:
+def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[tuple[TraceSummary, int]]:
+    """The traces, each with the time at which its last span starts."""
     if not trace_ids:
         return []
     placeholders = ", ".join(["?"] * len(trace_ids))
     rows = cursor.execute(f"{sql.query('traces_by_id')} ({placeholders})", [tenant, *trace_ids]).fetchall()
     return [
-        TraceSummary(
-            trace_id=row[0],
-            tenant=row[1],
-            project=row[2],
-            service_name=row[3],
-            root_name=row[4],
-            start_ns=row[5],
-            end_ns=row[6],
-            span_count=row[7],
-            error_count=row[8],
-            expires_at_ns=row[9],
+        (
+            TraceSummary(
+                trace_id=row[0],
+                tenant=row[1],
+                project=row[2],
+                service_name=row[3],
+                root_name=row[4],
+                start_ns=row[5],
+                end_ns=row[6],
+                span_count=row[7],
+                error_count=row[8],
+                expires_at_ns=row[9],
+            ),
+            row[10],
         )
         for row in rows
     ]

@@ -1,7 +1,7 @@
 """The spool: decoded groups on disk, synced before their senders are answered.
 
-A segment is a file of records, appended to by one thread. A record is a header (magic, CRC-32 of the
-body, length of the body, sequence number) and the body, a `SpanBatch`. A record that is torn or damaged
+A segment is a file of records, appended to by one thread. A record is a header (magic, CRC-32 of all that
+follows it, length of the body, sequence number) and the body, a `SpanBatch`. A record that is torn or damaged
 was not answered or is found by its checksum; reading goes on at the next whole record.
 """
 
@@ -21,7 +21,7 @@ from storage.errors import Overloaded
 log = logging.getLogger(__name__)
 
 _MAGIC = b"TJsp"
-_HEADER = struct.Struct("<4sIQQ")
+_HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second is the end of the first
 _SUFFIX = ".spool"
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
@@ -78,8 +78,10 @@ class Spool:
                     continue
                 try:
                     yield Group(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
-                except (pa.ArrowInvalid, struct.error) as error:
-                    log.error("spool: record %d of %s cannot be read and is left in place: %s", sequence, path, error)  # noqa: TRY400 - the text says it
+                except (pa.ArrowException, OSError, struct.error) as error:
+                    kept = self._directory / f"{sequence:020d}.unreadable"
+                    kept.write_bytes(body)
+                    log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
 
     def append(self, batches: Sequence[SpanBatch]) -> list[Group]:
         """Write the batches and sync them: all are durable on return, or none was stored.
@@ -90,9 +92,9 @@ class Spool:
         groups, buffers = [], []
         for number, batch in enumerate(batches, self._sequence + 1):
             body = batch.to_buffers()
-            size, checksum = 0, 0
+            size = sum(len(memoryview(buffer)) for buffer in body)
+            checksum = zlib.crc32(_NUMBERS.pack(size, number))
             for buffer in body:
-                size += len(memoryview(buffer))
                 checksum = zlib.crc32(buffer, checksum)
             buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
             groups.append(Group(sequence=number, batch=batch, nbytes=batch.nbytes))
@@ -196,7 +198,7 @@ def _records(path: Path) -> Iterator[tuple[int, pa.Buffer]]:
         magic, checksum, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
         start = offset + _HEADER.size
         whole = magic == _MAGIC and start + size <= data.size
-        if whole and zlib.crc32(body := data.slice(start, size)) == checksum:
+        if whole and zlib.crc32(body := data.slice(start, size), zlib.crc32(_NUMBERS.pack(size, sequence))) == checksum:
             yield sequence, body
             offset = start + size
         else:

@@ -19,10 +19,19 @@ from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
 
-_MAX_COMMIT_ROWS = 2 * ROW_GROUP_ROWS
+_MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
+
+_REFUSALS = (
+    duckdb.ConversionException,
+    duckdb.InvalidInputException,
+    duckdb.ConstraintException,
+    pa.ArrowException,
+    ValueError,
+)
+"""What goes wrong with rows that can never be stored, before or in DuckDB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +117,8 @@ class _Backlog:
         batches, done, nbytes = [], 0, 0
         sequence, skip = self._position.sequence, self._position.rows
         for _, group in self._groups:
+            if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
+                skip = 0
             spans = group.batch.spans.slice(skip, wanted)
             batches.append(SpanBatch(spans=spans, resources=group.batch.resources, scopes=group.batch.scopes))
             wanted -= spans.num_rows
@@ -225,15 +236,26 @@ class Writer:
     def _try(self, chunk: _Chunk) -> bool:
         """Commit, or say why not. A failure of the disk passes; a failure of the rows does not."""
         try:
-            self._commit(chunk.batch, chunk.after)
-        except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.ConstraintException) as error:
-            self._commit_singly(chunk, error)
+            try:
+                if self.failing is None or not self._was_committed(chunk):
+                    self._commit(chunk.batch, chunk.after)
+            except _REFUSALS as error:
+                self._commit_singly(chunk, error)
         except (duckdb.Error, OSError) as error:
             self._fail(error)
             return False
         if self.failing is not None:
             log.warning("commits succeed again")
             self.failing = None
+        return True
+
+    def _was_committed(self, chunk: _Chunk) -> bool:
+        """Whether a commit that seemed to fail succeeded: it did when only the checkpoint after it went wrong."""
+        state = read_state(self._database)
+        if state.position != chunk.after:
+            return False
+        self._recent.add(presence.key_hashes(chunk.batch.spans))
+        self._totals = state.totals
         return True
 
     def _fail(self, error: Exception) -> None:
@@ -258,7 +280,7 @@ class Writer:
             )
             try:
                 self._commit(part, None)
-            except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.ConstraintException):
+            except _REFUSALS:
                 if stop - start == 1:
                     self._put_aside(part)
                 else:
@@ -327,10 +349,18 @@ class Writer:
         suspects = self._recent.suspects(hashes) & ~known
         if suspects.any():
             cursor.register("incoming_keys", spans.select(presence.KEY).filter(pa.array(suspects)))
-            known |= presence.matching(spans, cursor.execute(sql.query("present_anywhere")).fetchall())
+            known |= presence.matching(spans, _present_anywhere(cursor))
         if not known.any():
             return spans, hashes
         return spans.filter(pa.array(~known)), hashes[~known]
+
+
+def _present_anywhere(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
+    """Which of the incoming keys are stored, found by the times of their traces: a look through all spans takes long."""
+    from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
+    if from_ns is None:
+        return []
+    return cursor.execute(sql.query("present_in_window"), {"from_ns": from_ns, "to_ns": to_ns}).fetchall()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Request bodies over HTTP: read and decompressed within limits, every byte counted while it is held."""
 
 import asyncio
-import io
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
@@ -18,6 +17,15 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _STEP = 1 << 20
 _OFF_LOOP_BYTES = 32 << 10
 """Larger bodies are decompressed in a thread. A guess: 32 KiB take about as long as handing over does under load."""
+
+_FEED = 4 << 10
+"""Compressed bytes handed over at a time. At the end of each gzip member what is left of them is copied, so that very
+many tiny members would cost the square of their size if they were handed over whole."""
+
+_ZSTD_FEED = 256
+"""The same for zstd, where a block of four bytes can become 128 KiB and all of them come at once: 8 MiB."""
+
+_CUT_OFF = "it ends too early"
 
 _ZSTD_WINDOW_BYTES = 8 << 20
 """What RFC 8878 asks every decoder to support; more would let a sender choose how much memory we use."""
@@ -140,27 +148,34 @@ def _deflate(raw: bytes) -> Iterator[bytes]:
 
 
 def _inflate(raw: bytes, window_bits: int) -> Iterator[bytes]:
-    while True:
-        inflater = zlib.decompressobj(window_bits)
-        rest = raw
-        while not inflater.eof:
-            part = inflater.decompress(rest, _STEP)
-            rest = inflater.unconsumed_tail
-            if not part and not rest and not inflater.eof:
-                msg = "it ends too early"
-                raise EOFError(msg)
-            yield part
-        raw = inflater.unused_data.lstrip(b"\0")
-        if not raw:  # gzip allows several members one after the other
-            return
+    inflater = zlib.decompressobj(window_bits)
+    for start in range(0, len(raw), _FEED):
+        rest = raw[start : start + _FEED]
+        while rest:
+            if inflater.eof:  # gzip allows several members one after the other, and zeros between them
+                rest = rest.lstrip(b"\0")
+                inflater = zlib.decompressobj(window_bits) if rest else inflater
+            yield inflater.decompress(rest, _STEP)
+            rest = inflater.unconsumed_tail or inflater.unused_data
+    while not inflater.eof:
+        part = inflater.decompress(b"", _STEP)
+        if not part:
+            raise EOFError(_CUT_OFF)
+        yield part
 
 
 def _zstd(raw: bytes) -> Iterator[bytes]:
-    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).stream_reader(
-        io.BytesIO(raw), read_across_frames=True
-    )
-    while part := reader.read(_STEP):
-        yield part
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    frame = decompressor.decompressobj()
+    for start in range(0, len(raw), _ZSTD_FEED):
+        rest = raw[start : start + _ZSTD_FEED]
+        while rest:
+            if frame.eof:
+                frame = decompressor.decompressobj()
+            yield frame.decompress(rest)
+            rest = frame.unused_data
+    if not frame.eof:  # the reader of `zstandard` would take a frame that is cut off for a whole one
+        raise EOFError(_CUT_OFF)
 
 
 _DECODERS: dict[str, _Decompress] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "zstd": _zstd}

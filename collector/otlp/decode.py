@@ -23,6 +23,7 @@ _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _NO_TRACE, _NO_SPAN, _NO_NAME = pa.scalar(bytes(_TRACE_BYTES)), pa.scalar(bytes(_SPAN_BYTES)), pa.scalar("")
 _TRACE_LENGTH, _SPAN_LENGTH, _NO_LENGTH = (pa.scalar(length, pa.int32()) for length in (_TRACE_BYTES, _SPAN_BYTES, 0))
 _NO_PARENT = pa.array(["", bytes(_SPAN_BYTES).hex()])
+_LAST_NS = 2**63 - 2  # in the year 2262
 _NO_EVENTS, _NO_LINKS = pa.array([], EVENT), pa.array([], LINK)
 _NO_TEXT = pa.scalar(None, pa.string())
 
@@ -220,8 +221,15 @@ def _span_columns(spans: pa.StructArray) -> dict[str, pa.Array]:
 
 
 def _instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
-    """The same 64 bits as a signed instant: exact there and back for every value of the wire."""
-    return nanoseconds.view(pa.int64()).cast(pa.timestamp("ns"))
+    """The same 64 bits as a signed instant, which is exact there and back.
+
+    DuckDB reads the greatest and the two least instants as infinity; they move by a nanosecond or two.
+    """
+    instants = nanoseconds.view(pa.int64())
+    signed = instants.to_numpy()
+    if len(signed) and (signed.max() > _LAST_NS or signed.min() < -_LAST_NS):
+        instants = pa.array(np.clip(signed, -_LAST_NS, _LAST_NS))
+    return instants.cast(pa.timestamp("ns"))
 
 
 def _events(lists: pa.ListArray) -> pa.ListArray:

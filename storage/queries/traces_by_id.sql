@@ -9,6 +9,7 @@ SELECT
     epoch_ns(end_time),
     span_count,
     error_count,
-    epoch_ns(expires_at)
-FROM traces
+    epoch_ns(expires_at),
+    epoch_ns(last_start_time)
+FROM trace_roll_up
 WHERE tenant = ? AND trace_id IN

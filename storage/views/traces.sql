@@ -3,14 +3,13 @@ CREATE OR REPLACE VIEW traces AS
 SELECT
     tenant,
     trace_id,
-    coalesce(arg_min(root_name, root_start_time), arg_min(first_name, start_time)) AS root_name,
-    coalesce(arg_min(root_project, root_start_time), arg_min(first_project, start_time)) AS project,
-    coalesce(arg_min(root_service_name, root_start_time), arg_min(first_service_name, start_time)) AS service_name,
-    min(start_time) AS start_time,
-    max(end_time) AS end_time,
-    (epoch_ns(max(end_time)) - epoch_ns(min(start_time))) / 1e6 AS duration_ms,
-    sum(span_count)::BIGINT AS span_count,
-    sum(error_count)::BIGINT AS error_count,
-    max(expires_at) AS expires_at
-FROM trace_part
-GROUP BY tenant, trace_id;
+    root_name,
+    project,
+    service_name,
+    start_time,
+    end_time,
+    (epoch_ns(end_time)::HUGEINT - epoch_ns(start_time)) / 1e6 AS duration_ms,
+    span_count,
+    error_count,
+    expires_at
+FROM trace_roll_up;
