@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import shutil
 import signal
 import socket
 import sys
@@ -68,12 +69,14 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             queries=store.queries,
             reader=reader,
             sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
+            overloaded=lambda: store.overload is not None,
         )
         api = make_application(context, cors_origins=settings.cors_origins)
         await stack.enter_async_context(_serving(api, http_socket, grace_s))
         otlp = _with_cors(OtlpHttp(reader), settings)
         await stack.enter_async_context(_serving(otlp, otlp_socket, grace_s))
         grpc_door = OtlpGrpc(ingest, max_message_bytes=settings.max_body_bytes)
+        _bind(settings.grpc).close()  # for an error that says which address; gRPC's own says little
         grpc_port = await grpc_door.start(settings.grpc)
         stack.push_async_callback(grpc_door.stop, grace_s)
         context.state = "ready"
@@ -126,7 +129,8 @@ async def _send_sample(server: Running) -> None:
         return
     await asyncio.to_thread(server.store.wait_committed, 10)
     options = f"--server http://{server.http}"
-    print(sample.describe(report, http=server.http, options=options), file=sys.stderr)  # noqa: T201 - for the person who ran it
+    command = "tracejury" if shutil.which("tracejury") else sys.argv[0]
+    print(sample.describe(report, http=server.http, options=options, command=command), file=sys.stderr)  # noqa: T201 - for the person who ran it
 
 
 def _store_options(settings: Settings) -> StoreOptions:

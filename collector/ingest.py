@@ -50,14 +50,14 @@ class ByteBudget:
         """Bytes held now."""
         return self._held
 
-    def take(self, nbytes: int) -> None:
-        """Hold bytes. One holder alone may always have all it asks for.
+    def take(self, nbytes: int, *, own: int = 0) -> None:
+        """Hold bytes for somebody who holds `own` already. Who is alone may have all that he asks for.
 
         Raises:
             Overloaded: there is no room now.
         """
         with self._lock:
-            if self._held and self._held + nbytes > self._limit:
+            if self._held > own and self._held + nbytes > self._limit:
                 msg = f"{self._held >> 20} MiB of requests are being worked on, which is the limit"
                 raise Overloaded(msg)
             self._held += nbytes

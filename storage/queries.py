@@ -1,5 +1,6 @@
 """Questions to the store; each runs on a cursor of its own and never waits for the writer."""
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +27,30 @@ from storage.records import (
 MAX_SPANS = 10_000
 """Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
 
+_MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
+"""A guess: more than anybody reads, little enough for several at the same time."""
+
 _NANOSECONDS = "TIMESTAMP_NS"
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+
+_SOURCES = frozenset(
+    """
+    duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_functions duckdb_indexes
+    duckdb_keywords duckdb_memory duckdb_optimizers duckdb_schemas duckdb_settings duckdb_tables
+    duckdb_temporary_files duckdb_types duckdb_views generate_series histogram histogram_values json_each json_tree
+    pg_timezone_names pragma_database_size pragma_show pragma_storage_info pragma_table_info pragma_version
+    query_table range repeat repeat_row unnest
+    """.split()  # noqa: SIM905 - easier to read and to keep sorted
+)
+"""Functions that a query may read FROM. Of all others some change the process (`enable_logging`, `checkpoint`), some
+crash it (`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text that hides such a call (`query`)."""
+
+_SOURCE = re.compile(r'"type":"TABLE_FUNCTION".*?"function_name":"([^"]*)"')
+_EXPLAIN = (
+    re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\b", re.IGNORECASE),
+    re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s*\([\w\s,]*\)", re.IGNORECASE),  # with options
+)
+_EFFECT = re.compile(r'"function_name":"(write_log)"')
 
 
 class Queries:
@@ -73,6 +96,7 @@ class Queries:
                 if len(statements) != 1 or statements[0].type not in _READ_ONLY:
                     msg = "only one SELECT, WITH, FROM, DESCRIBE, SHOW or EXPLAIN statement is allowed here"
                     raise BadQuery(msg)
+                _refuse_effects(cursor, statements[0])
                 cursor.execute("BEGIN TRANSACTION READ ONLY")
                 return _answer(cursor, statements[0], max_rows, timeout_s)
             except duckdb.InterruptException as error:
@@ -129,6 +153,33 @@ def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[s
     ]
 
 
+def _refuse_effects(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
+    """Refuse calls of functions that do more than read; a transaction that cannot write does not stop them.
+
+    Raises:
+        BadQuery: there is such a call, or the statement cannot be looked into.
+    """
+    tree = _tree(cursor, statement)
+    called = [name for name in _SOURCE.findall(tree) if name not in _SOURCES] + _EFFECT.findall(tree)
+    if called:
+        msg = f"the function {called[0]} is not allowed here"
+        raise BadQuery(msg)
+
+
+def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
+    """The parsed SELECT as JSON; of an EXPLAIN the SELECT inside."""
+    texts = [statement.query]
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        matches = [pattern.match(statement.query) for pattern in _EXPLAIN]
+        texts = [statement.query[match.end() :] for match in matches if match]
+    for text in texts:
+        ((tree,),) = cursor.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
+        if tree.startswith('{"error":false'):
+            return str(tree)
+    msg = "this form of SELECT or EXPLAIN is not allowed here"
+    raise BadQuery(msg)
+
+
 def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_rows: int, timeout_s: float) -> Table:
     alarm = threading.Timer(timeout_s, cursor.interrupt)
     alarm.start()
@@ -136,7 +187,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
         columns = _columns(cursor, statement)
         cursor.execute(_with_nanoseconds(statement.query, columns) if columns else statement)
         columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
-        rows = cursor.fetchmany(max_rows + 1)
+        rows = _fetch(cursor, max_rows + 1)
     finally:
         alarm.cancel()
     return Table(
@@ -144,11 +195,27 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
     )
 
 
+def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
+    """At most so many rows.
+
+    Raises:
+        BadQuery: they are larger than an answer may be.
+    """
+    rows: list[tuple[object, ...]] = []
+    nbytes = 0
+    while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):
+        rows += some
+        nbytes += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
+        if nbytes > _MAX_ANSWER_BYTES:
+            raise BadQuery(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB; ask for fewer rows or columns")
+    return rows
+
+
 def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> list[Column]:
     """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
         described = cursor.execute(f"DESCRIBE {statement.query}").fetchall()
-    except duckdb.ParserException:
+    except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]
 

@@ -25,6 +25,7 @@ _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second 
 _SUFFIX = ".spool"
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 
 
@@ -119,7 +120,7 @@ class Spool:
             raise _refusal(error) from error
         try:
             size = _write_all(self._file, buffers)
-            os.fdatasync(self._file)
+            _sync(self._file)
         except OSError as error:
             self._undo(segment)
             raise _refusal(error) from error

@@ -76,17 +76,24 @@ class Store:
         """Why commits fail at the moment, or None."""
         return self._writer.failing
 
+    @property
+    def overload(self) -> str | None:
+        """Why new spans are refused at the moment, or None."""
+        if self._writer.backlog_bytes <= self._backlog_limit:
+            return None
+        why = self._writer.failing
+        reason = f"the database cannot be written ({why})" if why else "the database is behind"
+        return f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
+
     def check_room(self) -> None:
         """Refuse early what `append` would refuse.
 
         Raises:
             Overloaded: too much waits for its commit.
         """
-        if self._writer.backlog_bytes > self._backlog_limit:
-            why = self._writer.failing
-            reason = f"the database cannot be written ({why})" if why else "the database is behind"
-            msg = f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
-            raise Overloaded(msg, retry_after_s=5 if why else 1)
+        overload = self.overload
+        if overload is not None:
+            raise Overloaded(overload, retry_after_s=5 if self._writer.failing else 1)
 
     def append(self, batches: list[SpanBatch]) -> None:
         """Store batches: durable on return, visible within the commit interval.

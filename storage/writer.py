@@ -356,7 +356,7 @@ class Writer:
 
 
 def _present_anywhere(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
-    """Which of the incoming keys are stored, found by the times of their traces: a look through all spans takes long."""
+    """Which of the incoming keys are stored, found by the times of their traces: a look at all spans takes long."""
     from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
     if from_ns is None:
         return []

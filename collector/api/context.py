@@ -1,5 +1,6 @@
 """What every route of the API needs, handed over by the application."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -19,11 +20,12 @@ class SqlLimits:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """The parts of the running server that the API speaks to. `state` is what /ready tells."""
+    """The parts of the running server that the API speaks to. `state` is where it is between start and stop."""
 
     queries: Queries
     reader: TraceReader
     sql_limits: SqlLimits
+    overloaded: Callable[[], bool]
     state: str = "starting"
 
 

@@ -16,5 +16,6 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready")
 async def ready(here: Here) -> JSONResponse:
-    """Spans are taken; 503 while starting or stopping."""
-    return JSONResponse({"status": here.state}, status_code=200 if here.state == "ready" else 503)
+    """Spans are taken; 503 while starting, stopping, or so far behind that new ones are refused."""
+    status = "overloaded" if here.state == "ready" and here.overloaded() else here.state
+    return JSONResponse({"status": status}, status_code=200 if status == "ready" else 503)

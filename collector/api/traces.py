@@ -71,7 +71,12 @@ def show_trace(trace_id: str, here: Here) -> JSONResponse:
 def export_trace(trace_id: str, here: Here) -> JSONResponse:
     """One trace as the OTLP/JSON request that would send it."""
     trace = here.queries.trace(trace_id.lower())
-    return _not_found(trace_id) if trace is None else JSONResponse(encode.json_request(trace))
+    if trace is None:
+        return _not_found(trace_id)
+    if len(trace.spans) < trace.summary.span_count:
+        told = f"trace {trace_id} has {trace.summary.span_count} spans, which is more than one answer holds; use SQL"
+        return JSONResponse({"error": told}, status_code=422)
+    return JSONResponse(encode.json_request(trace))
 
 
 def _not_found(trace_id: str) -> JSONResponse:

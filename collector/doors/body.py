@@ -8,7 +8,7 @@ from typing import Any
 
 import zstandard
 
-from collector.doors.status import TooLarge, UnknownType
+from collector.doors.status import TooLarge, TooSlow, UnknownType
 from collector.ingest import ByteBudget
 from collector.otlp.errors import Malformed
 
@@ -54,7 +54,7 @@ class HeldBody:
 
     def hold(self, nbytes: int) -> None:
         """Count more bytes, or raise `Overloaded`."""
-        self._budget.take(nbytes)
+        self._budget.take(nbytes, own=self._held)
         self._held += nbytes
 
     def let_go(self) -> None:
@@ -68,15 +68,15 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
     """Read a request body into `body.data`, decompressed.
 
     Raises:
-        TooLarge, UnknownType, Malformed, Overloaded: as the table of answers has them.
-        Disconnected: the client left, or was slower than the limit.
+        TooLarge, TooSlow, UnknownType, Malformed, Overloaded: as the table of answers has them.
+        Disconnected: the client left.
     """
     decompress = _decoder(encoding)
     try:
         async with asyncio.timeout(limits.seconds):
             raw = await _receive_all(receive, limits, body)
     except TimeoutError:
-        raise Disconnected from None
+        raise TooSlow(f"the body took longer than {limits.seconds:g} s to arrive") from None
     if decompress is None:
         if len(raw) > limits.decompressed:
             raise _too_large(limits.decompressed, "uncompressed")
@@ -154,7 +154,9 @@ def _inflate(raw: bytes, window_bits: int) -> Iterator[bytes]:
         while rest:
             if inflater.eof:  # gzip allows several members one after the other, and zeros between them
                 rest = rest.lstrip(b"\0")
-                inflater = zlib.decompressobj(window_bits) if rest else inflater
+                if not rest:
+                    break
+                inflater = zlib.decompressobj(window_bits)
             yield inflater.decompress(rest, _STEP)
             rest = inflater.unconsumed_tail or inflater.unused_data
     while not inflater.eof:

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from collector.doors.body import HeldBody
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
-from collector.doors.status import TooLarge, failure_of
+from collector.doors.status import TooLarge, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
@@ -138,7 +138,7 @@ class OtlpGrpc:
                 async with asyncio.timeout(_READ_SECONDS):
                     message: object = await context.read()
             except TimeoutError:
-                raise Malformed(f"the message did not arrive within {_READ_SECONDS:g} s") from None
+                raise TooSlow(f"the message did not arrive within {_READ_SECONDS:g} s") from None
             self._turns.saw(len(message) if isinstance(message, bytes) else self._max_message_bytes)
         if not isinstance(message, bytes):
             raise TooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")

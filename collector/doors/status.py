@@ -21,6 +21,10 @@ class TooLarge(Refused):
     """The body is over a limit; it will be so again."""
 
 
+class TooSlow(Refused):
+    """The body did not arrive in time; over a better connection it would."""
+
+
 class UnknownType(Refused):
     """The content type or encoding is none that this door reads."""
 
@@ -56,6 +60,7 @@ def _packed(detail: error_details_pb2.RetryInfo | error_details_pb2.BadRequest) 
 _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int], ...] = (
     (Malformed, grpc.StatusCode.INVALID_ARGUMENT, 400),
     (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413),
+    (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408),
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415),
     (Overloaded, grpc.StatusCode.UNAVAILABLE, 503),
 )

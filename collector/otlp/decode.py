@@ -23,7 +23,7 @@ _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _NO_TRACE, _NO_SPAN, _NO_NAME = pa.scalar(bytes(_TRACE_BYTES)), pa.scalar(bytes(_SPAN_BYTES)), pa.scalar("")
 _TRACE_LENGTH, _SPAN_LENGTH, _NO_LENGTH = (pa.scalar(length, pa.int32()) for length in (_TRACE_BYTES, _SPAN_BYTES, 0))
 _NO_PARENT = pa.array(["", bytes(_SPAN_BYTES).hex()])
-_LAST_NS = 2**63 - 2  # in the year 2262
+_FIRST_NS, _LAST_NS = -(2**63) + 100_000 * 10**9, 2**63 - 2  # in the years 1677 and 2262
 _NO_EVENTS, _NO_LINKS = pa.array([], EVENT), pa.array([], LINK)
 _NO_TEXT = pa.scalar(None, pa.string())
 
@@ -223,12 +223,12 @@ def _span_columns(spans: pa.StructArray) -> dict[str, pa.Array]:
 def _instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
     """The same 64 bits as a signed instant, which is exact there and back.
 
-    DuckDB reads the greatest and the two least instants as infinity; they move by a nanosecond or two.
+    DuckDB reads the greatest instant as infinity and cannot write those of the first day: these move to the nearest.
     """
     instants = nanoseconds.view(pa.int64())
     signed = instants.to_numpy()
-    if len(signed) and (signed.max() > _LAST_NS or signed.min() < -_LAST_NS):
-        instants = pa.array(np.clip(signed, -_LAST_NS, _LAST_NS))
+    if len(signed) and (signed.max() > _LAST_NS or signed.min() < _FIRST_NS):
+        instants = pa.array(np.clip(signed, _FIRST_NS, _LAST_NS))
     return instants.cast(pa.timestamp("ns"))
 
 
@@ -316,5 +316,7 @@ def _explain(faults: dict[str, npt.NDArray[np.bool_]], own: slice) -> str:
     for reason, mask in faults.items():
         places = np.flatnonzero(mask[own])
         if len(places):
-            parts.append(f"{reason} ({len(places)} spans, the first is number {places[0] + 1} of the request)")
+            parts.append(
+                f"{reason} (spans with this: {len(places)}, the first is number {places[0] + 1} of the request)"
+            )
     return "; ".join(parts)

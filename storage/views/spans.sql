@@ -18,7 +18,10 @@ SELECT
     s.project,
     s.start_time,
     CASE WHEN epoch_ns(s.end_time) <> 0 THEN s.end_time END AS end_time,
-    CASE WHEN epoch_ns(s.end_time) <> 0 THEN (epoch_ns(s.end_time)::HUGEINT - epoch_ns(s.start_time)) / 1e6 END AS duration_ms,
+    CASE
+        WHEN epoch_ns(s.end_time) <> 0 AND epoch_ns(s.start_time) <> 0
+            THEN (epoch_ns(s.end_time)::HUGEINT - epoch_ns(s.start_time)) / 1e6
+    END AS duration_ms,
     CASE s.status_code WHEN 1 THEN 'OK' WHEN 2 THEN 'ERROR' ELSE 'UNSET' END AS status_code,
     s.status_message,
     s.attributes,

@@ -8,7 +8,7 @@ SELECT
     service_name,
     start_time,
     end_time,
-    (epoch_ns(end_time)::HUGEINT - epoch_ns(start_time)) / 1e6 AS duration_ms,
+    CASE WHEN epoch_ns(start_time) <> 0 THEN (epoch_ns(end_time)::HUGEINT - epoch_ns(start_time)) / 1e6 END AS duration_ms,
     span_count,
     error_count,
     expires_at
