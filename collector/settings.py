@@ -117,7 +117,7 @@ def _from_file(file: Path | None) -> dict[str, object]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"{file} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of a date that is none, of brackets without end
         raise BadSettings(f"{file} is not YAML: {error}") from error
     if content is None:
         return {}

@@ -60,7 +60,9 @@ class Spool:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._old = [_Segment(path, _last_sequence(path), path.stat().st_size) for path in _segments(directory)]
-        self._sequence = max([after.sequence, *(segment.last_sequence for segment in self._old)])
+        # The group that is committed in part has its number for good, also if the rest of it is lost.
+        taken = after.sequence + bool(after.rows)
+        self._sequence = max([taken, *(segment.last_sequence for segment in self._old)])
         self._active: _Segment | None = None
         self._opened = 0
         self._file = -1

@@ -316,7 +316,7 @@ def _explain(faults: dict[str, npt.NDArray[np.bool_]], own: slice) -> str:
     for reason, mask in faults.items():
         places = np.flatnonzero(mask[own])
         if len(places):
-            parts.append(
-                f"{reason} (spans with this: {len(places)}, the first is number {places[0] + 1} of the request)"
-            )
+            first = f"number {places[0] + 1} of the request"
+            which = f"span {first}" if len(places) == 1 else f"{len(places)} spans, the first is {first}"
+            parts.append(f"{reason} ({which})")
     return "; ".join(parts)

@@ -27,40 +27,42 @@ def sift(body: bytes) -> tuple[bytes, int, str]:
     except DecodeError as error:
         what = str(error).rpartition(": ")[2]
         raise Malformed(f"not an ExportTraceServiceRequest in protobuf: {what}") from error
-    rejected, reason = _drop(envelope, _parse_fault)
+    rejected, reason = _sort_out(envelope, _parsed)
     clean: bytes = envelope.SerializeToString()
     if not _decodes(clean):
-        more, other = _drop(envelope, _column_fault)
+        more, other = _sort_out(envelope, _decoded)
         rejected, reason = rejected + more, reason or other
         clean = envelope.SerializeToString()
     return clean, rejected, reason
 
 
-def _drop(envelope: Any, fault_of: Callable[[bytes], str | None]) -> tuple[int, str]:  # noqa: ANN401 - made at run time
-    """Take the spans that have a fault out of the envelope; how many, and the first one's fault."""
+def _sort_out(envelope: Any, check: Callable[[bytes], bytes]) -> tuple[int, str]:  # noqa: ANN401 - made at run time
+    """Leave in the envelope what `check` makes of each span; how many it refused, and the first one's fault."""
     rejected, reason, number = 0, "", 0
     for resource_spans in envelope.resource_spans:
         for scope_spans in resource_spans.scope_spans:
             kept = []
             for message in scope_spans.spans:
                 number += 1
-                fault = fault_of(message)
-                if fault is None:
-                    kept.append(message)
-                else:
+                try:
+                    kept.append(check(message))
+                except (DecodeError, ValueError, Unfit) as error:
                     rejected += 1
-                    reason = reason or f"span number {number} of the request cannot be decoded: {fault}"
+                    reason = reason or f"span number {number} of the request cannot be decoded: {error}"
             del scope_spans.spans[:]
             scope_spans.spans.extend(kept)
     return rejected, reason
 
 
-def _parse_fault(message: bytes) -> str | None:
-    try:
-        trace_pb2.Span.FromString(message)
-    except DecodeError as error:
-        return str(error)
-    return None
+def _parsed(message: bytes) -> bytes:
+    """The span as protobuf understands it: what it holds twice is merged, or the last of it counts."""
+    return trace_pb2.Span.FromString(message).SerializeToString()
+
+
+def _decoded(message: bytes) -> bytes:
+    """The span as it is, if it can be decoded as columns."""
+    _attributes_of(wire.SPAN.decode([message]).column)
+    return message
 
 
 def _decodes(body: bytes) -> bool:
@@ -71,14 +73,6 @@ def _decodes(body: bytes) -> bool:
     except (ValueError, Unfit):
         return False
     return True
-
-
-def _column_fault(message: bytes) -> str | None:
-    try:
-        _attributes_of(wire.SPAN.decode([message]).column)
-    except (ValueError, Unfit) as error:
-        return str(error)
-    return None
 
 
 def _attributes_of(column: Callable[[str], pa.Array]) -> None:

@@ -86,9 +86,15 @@ class Columns:
 
     def decode(self, messages: pa.Array | list[bytes]) -> pa.RecordBatch:
         """One row for each message; `messages` must hold no null."""
-        if isinstance(messages, list):
-            return self._handler.list_to_record_batch(messages)
-        return self._handler.array_to_record_batch(messages)
+        try:
+            if isinstance(messages, list):
+                return self._handler.list_to_record_batch(messages)
+            return self._handler.array_to_record_batch(messages)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            # A panic of the decoder's Rust is no `Exception` and has no importable type; it ends this call only.
+            raise ValueError(f"the columnar decoder gave up: {error}") from None
 
 
 TRACES = Columns(_columns, "trace.v1.TracesData")
