@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class StoreOptions:
     """How a store behaves; sizes in bytes."""
 
-    backlog_bytes: int = 48 << 20  # spans that are durable but not committed: above this, new ones are refused
+    backlog_bytes: int = 24 << 20  # spans durable but not committed, above which new ones are refused: half a second's
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
 

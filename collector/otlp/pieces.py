@@ -23,7 +23,12 @@ PIECE_BYTES = 1 << 20
 """A piece of nothing but empty spans takes some 100 MiB to decode, a piece of ordinary spans 5 MiB."""
 
 MAX_PARTS = 100_000
-"""Attributes, events, links and nested values of one span larger than a piece. SDKs stop at 128 each by default."""
+"""Children of one message in a request larger than a piece, if they are too small to be spans."""
+
+MAX_FIELDS = 400_000
+"""Fields at any depth of one span larger than a piece; an attribute is four. SDKs stop at 128 attributes by default."""
+
+_MAX_DEPTH = 100  # messages inside each other: protobuf's parsers refuse more
 
 _LEAST_BYTES = 16
 """A valid span takes 31 bytes at least; a request of much smaller ones is not worth the memory that it would take."""
@@ -140,18 +145,19 @@ def refuse_crowded(message: bytes) -> None:
     """Refuse a serialised span that has too many parts to be decoded as columns.
 
     Raises:
-        Malformed: there are more than `MAX_PARTS`, or the bytes cannot be decoded.
+        Malformed: there are more than `MAX_FIELDS`, or the bytes cannot be decoded.
     """
-    parts = _count(message, trace_pb2.Span.DESCRIPTOR, 0)
-    if parts > MAX_PARTS:
-        raise Malformed(f"one span has more than {MAX_PARTS} attributes, events, links and values")
+    fields = _count(memoryview(message), trace_pb2.Span.DESCRIPTOR, 0, 0)
+    if fields > MAX_FIELDS:
+        raise Malformed(f"one span has more than {MAX_FIELDS} attributes, events, links, values and other fields")
 
 
-def _count(message: bytes, descriptor: Descriptor, counted: int) -> int:
-    """Sub-messages at any depth, up to a little over the limit."""
-    view, position = memoryview(message), 0
+def _count(view: memoryview, descriptor: Descriptor, counted: int, depth: int) -> int:
+    """Fields at any depth that protobuf's parsers take, up to a little over the limit."""
+    position = 0
     try:
-        while position < len(view) and counted <= MAX_PARTS:
+        while position < len(view) and counted <= MAX_FIELDS:
+            counted += 1
             key, position = _read_varint(view, position)
             size = {_FIXED64: 8, _FIXED32: 4}.get(key & 7)
             if key & 7 == _VARINT:
@@ -161,12 +167,13 @@ def _count(message: bytes, descriptor: Descriptor, counted: int) -> int:
             elif key & 7 == _BYTES:
                 length, position = _read_varint(view, position)
                 field = descriptor.fields_by_number.get(key >> 3)
-                if field is not None and field.message_type is not None:
-                    counted = _count(bytes(view[position : position + length]), field.message_type, counted + 1)
+                if field is not None and field.message_type is not None and depth < _MAX_DEPTH:
+                    inner = view[position : position + length]
+                    counted = _count(inner, field.message_type, counted, depth + 1)
                 position += length
             else:
                 raise Malformed("a span cannot be decoded: wire format was corrupt")
-    except (IndexError, RecursionError):
+    except IndexError:
         raise Malformed("a span cannot be decoded: wire format was corrupt") from None
     return counted
 
