@@ -165,8 +165,12 @@ def _bind(address: str) -> socket.socket:
         bound.bind((host, int(port)))
     except OSError as error:
         bound.close()
-        raise OSError(f"cannot listen on {address}: {error.strerror}") from error
+        raise _cannot_listen(address, error) from error
     return bound
+
+
+def _cannot_listen(address: str, error: OSError) -> OSError:
+    return OSError(f"cannot listen on {address}: {error.strerror}")
 
 
 def _address_of(bound: socket.socket) -> str:
@@ -177,6 +181,10 @@ def _address_of(bound: socket.socket) -> str:
 @asynccontextmanager
 async def _serving(application: object, bound: socket.socket, grace_s: float) -> AsyncIterator[None]:
     """An ASGI application on a bound socket, until the block ends."""
+    try:
+        bound.listen()
+    except OSError as error:  # two may bind an address as long as neither listens
+        raise _cannot_listen(_address_of(bound), error) from error
     config = uvicorn.Config(
         application,  # type: ignore[arg-type] # an ASGI application by shape
         http="httptools",

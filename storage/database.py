@@ -110,6 +110,9 @@ class Database:
             connection.execute("SET TimeZone = 'UTC'")
             _migrate(connection, self._path)
             connection.execute("SET enable_external_access = false")
+        except duckdb.Error as error:  # such as a full disk: the views are written at every start
+            connection.close()
+            raise Unusable(f"{self._path} cannot be used: {error}") from error
         except BaseException:
             connection.close()
             raise

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,13 @@ import duckdb
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.batch import SpanBatch, concatenate
-from storage.database import ROW_GROUP_ROWS, Database
+from storage.backlog import Backlog, Chunk
+from storage.batch import SpanBatch
+from storage.database import Database
 from storage.errors import Unusable
 from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
-
-_MAX_COMMIT_ROWS = ROW_GROUP_ROWS
-"""Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
@@ -49,86 +46,6 @@ class Totals:
     batch: int
     stored: int
     already_present: int
-
-
-@dataclass(slots=True)
-class _Chunk:
-    """Rows that are committed together, and the position of the spool after them."""
-
-    batch: SpanBatch
-    after: Position
-    groups_done: int
-    nbytes_done: int
-
-
-class _Backlog:
-    """Durable groups that are not committed yet, oldest first, counted in bytes."""
-
-    def __init__(self, position: Position) -> None:
-        self._groups: deque[tuple[float, Group]] = deque()
-        self._changed = threading.Condition()
-        self._position = position
-        self._rows = 0
-        self._closed = False
-        self.nbytes = 0
-
-    def add(self, groups: list[Group]) -> None:
-        now = time.monotonic()
-        with self._changed:
-            for group in groups:
-                self._groups.append((now, group))
-                self._rows += group.batch.spans.num_rows
-                self.nbytes += group.nbytes
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def wait_empty(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._groups, timeout_s)
-
-    def next_chunk(self, interval_s: float) -> _Chunk | None:
-        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty."""
-        with self._changed:
-            while True:
-                due_in_s = self._groups[0][0] + interval_s - time.monotonic() if self._groups else None
-                if self._rows >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
-                    return self._take()
-                if self._closed and not self._groups:
-                    return None
-                self._changed.wait(due_in_s)
-
-    def done(self, chunk: _Chunk) -> None:
-        """Take out what was committed."""
-        with self._changed:
-            for _ in range(chunk.groups_done):
-                self._groups.popleft()
-            self._rows -= chunk.batch.spans.num_rows
-            self.nbytes -= chunk.nbytes_done
-            self._position = chunk.after
-            self._changed.notify_all()
-
-    def _take(self) -> _Chunk:
-        rows = min(self._rows, _MAX_COMMIT_ROWS)
-        wanted = rows - rows % ROW_GROUP_ROWS or rows
-        batches, done, nbytes = [], 0, 0
-        sequence, skip = self._position.sequence, self._position.rows
-        for _, group in self._groups:
-            if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
-                skip = 0
-            spans = group.batch.spans.slice(skip, wanted)
-            batches.append(SpanBatch(spans=spans, resources=group.batch.resources, scopes=group.batch.scopes))
-            wanted -= spans.num_rows
-            if skip + spans.num_rows < group.batch.spans.num_rows:
-                skip += spans.num_rows
-                break
-            sequence, skip, done, nbytes = group.sequence, 0, done + 1, nbytes + group.nbytes
-            if not wanted:
-                break
-        return _Chunk(concatenate(batches), Position(sequence, skip), done, nbytes)
 
 
 class _Stored:
@@ -175,7 +92,7 @@ class Writer:
         self._set_aside = set_aside
         state = read_state(database)
         self._totals = state.totals
-        self._backlog = _Backlog(state.position)
+        self._backlog = Backlog(state.position)
         self._recent = presence.RecentKeys()
         self._resources, self._scopes = _Stored("resource_id"), _Stored("scope_id")
         self._stopping = threading.Event()
@@ -193,7 +110,15 @@ class Writer:
         return self._totals
 
     def start(self) -> None:
-        """Start committing."""
+        """Read the latest keys back and start committing.
+
+        Raises:
+            Unusable: the database cannot be read.
+        """
+        try:
+            self._remember_latest()
+        except duckdb.Error as error:
+            raise Unusable(f"{self._database.path} cannot be read: {error}") from error
         self._thread.start()
 
     def enqueue(self, groups: list[Group]) -> None:
@@ -213,7 +138,6 @@ class Writer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        self._remember_latest()
         for chunk in self._chunks():
             for pause_s in _pauses():
                 if self._try(chunk):
@@ -223,7 +147,7 @@ class Writer:
             self._backlog.done(chunk)
             self._released(chunk.after.sequence)
 
-    def _chunks(self) -> Iterator[_Chunk]:
+    def _chunks(self) -> Iterator[Chunk]:
         while (chunk := self._backlog.next_chunk(self._options.commit_interval_s)) is not None:
             yield chunk
 
@@ -233,7 +157,7 @@ class Writer:
             for keys in reader:
                 self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
 
-    def _try(self, chunk: _Chunk) -> bool:
+    def _try(self, chunk: Chunk) -> bool:
         """Commit, or say why not. A failure of the disk passes; a failure of the rows does not."""
         try:
             try:
@@ -249,7 +173,7 @@ class Writer:
             self.failing = None
         return True
 
-    def _was_committed(self, chunk: _Chunk) -> bool:
+    def _was_committed(self, chunk: Chunk) -> bool:
         """Whether a commit that seemed to fail succeeded: it did when only the checkpoint after it went wrong."""
         state = read_state(self._database)
         if state.position != chunk.after:
@@ -268,7 +192,7 @@ class Writer:
             except (duckdb.Error, Unusable) as again:
                 log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
-    def _commit_singly(self, chunk: _Chunk, error: Exception) -> None:
+    def _commit_singly(self, chunk: Chunk, error: Exception) -> None:
         """Find the rows that DuckDB refuses by halving, set them aside, and commit the others."""
         log.error("DuckDB refuses rows of a commit: %s", error)
         spans = chunk.batch.spans

@@ -20,6 +20,7 @@ from collector.ingest import Ingest
 from collector.otlp import json_request
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
+from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class TraceReader:
                 return Receipt(accepted=0, rejected=0)
             offered = self._ingest.offer(Request(body=body.data, counts_traces=counts_traces))
             return await offered
+        except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
+            raise Overloaded("the server stopped before it had the whole request") from None
         finally:
             body.let_go()
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from collector.otlp import dimensions, strict, wire
 from collector.otlp.errors import Malformed
+from collector.otlp.faults import Fault, explain, merge
 from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.values import Unfit, attribute_columns, hex_text
 from storage.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch, concatenate
@@ -43,8 +44,13 @@ class Receipt:
 
     accepted: int
     rejected: int
-    message: str = ""  # why spans were rejected, "" when none was
+    faults: tuple[Fault, ...] = ()  # why spans were rejected
     traces: int = 0  # distinct trace ids among the accepted, if the request asked
+
+    @property
+    def message(self) -> str:
+        """Why spans were rejected, "" when none was."""
+        return explain(self.faults)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +111,24 @@ def _decode_piece(request: Request, received_at_us: int) -> Decoded:
     try:
         return _decode_columns([request], received_at_us)
     except Unfit:
-        clean, rejected, reason = strict.sift(request.body)
-    decoded = _decode_columns([replace(request, body=clean)], received_at_us)
+        sifted = strict.sift(request.body)
+    decoded = _decode_columns([replace(request, body=sifted.body)], received_at_us)
     (receipt,) = (outcome for outcome in decoded.outcomes if isinstance(outcome, Receipt))
-    both = replace(receipt, rejected=receipt.rejected + rejected, message=reason or receipt.message)
+    later = [replace(fault, first=sifted.kept[fault.first - 1]) for fault in receipt.faults]
+    both = replace(receipt, rejected=receipt.rejected + sifted.rejected, faults=(*sifted.faults, *later))
     return Decoded(batch=decoded.batch, outcomes=[both])
 
 
 def _add_up(receipts: list[Receipt], request: Request, batch: SpanBatch) -> Receipt:
     """The receipt of a request from those of its pieces."""
+    faults, before = [], 0
+    for receipt in receipts:
+        faults += [replace(fault, first=fault.first + before) for fault in receipt.faults]
+        before += receipt.accepted + receipt.rejected
     return Receipt(
         accepted=sum(receipt.accepted for receipt in receipts),
         rejected=sum(receipt.rejected for receipt in receipts),
-        message=next((receipt.message for receipt in receipts if receipt.message), ""),
+        faults=merge(faults),
         traces=pc.count_distinct(batch.spans.column("trace_id")).as_py() if request.counts_traces else 0,
     )
 
@@ -303,20 +314,18 @@ def _receipts(
             Receipt(
                 accepted=received - rejected,
                 rejected=rejected,
-                message=_explain(faults, own) if rejected else "",
+                faults=_faults_within(own, faults) if rejected else (),
                 traces=0 if traces is None else pc.count_distinct(traces).as_py(),
             )
         )
     return receipts
 
 
-def _explain(faults: dict[str, npt.NDArray[np.bool_]], own: slice) -> str:
-    """Each fault with the number of spans that have it and the place of the first."""
-    parts = []
-    for reason, mask in faults.items():
-        places = np.flatnonzero(mask[own])
-        if len(places):
-            first = f"number {places[0] + 1} of the request"
-            which = f"span {first}" if len(places) == 1 else f"{len(places)} spans, the first is {first}"
-            parts.append(f"{reason} ({which})")
-    return "; ".join(parts)
+def _faults_within(own: slice, masks: dict[str, npt.NDArray[np.bool_]]) -> tuple[Fault, ...]:
+    """The faults of the spans of one request."""
+    places = {reason: np.flatnonzero(mask[own]) for reason, mask in masks.items()}
+    return tuple(
+        Fault(reason=reason, spans=len(found), first=int(found[0]) + 1)
+        for reason, found in places.items()
+        if len(found)
+    )

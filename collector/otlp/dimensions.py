@@ -17,6 +17,9 @@ from storage.batch import ENTITY_REF, RESOURCES, SCOPES
 _REMEMBERED = 4096
 """Distinct resources (and scopes) kept decoded, some kilobytes each. A guess: more than one server is sent."""
 
+_REMEMBERED_BYTES = 8 << 10
+"""Larger ones are decoded each time, so that what is kept is bounded by bytes: some 200 MiB at the very worst."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
@@ -40,6 +43,9 @@ class Dimensions:
         return values.take(pa.array(self.index[owner]))
 
 
+_Decode = Callable[[bytes, str], Dimension]
+
+
 def resources_of(messages: pa.BinaryArray, schema_urls: pa.StringArray) -> Dimensions:
     """The resources of `ResourceSpans` elements."""
     return _distinct(messages, schema_urls, _resource)
@@ -56,9 +62,7 @@ def rows(dimensions: list[Dimension], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _distinct(
-    messages: pa.BinaryArray, schema_urls: pa.StringArray, decode: Callable[[bytes, str], Dimension]
-) -> Dimensions:
+def _distinct(messages: pa.BinaryArray, schema_urls: pa.StringArray, decode: _Decode) -> Dimensions:
     texts, urls = messages.dictionary_encode(), schema_urls.dictionary_encode()
     codes = texts.indices.to_numpy().astype(np.int64) * max(len(urls.dictionary), 1) + urls.indices.to_numpy()
     unique, index = np.unique(codes, return_inverse=True)
@@ -78,7 +82,18 @@ def _identify(message: bytes, schema_url: str) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+def _remember(decode: _Decode) -> _Decode:
+    """The same, but decode what is small once."""
+    remembered = functools.lru_cache(maxsize=_REMEMBERED)(decode)
+
+    def once(message: bytes, schema_url: str) -> Dimension:
+        small = len(message) + len(schema_url) <= _REMEMBERED_BYTES
+        return remembered(message, schema_url) if small else decode(message, schema_url)
+
+    return once
+
+
+@_remember
 def _resource(message: bytes, schema_url: str) -> Dimension:
     decoded = _decode(wire.RESOURCE, message)
     attributes, types = attribute_columns(decoded.column("attributes"))
@@ -106,7 +121,7 @@ def _entity_refs(decoded: pa.RecordBatch) -> pa.Array:
     return decoded.column("entity_refs").cast(pa.list_(ENTITY_REF))
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@_remember
 def _scope(message: bytes, schema_url: str) -> Dimension:
     decoded = _decode(wire.SCOPE, message)
     attributes, types = attribute_columns(decoded.column("attributes"))

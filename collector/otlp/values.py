@@ -4,7 +4,6 @@ The letters are `storage.batch.TYPE_LETTERS`. Everything here works on whole col
 and maps are decoded one level of nesting at a time, so the cost is per level, not per value.
 """
 
-import functools
 import json
 
 import numpy as np
@@ -134,7 +133,6 @@ def _nested(column: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringAr
     return pc.replace_with_mask(text, pa.array(~exact), pa.array(otlp, pa.string())), exact
 
 
-@functools.lru_cache(maxsize=256)
 def _otlp_json(data: bytes, field: str) -> str:
     value = common_pb2.AnyValue()
     try:

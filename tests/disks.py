@@ -1,0 +1,90 @@
+"""Small disks that a test may fill: tmpfs mounts that only the processes which the test puts there can see."""
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+_MOUNT_AND_WAIT = (
+    'while [ $# -gt 0 ]; do mkdir -p "$1" && mount -t tmpfs -o "size=$2" tmpfs "$1" || exit; shift 2; done'
+)
+
+
+@dataclass(slots=True)
+class Disks:
+    """Mounts in a namespace of their own, which lasts as long as this object."""
+
+    inside: Sequence[str]  # the command that runs another one where the mounts are
+    _root: Path  # of that namespace, as this process sees it
+    _fillers: dict[Path, Path] = field(default_factory=dict)
+
+    def seen(self, path: Path) -> Path:
+        """Where this process finds a path of theirs."""
+        return self._root / path.relative_to("/")
+
+    def free_bytes(self, mount: Path) -> int:
+        """The room that is left on a disk."""
+        status = os.statvfs(self.seen(mount))
+        return status.f_bavail * status.f_frsize
+
+    def fill(self, mount: Path, *, leaving: int = 0) -> None:
+        """Use up a disk but for some bytes."""
+        filler = self.seen(mount) / "filler"
+        with filler.open("wb", buffering=0) as file:
+            for step in (1 << 20, 1 << 12):  # others may be writing as well
+                while self.free_bytes(mount) >= leaving + step and _grow(file.fileno(), step):
+                    pass
+        self._fillers[mount] = filler
+
+    def give_back(self, mount: Path, nbytes: int | None = None) -> None:
+        """Make room again: some, or all that was filled."""
+        filler = self._fillers[mount]
+        if nbytes is None:
+            filler.unlink()
+        else:
+            os.truncate(filler, max(filler.stat().st_size - nbytes, 0))
+
+
+def _grow(file: int, nbytes: int) -> bool:
+    """Make a file longer, if there is room."""
+    try:
+        os.posix_fallocate(file, os.fstat(file).st_size, nbytes)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def small_disks(sizes: Mapping[Path, int]) -> Iterator[Disks]:
+    """A tmpfs of so many bytes at each path; the test is skipped where mounting is not allowed."""
+    if not (shutil.which("unshare") and shutil.which("nsenter")):
+        pytest.skip("unshare and nsenter are needed to mount a small disk")
+    is_root = os.geteuid() == 0
+    own = ["--mount"] if is_root else ["--mount", "--user", "--map-root-user"]
+    arguments = [text for path, size in sizes.items() for text in (str(path), str(size))]
+    holder = subprocess.Popen(
+        ["unshare", *own, "sh", "-c", f"{_MOUNT_AND_WAIT}; echo ready; exec cat", "sh", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"ready\n":
+            assert holder.stderr is not None
+            pytest.skip(f"mounting a small disk is not allowed here: {holder.stderr.read().decode().strip()}")
+        inside = ["nsenter", f"--target={holder.pid}", "--mount"]
+        yield Disks(
+            [*inside, *([] if is_root else ["--user", "--preserve-credentials"])], Path(f"/proc/{holder.pid}/root")
+        )
+    finally:
+        holder.kill()
+        holder.communicate()

@@ -1,0 +1,177 @@
+"""The real `tracejury serve` as a process: started, asked, paused, stopped, killed, and started again."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Self, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+
+TRACEJURY = str(Path(sysconfig.get_path("scripts"), "tracejury"))
+ANY_PORTS = ("--grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--http", "127.0.0.1:0")
+PATIENCE_S = 30.0
+"""How long a test waits for what usually takes a moment: a guess, for machines that do much else besides."""
+
+
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Nothing here speaks TLS, and httpx would read all certificates of the system for each client: 15 ms."""
+
+
+def a_client() -> httpx.Client:
+    """An HTTP client for servers on this machine."""
+    return httpx.Client(timeout=PATIENCE_S, trust_env=False, verify=_NO_TLS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What the server says became of the spans that it committed."""
+
+    stored: int
+    already_present: int
+
+    @property
+    def committed(self) -> int:
+        """All that came out of the spool."""
+        return self.stored + self.already_present
+
+
+def environment(extra: Mapping[str, object] | None = None) -> dict[str, str]:
+    """The environment of the tests without settings of the server or of exporters, and with `extra`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TRACEJURY_", "OTEL_"))}
+    return clean | {name: str(value) for name, value in (extra or {}).items()}
+
+
+class Live:
+    """One process of the server. It runs from the call of `start` on, and is killed at the end of the `with` block."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        flags: Sequence[str] = ANY_PORTS,
+        env: Mapping[str, object] | None = None,
+        before: Sequence[str] = (),
+    ) -> None:
+        self.data = data
+        self._log = TemporaryFile()  # noqa: SIM115 - closed with the server; not beside the data, where a disk may be full
+        command = [*before, TRACEJURY, "serve", "--data", str(data), *flags]
+        self.process = subprocess.Popen(command, env=environment(env), stdout=subprocess.PIPE, stderr=self._log)
+        self.ready: dict[str, str] = {}
+        self.client = a_client()
+
+    def wait_ready(self) -> Self:
+        """Read the ready line."""
+        line = self._output.readline()
+        assert line, f"the server ended before it was ready:\n{self.log}"
+        self.ready = json.loads(line)
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        self._output.close()
+        self._log.close()
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    @property
+    def grpc(self) -> str:
+        """Where it takes OTLP over gRPC, as host:port."""
+        return self.ready["grpc"]
+
+    @property
+    def otlp_http(self) -> str:
+        """The URL for OTLP over HTTP, without a path."""
+        return f"http://{self.ready['otlp_http']}"
+
+    @property
+    def http(self) -> str:
+        """The URL of the API, without a path."""
+        return f"http://{self.ready['http']}"
+
+    @property
+    def log(self) -> str:
+        """What it wrote to standard error so far."""
+        return os.pread(self._log.fileno(), 1 << 24, 0).decode(errors="replace")
+
+    def sql(self, statement: str) -> list[list[object]]:
+        """The rows that the server answers with."""
+        answer = self.client.post(f"{self.http}/api/v1/sql", json={"sql": statement})
+        assert answer.status_code == httpx.codes.OK, answer.text
+        rows: list[list[object]] = answer.json()["rows"]
+        return rows
+
+    def tally(self) -> Tally:
+        """What became of the spans that are committed."""
+        ((stored, already_present),) = self.sql("SELECT stored, already_present FROM ingest_state")
+        assert isinstance(stored, int)
+        assert isinstance(already_present, int)
+        return Tally(stored=stored, already_present=already_present)
+
+    def committed(self, spans: int) -> Tally:
+        """The tally, as soon as so many spans are committed."""
+        return until(self.tally, lambda tally: tally.committed >= spans)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, within_s: float = PATIENCE_S) -> int:
+        """Ask it to end; its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(within_s)
+
+    def end(self, *, within_s: float = PATIENCE_S) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        return self.process.wait(within_s)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self.process.kill()
+        self.process.wait()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep it from running for the time of the block."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def a_live_server(
+    data: Path,
+    *,
+    flags: Sequence[str] = ANY_PORTS,
+    env: Mapping[str, object] | None = None,
+    before: Sequence[str] = (),
+) -> Iterator[Live]:
+    """A server that is ready. `env` holds settings as TRACEJURY_* variables; `before` is a command that runs it."""
+    with Live(data, flags=flags, env=env, before=before) as server:
+        yield server.wait_ready()
+
+
+def until(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float = PATIENCE_S) -> T:
+    """What `look` sees once it is good; an assertion that fails when that takes too long."""
+    deadline = time.monotonic() + within_s
+    while not good(seen := look()):
+        assert time.monotonic() < deadline, f"still {seen!r} after {within_s:g} s"
+        time.sleep(0.02)
+    return seen

@@ -1,0 +1,136 @@
+"""The database file: brought to the schema of this version, and refused by name where that cannot be."""
+
+import contextlib
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from storage import sql
+from storage.database import FILE_NAME, Database, DatabaseOptions
+from storage.errors import ForeignFile, NewerFile, Unusable
+from storage.lock import read_holder
+from storage.store import Store
+from tests.storing import a_batch, a_store, an_export, commit, rows
+
+
+def run(directory: Path, *statements: str) -> None:
+    """Change the file behind our back, as another DuckDB would."""
+    with duckdb.connect(str(directory / FILE_NAME)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def versions(store: Store) -> list[tuple[object, ...]]:
+    """The schema steps that the file has seen."""
+    return rows(store, "SELECT version, name FROM tracejury_schema ORDER BY version")
+
+
+def test_the_schema_steps_are_numbered_without_gaps() -> None:
+    """Forward-only steps are 1, 2, 3, and so on, so that a version says which ones a file has seen."""
+    assert [number for number, _, _ in sql.migrations()] == list(range(1, len(sql.migrations()) + 1))
+
+
+def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
+    """Opening again applies nothing a second time."""
+    expected = [(number, name) for number, name, _ in sql.migrations()]
+    for _ in range(2):
+        with a_store(tmp_path) as store:
+            assert versions(store) == expected
+
+
+@pytest.mark.parametrize("behind", range(len(sql.migrations()) + 1))
+def test_an_older_file_is_brought_up_to_date(tmp_path: Path, behind: int) -> None:
+    """A file that saw only the first steps gets the others, keeps its spans where it has any, and takes new ones."""
+    seen = sql.migrations()[: len(sql.migrations()) - behind]
+    run(
+        tmp_path,
+        "CREATE TABLE tracejury_schema (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)",
+        *(text for _, _, text in seen),
+        *(f"INSERT INTO tracejury_schema VALUES ({number}, '{name}', now()::TIMESTAMP)" for number, name, _ in seen),
+    )
+    with a_store(tmp_path) as store:
+        assert versions(store) == [(number, name) for number, name, _ in sql.migrations()]
+        commit(store, a_batch(an_export(2)))
+        assert rows(store, "SELECT count(*) FROM spans") == [(2,)]
+
+
+def test_views_are_made_again_at_every_start(tmp_path: Path) -> None:
+    """A file of an older version gets the views of this one, and its spans show in them."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+    run(tmp_path, "CREATE OR REPLACE VIEW spans AS SELECT 1 AS old", "DROP VIEW traces")
+    with a_store(tmp_path) as store:
+        assert rows(store, "SELECT count(*) FROM spans WHERE name LIKE 'span %'") == [(2,)]
+        assert rows(store, "SELECT span_count FROM traces") == [(2,)]
+
+
+def test_a_newer_file_is_refused_untouched(tmp_path: Path) -> None:
+    """A file with a schema step that this version does not know is refused with both numbers and left as it is."""
+    with a_store(tmp_path):
+        pass
+    run(tmp_path, "INSERT INTO tracejury_schema VALUES (4711, 'future', now()::TIMESTAMP)", "DROP VIEW traces")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(NewerFile, match=f"schema 4711, this Tracejury knows {len(sql.migrations())}"):
+        Store.open(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+    assert read_holder(tmp_path) is None
+
+
+def test_the_database_of_something_else_is_refused_untouched(tmp_path: Path) -> None:
+    """A DuckDB file with tables that are not ours is refused by their names and left as it is."""
+    run(tmp_path, "CREATE TABLE orders (id INTEGER)", "CREATE TABLE customers (id INTEGER)")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(ForeignFile, match=r"something else \(tables: customers, orders\)"):
+        Store.open(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"SQLite format 3\0" + bytes(5000), b"not a database at all", bytes(20_000)])
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
+    """A file of another kind is refused with what to do about it and left as it is."""
+    (tmp_path / FILE_NAME).write_bytes(content)
+    with pytest.raises(ForeignFile, match="move it away, or choose another data directory"):
+        Store.open(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == content
+
+
+def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
+    """A file of ours with a damaged header is refused as unusable, and the directory is let go."""
+    with a_store(tmp_path):
+        pass
+    with (tmp_path / FILE_NAME).open("r+b") as file:
+        file.seek(0)
+        file.write(b"\xff" * 4096 * 3)
+    with pytest.raises(Unusable):
+        Store.open(tmp_path)
+    assert read_holder(tmp_path) is None
+
+
+def test_a_failed_open_can_be_repeated(tmp_path: Path) -> None:
+    """After a refusal the directory is free: once the obstacle is gone, the same process opens it."""
+    (tmp_path / FILE_NAME).write_bytes(b"x" * 5000)
+    for _ in range(2):
+        with pytest.raises(ForeignFile):
+            Store.open(tmp_path)
+    (tmp_path / FILE_NAME).unlink()
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export()))
+
+
+def test_a_path_with_a_quote_in_it_is_a_path(tmp_path: Path) -> None:
+    """The data directory may have any name."""
+    with a_store(tmp_path / "it's; DROP TABLE span --") as store:
+        commit(store, a_batch(an_export()))
+    assert (tmp_path / "it's; DROP TABLE span --" / FILE_NAME).exists()
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """An exception inside of a transaction undoes what it did."""
+    database = Database(tmp_path, DatabaseOptions())
+    with contextlib.suppress(ZeroDivisionError), database.transaction() as cursor:
+        cursor.execute("UPDATE ingest_state SET batch = 5")
+        raise ZeroDivisionError
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT batch FROM ingest_state").fetchall() == [(0,)]
+    database.close()

@@ -1,0 +1,199 @@
+"""Disks that are full: senders are told to come back, nothing acknowledged is lost, and room is all it takes."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.disks import small_disks
+from tests.live import Live, a_live_server, until
+from tests.traffic import DOORS, Load, Sent, a_batch, over_http
+
+MIB = 1 << 20
+SMALL_BACKLOG = {"TRACEJURY_BACKLOG_BYTES": 4 * MIB}
+"""So that the spool needs little of a disk; its segments are given back at 32 MiB each."""
+
+
+@pytest.fixture
+def seed() -> int:
+    """Printed, so that a failure can be had again."""
+    number = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
+    return number
+
+
+def refused(load: Load, spans: int) -> None:
+    """Wait until so many more spans were refused."""
+    before = load.sent.counts["later"]
+    until(lambda: load.sent.counts["later"], lambda count: count >= before + spans)
+
+
+def taken(load: Load, spans: int) -> None:
+    """Wait until so many more spans were acknowledged."""
+    before = load.sent.counts["taken"]
+    until(lambda: load.sent.counts["taken"], lambda count: count >= before + spans)
+
+
+def check_all_there(server: Live, sent: Sent) -> None:
+    """Exactly the acknowledged spans are stored, each once; nobody was told anything but to come back."""
+    assert (sent.counts["rejected"], sent.without_delay) == (0, 0)
+    server.committed(sent.counts["taken"])
+    rows = server.sql("SELECT string_agg(span_id, ' ') FROM spans")
+    ids = str(rows[0][0] or "").split()
+    assert sorted(ids) == sorted(sent.acknowledged)
+
+
+def test_a_full_disk_is_the_senders_news_and_passes(tmp_path: Path, seed: int) -> None:
+    """While the disk is full, senders are told to come back and readers are served; with room, all goes on."""
+    disk = tmp_path / "disk"
+    with (
+        small_disks({disk: 160 * MIB}) as disks,
+        a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server,
+        Load(server, seed, senders=4, spans=30, text="x" * 300) as load,
+    ):
+        taken(load, 1000)
+        for _ in range(2):
+            disks.fill(disk)
+            refused(load, 1000)
+            assert server.client.get(f"{server.http}/health").status_code == 200
+            assert server.client.get(f"{server.http}/api/v1/traces").status_code == 200
+            check_every_door_refuses(server)
+            disks.give_back(disk)
+            taken(load, 2000)
+        sent = load.stop()
+        assert sent.counts["lost"] == 0
+        assert any("No space left" in reason or "the disk" in reason for reason in sent.reasons), sent.reasons
+        check_all_there(server, sent)
+        assert "Traceback" not in server.log
+        assert server.stop() == 0
+
+
+def check_every_door_refuses(server: Live) -> None:
+    """Both protocols say that they are behind, and for how long."""
+    for door in DOORS.values():
+        with door(server) as send:
+            answer = send(a_batch(random.Random(), 1).body)
+            assert answer.kind == "later"
+            assert answer.retry_after_s
+
+
+def test_a_crash_on_a_full_disk_loses_nothing(tmp_path: Path, seed: int) -> None:
+    """A server killed while its disk is full has all that it acknowledged when it starts again."""
+    disk = tmp_path / "disk"
+    with small_disks({disk: 160 * MIB}) as disks:
+        with (
+            a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server,
+            Load(server, seed, senders=4, spans=30, text="x" * 300) as load,
+        ):
+            taken(load, 1000)
+            disks.fill(disk)
+            refused(load, 500)
+            server.kill()
+            sent = load.stop()
+        with Live(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as early:
+            time.sleep(2)  # it may start, or say that it cannot
+            assert early.process.poll() in {None, 1}
+            assert "Traceback" not in early.log
+            early.kill()
+        disks.give_back(disk)
+        with a_live_server(disk / "data", before=disks.inside) as server:
+            check_all_there(server, sent)
+
+
+def on_two_disks(tmp_path: Path) -> tuple[Path, Path, dict[Path, int]]:
+    """A disk for the database and one for its spool."""
+    database, spool = tmp_path / "disk", tmp_path / "disk" / "data" / "spool"
+    return database, spool, {database: 96 * MIB, spool: 256 * MIB}
+
+
+def test_a_database_that_cannot_be_written_is_waited_for(tmp_path: Path, seed: int) -> None:
+    """Spans go on into the spool up to the limit, then are refused with the reason; with room, all are committed."""
+    database, _, sizes = on_two_disks(tmp_path)
+    with (
+        small_disks(sizes) as disks,
+        a_live_server(database / "data", env=SMALL_BACKLOG, before=disks.inside) as server,
+        Load(server, seed, senders=4, spans=30, text="x" * 300) as load,
+    ):
+        taken(load, 500)
+        disks.fill(database)
+        refused(load, 500)
+        assert any("cannot be written" in reason for reason in load.sent.reasons), load.sent.reasons
+        check_every_door_refuses(server)
+        committed = server.tally().committed
+        disks.give_back(database)
+        taken(load, 1000)
+        sent = load.stop()
+        assert sent.counts["taken"] > committed
+        check_all_there(server, sent)
+
+
+def test_a_start_on_a_full_disk_waits_for_room(tmp_path: Path, seed: int) -> None:
+    """A server that cannot commit what the spool holds when it starts commits it once there is room."""
+    database, _, sizes = on_two_disks(tmp_path)
+    env = SMALL_BACKLOG | {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
+    with small_disks(sizes) as disks:
+        with a_live_server(database / "data", env=env, before=disks.inside) as server:
+            with Load(server, seed, senders=2, spans=100) as load:
+                taken(load, 2000)
+                sent = load.stop()
+            server.kill()
+        disks.fill(database, leaving=MIB // 2)
+        with Live(database / "data", before=disks.inside) as server:
+            time.sleep(3)
+            assert server.process.poll() is None
+            disks.give_back(database)
+            check_all_there(server.wait_ready(), sent)
+
+
+def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path, seed: int) -> None:
+    """A checkpoint that fails makes DuckDB give up until the file is opened again; that happens, while others read."""
+    database, _, sizes = on_two_disks(tmp_path)
+    env = {"TRACEJURY_COMMIT_INTERVAL_MS": 20}  # small commits go through DuckDB's log, and the log into a checkpoint
+    source = random.Random(seed)
+    with (
+        small_disks(sizes) as disks,
+        a_live_server(database / "data", env=env, before=disks.inside) as server,
+        over_http(server) as send,
+    ):
+        sent = Sent()
+
+        def write_and_read() -> bool:
+            batch = a_batch(source, 1, text=source.randbytes(20_000).hex())
+            sent.add(batch, send(batch.body))
+            server.client.get(f"{server.http}/api/v1/traces")
+            if "a commit failed" in server.log and "invalidated" not in server.log:
+                disks.give_back(database, MIB // 2)  # the log may grow a little more, until a checkpoint is due
+                time.sleep(0.3)
+            return "invalidated" in server.log
+
+        disks.fill(database, leaving=15 * MIB // 2)
+        until(write_and_read, bool)
+        for _ in range(10):
+            write_and_read()
+        disks.give_back(database)
+        until(lambda: server.client.get(f"{server.http}/api/v1/traces").status_code, lambda status: status == 200)
+        check_all_there(server, sent)
+        batch = a_batch(source, 20)
+        answer = until(lambda: send(batch.body), lambda answer: answer.kind == "taken")
+        sent.add(batch, answer)
+        check_all_there(server, sent)
+        assert server.stop() == 0
+
+
+def test_a_little_room_goes_to_what_was_promised(tmp_path: Path, seed: int) -> None:
+    """When only some room is made, what is acknowledged is committed before more is taken in, however many send."""
+    disk = tmp_path / "disk"
+    with (
+        small_disks({disk: 160 * MIB}) as disks,
+        a_live_server(disk / "data", env=SMALL_BACKLOG, before=disks.inside) as server,
+        Load(server, seed, senders=4, spans=30, text="x" * 300) as load,
+    ):
+        taken(load, 1000)
+        disks.fill(disk)
+        refused(load, 500)
+        for _ in range(3):
+            disks.give_back(disk, 2 * MIB)
+            time.sleep(1)
+        sent = load.stop()
+        check_all_there(server, sent)

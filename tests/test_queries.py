@@ -1,0 +1,464 @@
+"""Questions to the store: traces as a list and by id, and SQL that cannot harm."""
+
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from storage.errors import BadQuery
+from storage.records import Column, Table, TraceSummary
+from storage.store import Store
+from tests.source_tree import ROOT
+from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, span_id, trace_id
+
+EXPIRES_NS = (RECEIVED_AT_US + 30 * 86_400 * 10**6) * 1000
+
+tenants = (f"tenant {number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store for all: each test and each example is a tenant of its own."""
+    with a_store(tmp_path_factory.mktemp("data")) as opened:
+        commit(opened, a_batch(an_export(3), tenant="sql"))
+        yield opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """A span that a commit brings."""
+
+    trace: int
+    at: int
+    root: bool = False
+    project: str = "shop"
+    failed: bool = False
+    ended: bool = True
+
+
+def deliver(store: Store, commits: list[list[Brought]]) -> tuple[str, list[TraceSummary]]:
+    """Commit spans for a new tenant, in so many commits: the tenant, and what the list of its traces should be."""
+    tenant, number = next(tenants), itertools.count()
+    spans_of: dict[int, list[tuple[int, str, Brought]]] = defaultdict(list)
+    for brought in commits:
+        request = ExportTraceServiceRequest()
+        for each in brought:
+            name = f"span {next(number)}"
+            start_ns = START_NS + each.at * 1000 + len(spans_of[each.trace])  # no two of a trace start together
+            spans_of[each.trace].append((start_ns, name, each))
+            add_span(request, each, name, start_ns)
+        commit(store, a_batch(request, tenant=tenant))
+    summaries = [summary_of(trace, tenant, spans) for trace, spans in spans_of.items()]
+    return tenant, sorted(summaries, key=lambda summary: (-summary.start_ns, summary.trace_id))
+
+
+def add_span(request: ExportTraceServiceRequest, brought: Brought, name: str, start_ns: int) -> None:
+    """Add a span under a resource of its own."""
+    resource_spans = request.resource_spans.add()
+    for key, value in (("dokimos.project", brought.project), ("service.name", f"{brought.project} service")):
+        resource_spans.resource.attributes.add(key=key).value.string_value = value
+    span = resource_spans.scope_spans.add().spans.add(
+        trace_id=bytes.fromhex(trace_id(brought.trace)),
+        span_id=bytes.fromhex(span_id(int(name.split()[1]))),
+        parent_span_id=b"" if brought.root else b"p" * 8,
+        name=name,
+        start_time_unix_nano=start_ns,
+        end_time_unix_nano=start_ns + 500 if brought.ended else 0,
+    )
+    span.status.code = 2 if brought.failed else 1  # type: ignore[assignment] # an open enum
+
+
+def summary_of(trace: int, tenant: str, spans: list[tuple[int, str, Brought]]) -> TraceSummary:
+    """What is to be said of a trace, computed from its spans."""
+    ordered = sorted(spans, key=lambda span: span[0])
+    _, name, named_by = next((span for span in ordered if span[2].root), ordered[0])
+    ends = [start_ns + 500 for start_ns, _, brought in spans if brought.ended]
+    return TraceSummary(
+        trace_id=trace_id(trace),
+        tenant=tenant,
+        project=named_by.project,
+        service_name=f"{named_by.project} service",
+        root_name=name,
+        start_ns=ordered[0][0],
+        end_ns=max(ends, default=None),
+        span_count=len(spans),
+        error_count=sum(brought.failed for _, _, brought in spans),
+        expires_at_ns=EXPIRES_NS,
+    )
+
+
+spans_brought = st.builds(
+    Brought,
+    trace=st.integers(0, 9),
+    at=st.integers(0, 3),
+    root=st.booleans(),
+    project=st.sampled_from(["shop", "bank"]),
+    failed=st.booleans(),
+    ended=st.booleans(),
+)
+
+
+@given(
+    st.lists(st.lists(spans_brought, min_size=1, max_size=8), min_size=1, max_size=6),
+    st.integers(1, 4),
+    st.sampled_from([None, "shop", "bank", "none"]),
+)
+@settings(max_examples=40)
+def test_the_list_of_traces_is_right_on_every_page(
+    store: Store, commits: list[list[Brought]], limit: int, project: str | None
+) -> None:
+    """However the spans of traces were spread over commits, paging gives each trace once, newest first, rolled up."""
+    tenant, expected = deliver(store, commits)
+    expected = [summary for summary in expected if project in {None, summary.project}]
+    pages = [
+        store.queries.newest_traces(tenant=tenant, project=project, offset=offset, limit=limit)
+        for offset in range(0, len(expected) + 1, limit)
+    ]
+    assert [summary for page in pages for summary in page] == expected
+    assert store.queries.newest_traces(tenant=tenant, project=project) == expected
+
+
+def test_many_parts_do_not_hide_a_trace(store: Store) -> None:
+    """A trace that came in thirty commits leaves room on the first page for those that came in one."""
+    commits = [[Brought(trace=0, at=2 + number)] for number in range(30)] + [[Brought(trace=1, at=1)]]
+    tenant, expected = deliver(store, commits)
+    assert store.queries.newest_traces(tenant=tenant, limit=2) == expected
+    assert store.queries.newest_traces(tenant=tenant, limit=1, offset=1) == expected[1:]
+
+
+def test_a_root_that_comes_late_names_its_trace(store: Store) -> None:
+    """Until the root comes a trace is named by its first span, and then by the root, wherever it starts."""
+    tenant, (before,) = deliver(store, [[Brought(trace=0, at=1, project="bank")]])
+    assert store.queries.newest_traces(tenant=tenant) == [before]
+    tenant, (after,) = deliver(store, [[Brought(trace=0, at=1, project="bank")], [Brought(trace=0, at=5, root=True)]])
+    assert store.queries.newest_traces(tenant=tenant) == [after]
+    assert (before.root_name, before.project) == ("span 0", "bank")
+    assert (after.root_name, after.project) == ("span 1", "shop")
+
+
+def test_of_several_roots_the_first_names_the_trace(store: Store) -> None:
+    """A trace with two roots has the name and the project of the one that starts first, in whatever order they came."""
+    late, early = Brought(trace=0, at=5, root=True), Brought(trace=0, at=1, root=True, project="bank")
+    for commits in ([[late], [early]], [[early], [late]], [[late, early]]):
+        tenant, expected = deliver(store, commits)
+        assert store.queries.newest_traces(tenant=tenant) == expected
+        assert [summary.project for summary in expected] == ["bank"]
+
+
+def test_a_trace_of_unfinished_spans_has_no_end(store: Store) -> None:
+    """The end of a trace is the last end of its spans, and unknown while none has ended."""
+    tenant, _ = deliver(store, [[Brought(trace=0, at=1, ended=False)], [Brought(trace=0, at=2, ended=False)]])
+    (summary,) = store.queries.newest_traces(tenant=tenant)
+    assert summary.end_ns is None
+    trace = store.queries.trace(trace_id(0), tenant=tenant)
+    assert trace is not None
+    assert [span.end_ns for span in trace.spans] == [None, None]
+
+
+@given(st.lists(st.lists(spans_brought, min_size=1, max_size=8), min_size=1, max_size=4))
+@settings(max_examples=20)
+def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brought]]) -> None:
+    """A trace comes with its summary and every span of it, by start time, whichever commits brought them."""
+    tenant, expected = deliver(store, commits)
+    for summary in expected:
+        trace = store.queries.trace(summary.trace_id, tenant=tenant)
+        assert trace is not None
+        assert trace.summary == summary
+        starts = [span.start_ns for span in trace.spans]
+        assert starts == sorted(starts)
+        assert len({span.span_id for span in trace.spans}) == summary.span_count
+        assert {span.trace_id for span in trace.spans} == {summary.trace_id}
+
+
+def test_an_unknown_trace_is_none(store: Store) -> None:
+    """A trace that is not stored, an id that is none, and the trace of another tenant are all nothing."""
+    for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'"):
+        assert store.queries.trace(unknown, tenant="sql") is None
+    assert store.queries.newest_traces(tenant="nobody") == []
+    assert store.queries.newest_traces(tenant="sql", project="nothing") == []
+
+
+WRITES = [
+    "INSERT INTO span (tenant) VALUES ('x')",
+    "UPDATE ingest_state SET batch = 1",
+    "DELETE FROM span",
+    "TRUNCATE span",
+    "MERGE INTO span USING resource ON false WHEN MATCHED THEN DELETE",
+    "CREATE TABLE x (i INTEGER)",
+    "CREATE TEMP TABLE x (i INTEGER)",
+    "CREATE OR REPLACE VIEW spans AS SELECT 1",
+    "CREATE MACRO x() AS 1",
+    "CREATE SCHEMA x",
+    "DROP TABLE span",
+    "DROP VIEW spans",
+    "ALTER TABLE span ADD COLUMN x INTEGER",
+    "COMMENT ON TABLE span IS 'x'",
+    "WITH gone AS (DELETE FROM span RETURNING *) SELECT * FROM gone",
+    "SELECT * FROM (INSERT INTO span (tenant) VALUES ('x') RETURNING *)",
+    "EXPLAIN ANALYZE DELETE FROM span",
+    "EXPLAIN ANALYZE UPDATE ingest_state SET batch = 99",
+    "EXPLAIN ANALYZE CREATE TABLE x (i INTEGER)",
+    "FROM query('DELETE FROM span')",
+]
+FILES = [
+    "COPY span TO '/tmp/x.csv'",
+    "COPY span FROM '/etc/passwd'",
+    "COPY (SELECT 1) TO '/dev/stdout'",
+    "EXPLAIN ANALYZE COPY span TO '/tmp/x.parquet'",
+    "EXPORT DATABASE '/tmp/x'",
+    "IMPORT DATABASE '/tmp/x'",
+    "ATTACH '/tmp/x.duckdb'",
+    "DETACH tracejury",
+    "FROM '/etc/passwd'",
+    "FROM '/etc/x.csv'",
+    "FROM 'http://127.0.0.1:1/x.csv'",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_csv_auto('/etc/passwd')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('/etc/passwd')",
+    "SELECT * FROM read_json('/etc/passwd')",
+    "SELECT * FROM read_parquet('/etc/passwd')",
+    "SELECT * FROM read_duckdb('/tmp/x.duckdb', table_name='x')",
+    "SELECT * FROM parquet_metadata('/etc/passwd')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT getenv('HOME')",
+]
+SETTINGS = [
+    "SET threads = 5",
+    "SET GLOBAL memory_limit = '100GB'",
+    "SET enable_external_access = true",
+    "SET VARIABLE x = 1",
+    "RESET threads",
+    "PRAGMA threads = 5",
+    "PRAGMA enable_profiling",
+    "USE memory",
+    "CALL enable_logging()",
+    "CALL pragma_version()",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CREATE SECRET (TYPE s3)",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "CHECKPOINT",
+    "VACUUM",
+    "ANALYZE",
+    "PREPARE x AS SELECT 1",
+    "EXECUTE x",
+    "DEALLOCATE x",
+]
+SEVERAL = [
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP TABLE span",
+    "SELECT 1;;SELECT 2",
+    "COMMIT; DELETE FROM span",
+    ";",
+    "",
+    " ",
+    "-- x",
+]
+EFFECTS = [
+    "SELECT * FROM checkpoint()",
+    "SELECT * FROM checkpoint('tracejury')",
+    "SELECT * FROM force_checkpoint()",
+    "SELECT * FROM enable_logging()",
+    "SELECT * FROM disable_logging()",
+    "SELECT * FROM truncate_duckdb_logs()",
+    "SELECT * FROM enable_profiling()",
+    "SELECT * FROM disable_profiling()",
+    "EXPLAIN ANALYZE SELECT * FROM enable_logging()",
+    "SELECT * FROM query('SELECT * FROM enable_logging()')",
+    'SELECT * FROM "ENABLE_LOGGING"()',
+    "SELECT * FROM system.main.enable_logging()",
+    "SELECT * FROM enable_logging/**/()",
+    "SELECT (SELECT count(*) FROM enable_logging())",
+    "WITH x AS MATERIALIZED (FROM enable_logging()) SELECT 1",
+    "DESCRIBE SELECT * FROM enable_logging()",
+    "EXPLAIN ANALYZE CALL enable_logging()",
+    "SELECT write_log('x')",
+]
+WRONG = [
+    "SELECT",
+    "SELECT * FROM nowhere",
+    "SELECT nothing",
+    "SELEKT 1",
+    "SELECT 1/",
+    "SELECT 'x'::INTEGER",
+    "SELECT error('x')",
+]
+
+
+@pytest.mark.parametrize("statement", [*WRITES, *FILES, *SETTINGS, *SEVERAL, *EFFECTS, *WRONG])
+def test_sql_refuses_what_is_not_reading(store: Store, statement: str) -> None:
+    """Statements that write, touch files, change settings, have effects, are several, or are wrong change nothing."""
+    before = rows(store, "SELECT * FROM spans")
+    with pytest.raises(BadQuery) as refusal:
+        store.queries.sql(statement, max_rows=10, timeout_s=10)
+    assert str(refusal.value)
+    assert rows(store, "SELECT * FROM spans") == before
+
+
+LETHAL = """
+import pathlib, sys
+from storage.errors import BadQuery
+from storage.store import Store
+with Store.open(pathlib.Path(sys.argv[1])) as store:
+    try:
+        store.queries.sql(sys.argv[2], max_rows=10, timeout_s=10)
+    except BadQuery:
+        print("refused")
+    assert store.queries.sql("SELECT 7 AS n", max_rows=10, timeout_s=10).rows == ((7,),)
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM enable_logging(storage = 'file', storage_path = '/tmp/x')",
+        "SELECT * FROM pandas_scan(NULL)",
+        "EXPLAIN SELECT * FROM pandas_scan(NULL)",
+        "EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM pandas_scan(NULL)",
+        "EXPLAIN /*éééééééééééééééééééééééééééé*/ SELECT * FROM pandas_scan(NULL) UNION ALL SELECT 1",
+        "EXPLAIN UPDATE span SET name = 'x' FROM pandas_scan(NULL) WHERE 1 IN (SELECT 1)",
+        "SELECT * FROM query('SELECT * FROM pandas_scan(NULL)')",
+        "SELECT * FROM arrow_scan(NULL, NULL, NULL)",
+        "SELECT * FROM python_map_function((SELECT 1), NULL)",
+        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM pandas_scan(NULL)'))",
+    ],
+)
+def test_sql_cannot_kill_the_process(tmp_path: Path, statement: str) -> None:
+    """Functions that crash DuckDB or leave it unable to go on are refused, and the next query is answered."""
+    program = [sys.executable, "-c", LETHAL, str(tmp_path), statement]
+    done = subprocess.run(program, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM spans",
+        "select 1;",
+        "  SELECT 1 -- with a comment",
+        "FROM spans SELECT name",
+        "TABLE spans",
+        "VALUES (1), (2)",
+        "WITH s AS (SELECT * FROM spans) SELECT count(*) FROM s",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT * FROM n",
+        "SELECT * FROM range(5)",
+        "SELECT unnest([1, 2])",
+        "SELECT * FROM traces ORDER BY start_time DESC LIMIT 3",
+        "SELECT name, count(*) FROM spans GROUP BY ALL HAVING count(*) > 0",
+        "DESCRIBE spans",
+        "SHOW TABLES",
+        "SUMMARIZE span",
+        "EXPLAIN SELECT * FROM spans",
+        "EXPLAIN ANALYZE SELECT * FROM spans",
+        "explain (format json) SELECT 1",
+        "EXPLAIN (SELECT 1)",
+        "SELECT table_name FROM duckdb_tables()",
+        "SELECT * FROM information_schema.columns",
+        "SELECT * FROM pragma_table_info('span')",
+        "SELECT k.value FROM json_each('[1]') AS k",
+        "SELECT 'DELETE FROM span; DROP TABLE span'",
+        "SELECT query FROM (SELECT 'checkpoint' AS query)",
+        "SELECT ';'",
+    ],
+)
+def test_sql_answers_what_reads(store: Store, statement: str) -> None:
+    """Every way of reading is allowed, also where its text mentions what is not."""
+    table = store.queries.sql(statement, max_rows=100, timeout_s=10)
+    assert table.columns
+    assert table.rows
+
+
+def test_sql_tells_names_and_types(store: Store) -> None:
+    """An answer has its columns with DuckDB's names of their types, and its rows."""
+    table = store.queries.sql("SELECT 1 AS n, 'x' AS t, NULL AS z, [1.5] AS l", max_rows=10, timeout_s=10)
+    assert [(column.name, column.type) for column in table.columns][:2] == [("n", "INTEGER"), ("t", "VARCHAR")]
+    assert [column.name for column in table.columns] == ["n", "t", "z", "l"]
+    assert len(table.rows) == 1
+    assert not table.truncated
+
+
+def test_sql_keeps_nanoseconds(store: Store) -> None:
+    """A start time is answered with all nine digits of its second."""
+    table = store.queries.sql(
+        "SELECT name, start_time FROM spans WHERE tenant = 'sql' ORDER BY start_time DESC", max_rows=10, timeout_s=10
+    )
+    assert [str(row[1]) for row in table.rows] == [f"2026-11-21T10:00:00.00000000{number}Z" for number in (2, 1)] + [
+        "2026-11-21T10:00:00Z"
+    ]
+
+
+@pytest.mark.parametrize("max_rows, shown, truncated", [(1, 1, True), (4, 4, True), (5, 5, False), (6, 5, False)])
+def test_sql_answers_at_most_so_many_rows(store: Store, max_rows: int, shown: int, truncated: bool) -> None:  # noqa: FBT001
+    """An answer with more rows than asked for is cut and says so; one with exactly as many is whole."""
+    table = store.queries.sql("SELECT range AS n FROM range(5)", max_rows=max_rows, timeout_s=10)
+    numbers = tuple((number,) for number in range(shown))
+    assert table == Table(columns=(Column(name="n", type="BIGINT"),), rows=numbers, truncated=truncated)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b",
+        "SELECT a.range + b.range FROM range(1000000000) AS a, range(1000000000) AS b WHERE a.range + b.range < 0",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+        "EXPLAIN ANALYZE SELECT count(*) FROM range(1000000000) AS a, range(1000000000) AS b",
+    ],
+)
+def test_sql_stops_at_its_time_limit(store: Store, statement: str) -> None:
+    """A query without end is stopped after its time, with a message that says so, and the next one is answered."""
+    started = time.monotonic()
+    with pytest.raises(BadQuery, match=r"ran longer than 0\.2 s"):
+        store.queries.sql(statement, max_rows=10, timeout_s=0.2)
+    assert time.monotonic() - started < 10
+    assert rows(store, "SELECT 7") == [(7,)]
+
+
+def test_an_answer_without_end_is_cut_without_being_computed(store: Store) -> None:
+    """The first rows of a huge answer come at once, without the rest being held in memory."""
+    started = time.monotonic()
+    table = store.queries.sql("SELECT range FROM range(100000000000)", max_rows=3, timeout_s=20)
+    assert (table.rows, table.truncated) == (((0,), (1,), (2,)), True)
+    assert time.monotonic() - started < 10
+
+
+def test_sql_that_needs_too_much_memory_is_refused(store: Store) -> None:
+    """A query over DuckDB's memory limit fails by itself, and the store goes on."""
+    huge = "SELECT length(string_agg(repeat('x', 10000000), '')) FROM range(200)"
+    with pytest.raises(BadQuery):
+        store.queries.sql(huge, max_rows=10, timeout_s=30)
+    commit(store, a_batch(an_export(), tenant="after"))
+    assert rows(store, "SELECT count(*) FROM spans WHERE tenant = 'after'") == [(1,)]
+
+
+def test_a_long_query_does_not_hold_up_commits(store: Store) -> None:
+    """While a reader is busy, spans are committed and others see them; the reader sees what was there when it began."""
+    answers: list[str] = []
+
+    def read() -> None:
+        try:
+            store.queries.sql("SELECT count(*) FROM spans AS a, range(10000000000) AS b", max_rows=1, timeout_s=1.5)
+        except BadQuery as error:
+            answers.append(str(error))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    commit(store, a_batch(an_export(5), tenant="meanwhile"))
+    assert rows(store, "SELECT count(*) FROM spans WHERE tenant = 'meanwhile'") == [(5,)]
+    assert reader.is_alive()
+    reader.join()
+    assert answers == ["the query ran longer than 1.5 s and was stopped"]

@@ -1,0 +1,217 @@
+"""Settings: which source wins, and how each mistake is named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from collector.settings import BadSettings, Settings, load_settings
+
+DEFAULTS = Settings()
+NAMES = list(Settings.model_fields)
+
+# For every setting: something else than its default, as a flag, and the same as the text of a variable.
+OTHERS: dict[str, tuple[Any, str]] = {
+    "data": (Path("/elsewhere"), "/elsewhere"),
+    "grpc": ("[::1]:1", "[::1]:1"),
+    "otlp_http": ("localhost:2", "localhost:2"),
+    "http": ("0.0.0.0:65535", "0.0.0.0:65535"),
+    "max_body_bytes": (2048, "2048"),
+    "max_decompressed_bytes": (4096, "4096"),
+    "queue_bytes": (8192, "8192"),
+    "backlog_bytes": (16384, "16384"),
+    "commit_interval_ms": (7, "7"),
+    "retention_days": (8, "8"),
+    "duckdb_memory": ("2 GiB", "2 GiB"),
+    "duckdb_threads": (3, "3"),
+    "sql_rows": (11, "11"),
+    "sql_seconds": (1.5, "1.5"),
+    "shutdown_seconds": (2.5, "2.5"),
+    "cors_origins": (("http://a", "http://b"), " http://a, http://b,"),
+    "log_level": ("debug", "debug"),
+}
+
+# For every setting: values that are refused, as YAML has them.
+WRONG: dict[str, list[Any]] = {
+    "data": [5, [], {}],
+    "grpc": ["4317", "localhost", ":4317", "localhost:", "localhost:x", "localhost:65536", "localhost:-1", 4317, ""],
+    "otlp_http": ["nowhere", "h:1.5"],
+    "http": ["http://127.0.0.1:8080/x", "h:99999"],
+    "max_body_bytes": [0, -1, 1023, "64MB", 1.5, "", []],
+    "max_decompressed_bytes": [1, "much"],
+    "queue_bytes": [0, "x"],
+    "backlog_bytes": [-5, {}],
+    "commit_interval_ms": [0, 10_001, "soon"],
+    "retention_days": [0, 36_501, "for ever"],
+    "duckdb_memory": ["lots", "384", "384 KB", "-1GB", "", 384],
+    "duckdb_threads": [0, 257, "all"],
+    "sql_rows": [0, 1_000_001, "x"],
+    "sql_seconds": [0, -1, 3601, float("inf"), float("nan"), "x"],
+    "shutdown_seconds": [0, 3601, float("nan"), "x"],
+    "cors_origins": [5, [5], {"a": 1}],
+    "log_level": ["loud", "INFO!", "", 5],
+}
+
+
+def a_file(folder: Path, text: str) -> Path:
+    """A configuration file."""
+    path = folder / "tracejury.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(
+    file: Path | None = None, flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None
+) -> str:
+    """Why settings are refused."""
+    with pytest.raises(BadSettings) as bad:
+        load_settings(file, flags or {}, environ or {})
+    return str(bad.value)
+
+
+def test_the_tables_of_this_test_name_every_setting() -> None:
+    """A new setting needs a value that is right and one that is wrong here."""
+    assert list(OTHERS) == NAMES
+    assert list(WRONG) == NAMES
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    """No file, no variables, and no flags, or an empty file, are the defaults."""
+    assert load_settings(None, {}, {}) == DEFAULTS
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    """A file with nothing in it, or with nothing but comments, is no mistake."""
+    for text in ("", "# nothing\n", "---\n", "{}"):
+        assert load_settings(a_file(tmp_path, text), {}, {}) == DEFAULTS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> None:
+    """A flag, a variable and a line of the file each set it, and it is then not the default."""
+    value, text = OTHERS[name]
+    written = list(value) if isinstance(value, tuple) else value
+    file = a_file(tmp_path, f"{name}: {str(written)!r}\n" if isinstance(value, Path) else f"{name}: {written!r}\n")
+    found = [
+        load_settings(None, {name: value}, {}),
+        load_settings(None, {}, {f"TRACEJURY_{name.upper()}": text}),
+        load_settings(file, {}, {}),
+    ]
+    assert [getattr(each, name) for each in found] == [value] * 3
+    assert getattr(DEFAULTS, name) != value
+
+
+@given(st.sets(st.sampled_from(["flag", "variable", "file"])))
+@settings(max_examples=8)
+def test_flags_beat_variables_beat_the_file(tmp_path_factory: pytest.TempPathFactory, sources: set[str]) -> None:
+    """Whichever sources name a setting, the strongest of them decides, and the others need not agree."""
+    file = a_file(tmp_path_factory.mktemp("file"), "retention_days: 3\nsql_rows: 5\n" if "file" in sources else "")
+    environ = {"TRACEJURY_RETENTION_DAYS": "2"} if "variable" in sources else {}
+    flags = {"retention_days": 1} if "flag" in sources else {}
+    expected = 1 if flags else 2 if environ else 3 if "file" in sources else 30
+    loaded = load_settings(file, flags, environ)
+    assert loaded.retention_days == expected
+    assert loaded.sql_rows == (5 if "file" in sources else DEFAULTS.sql_rows)
+
+
+def test_other_variables_are_none_of_our_business() -> None:
+    """Only variables with our prefix are read."""
+    assert load_settings(None, {}, {"PATH": "/bin", "GRPC": "x", "TRACEJURYX": "y", "tracejury_grpc": "z"}) == DEFAULTS
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name in NAMES for value in WRONG[name]], ids=repr)
+def test_every_invalid_value_is_named(tmp_path: Path, name: str, value: object) -> None:
+    """A value that cannot be used is refused with where it was said and what it was."""
+    message = refusal(flags={name: value})
+    assert message.startswith(f"--{name.replace('_', '-')}: ")
+    assert f"(got {_innermost(value)!r})" in message
+    if isinstance(value, str):
+        assert refusal(environ={f"TRACEJURY_{name.upper()}": value}).startswith(f"TRACEJURY_{name.upper()}: ")
+        file = a_file(tmp_path, f"{name}: {value!r}\n")
+        assert refusal(file).startswith(f"{file}: {name}: ")
+
+
+def _innermost(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else value
+
+
+def test_unknown_keys_are_named_wherever_they_stand(tmp_path: Path) -> None:
+    """A key that is no setting is refused by name in the file, among the variables, and among the flags."""
+    file = a_file(tmp_path, "grcp: 127.0.0.1:1\n")
+    assert f"{file}: grcp: unknown setting; there are: data, grpc, " in refusal(file)
+    assert "TRACEJURY_GRCP: unknown setting" in refusal(environ={"TRACEJURY_GRCP": "x"})
+    assert "--grcp: unknown setting" in refusal(flags={"grcp": "x"})
+    assert "TRACEJURY_: unknown setting" in refusal(environ={"TRACEJURY_": "x"})
+
+
+def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
+    """Nobody has to correct one mistake to learn of the next."""
+    file = a_file(tmp_path, "http: nowhere\ncolour: blue\n5: five\n")
+    message = refusal(file, flags={"sql_rows": 0}, environ={"TRACEJURY_LOG_LEVEL": "loud"})
+    for part in (f"{file}: http: ", f"{file}: colour: ", f"{file}: 5: ", "--sql-rows: ", "TRACEJURY_LOG_LEVEL: "):
+        assert part in message
+
+
+def test_a_mistake_is_named_where_it_was_made(tmp_path: Path) -> None:
+    """A wrong value is no mistake where a stronger source says better, and else it is named with its source."""
+    file = a_file(tmp_path, "retention_days: never\n")
+    assert load_settings(file, {"retention_days": 3}, {}).retention_days == 3
+    assert load_settings(file, {}, {"TRACEJURY_RETENTION_DAYS": "3"}).retention_days == 3
+    good = a_file(tmp_path, "retention_days: 3\n")
+    assert refusal(good, environ={"TRACEJURY_RETENTION_DAYS": "never"}).startswith("TRACEJURY_RETENTION_DAYS: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grpc: [",
+        "grpc: 'x",
+        "a: b: c",
+        "\tgrpc: x",
+        "? [a]\n: b\n{[1]: 2}",
+        "!!python/object:os.system x",
+        "grpc: *nowhere",
+        "\0",
+        "retention_days: 2026-13-45",
+        "sql_seconds: 1:99:99:" + "9" * 400 + ".5",
+        "[" * 5000,
+    ],
+)
+def test_what_is_not_yaml_is_said_to_be_not_yaml(tmp_path: Path, text: str) -> None:
+    """A file that YAML cannot read is refused by its name."""
+    file = a_file(tmp_path, text)
+    assert str(file) in refusal(file)
+
+
+@pytest.mark.parametrize("text, kind", [("- grpc", "list"), ("grpc", "str"), ("5", "int"), ("true", "bool")])
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str, kind: str) -> None:
+    """A file that holds no keys is refused with what it holds."""
+    file = a_file(tmp_path, text)
+    assert refusal(file) == f"{file}: expected settings, one `key: value` a line, got {kind}"
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A missing file, a folder, and a file that is no text are refused by name."""
+    no_text = tmp_path / "binary.yaml"
+    no_text.write_bytes(b"\xff\xfe\xfa")
+    for path in (tmp_path / "missing.yaml", tmp_path, no_text):
+        assert refusal(path).startswith(f"{path} cannot be read: ")
+
+
+@given(st.dictionaries(st.sampled_from([*NAMES, "x"]), st.text(max_size=8), max_size=4))
+def test_any_variables_are_settings_or_mistakes(texts: dict[str, str]) -> None:
+    """Whatever the environment says, the answer is settings or the names of the mistakes."""
+    environ = {f"TRACEJURY_{name.upper()}": text for name, text in texts.items()}
+    try:
+        load_settings(None, {}, environ)
+    except BadSettings as bad:
+        assert any(name in str(bad) for name in environ)  # noqa: PT017 - good settings are right, too
+
+
+def test_settings_cannot_be_changed() -> None:
+    """Settings are read once, at the start."""
+    with pytest.raises(ValidationError):
+        DEFAULTS.sql_rows = 5  # type: ignore[misc]
