@@ -1,0 +1,222 @@
+"""The wire of OpenAI: chat completions, responses and embeddings, whole and streamed."""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from tests.corpus.record.script import CHAT_MODEL_DATED, EMBEDDING_TOKENS, TOOL, VECTOR, Answer, Tokens
+
+Json = dict[str, Any]
+Event = tuple[str, Json | str]
+CREATED = 1_700_000_000
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content, which is text or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(part.get("text", "") for part in parts if isinstance(part, dict))
+
+
+def chat_question(asked: Json) -> tuple[str, int]:
+    """The last question of a chat, and how many times the model has answered it with tool calls."""
+    question, turn = "", 0
+    for message in asked["messages"]:
+        if message["role"] == "user":
+            question, turn = text_of(message["content"]), 0
+        elif message.get("tool_calls"):
+            turn += 1
+    return question, turn
+
+
+def responses_question(asked: Json) -> tuple[str, int]:
+    """The last question of a request to the responses API, and how many times the tools have answered."""
+    items = asked["input"]
+    if isinstance(items, str):
+        return items, 0
+    question, turn = "", 0
+    for item in items:
+        if item.get("role") == "user":
+            question, turn = text_of(item["content"]), 0
+        elif item.get("type") == "function_call_output":
+            turn = 1
+    return question, turn
+
+
+def chat(_: Json, answer: Answer) -> Json:
+    """A whole chat completion."""
+    message: Json = {"role": "assistant", "content": answer.text or None, "refusal": None}
+    if answer.calls:
+        message["tool_calls"] = _chat_calls(answer)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
+    return _chat_head("chat.completion", answer) | {"choices": [choice], "usage": _chat_usage(answer.tokens)}
+
+
+def chat_stream(asked: Json, answer: Answer) -> Iterator[Event]:
+    """The same as a stream of chunks."""
+    head = _chat_head("chat.completion.chunk", answer)
+
+    def chunk(delta: Json, finish: str | None = None) -> Event:
+        return "", head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": "" if answer.text else None})
+    for word in _pieces(answer.text):
+        yield chunk({"content": word})
+    for index, call in enumerate(_chat_calls(answer)):
+        arguments = call["function"]["arguments"]
+        first = {"index": index, "id": call["id"], "type": "function", "function": {"name": TOOL, "arguments": ""}}
+        yield chunk({"tool_calls": [first]})
+        for piece in (arguments[:6], arguments[6:]):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    yield chunk({}, _finish(answer))
+    if asked.get("stream_options", {}).get("include_usage"):
+        yield "", head | {"choices": [], "usage": _chat_usage(answer.tokens)}
+    yield "", "[DONE]"
+
+
+def response(asked: Json, answer: Answer) -> Json:
+    """A whole answer of the responses API."""
+    tokens = answer.tokens
+    return _response_head(asked, answer) | {
+        "status": "completed",
+        "output": _output_items(answer),
+        "usage": {
+            "input_tokens": tokens.input,
+            "input_tokens_details": {"cached_tokens": tokens.cached},
+            "output_tokens": tokens.output,
+            "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+            "total_tokens": tokens.input + tokens.output,
+        },
+    }
+
+
+def response_stream(asked: Json, answer: Answer) -> Iterator[Event]:
+    """The same as a stream of events."""
+    for number, event in enumerate(_response_events(asked, answer)):
+        yield event["type"], event | {"sequence_number": number}
+
+
+def embeddings(asked: Json) -> Json:
+    """The same vector for each text."""
+    texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
+    packed = base64.b64encode(struct.pack("<3f", *VECTOR)).decode()
+    vector = packed if asked.get("encoding_format") == "base64" else list(VECTOR)
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index in range(len(texts))]
+    usage = {"prompt_tokens": EMBEDDING_TOKENS, "total_tokens": EMBEDDING_TOKENS}
+    return {"object": "list", "data": data, "model": asked["model"], "usage": usage}
+
+
+def _chat_head(kind: str, answer: Answer) -> Json:
+    return {
+        "id": f"chatcmpl-{_number(answer)}",
+        "object": kind,
+        "created": CREATED,
+        "model": CHAT_MODEL_DATED,
+        "service_tier": "default",
+        "system_fingerprint": "fp_corpus",
+    }
+
+
+def _chat_calls(answer: Answer) -> list[Json]:
+    return [
+        {"id": call.id, "type": "function", "function": {"name": TOOL, "arguments": json.dumps(call.arguments)}}
+        for call in answer.calls
+    ]
+
+
+def _finish(answer: Answer) -> str:
+    return "tool_calls" if answer.calls else "stop"
+
+
+def _chat_usage(tokens: Tokens) -> Json:
+    return {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.input + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning, "audio_tokens": 0},
+    }
+
+
+def _number(answer: Answer) -> int:
+    """Another one for each answer: instrumentations take equal ids for one answer."""
+    return answer.tokens.input * 1000 + answer.tokens.output
+
+
+def _pieces(text: str) -> list[str]:
+    return [word + " " for word in text.split(" ")[:-1]] + text.split(" ")[-1:] if text else []
+
+
+def _response_head(asked: Json, answer: Answer) -> Json:
+    return {
+        "id": f"resp_{_number(answer)}",
+        "object": "response",
+        "created_at": CREATED,
+        "model": CHAT_MODEL_DATED,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.get("instructions"),
+        "max_output_tokens": None,
+        "metadata": {},
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": asked.get("tools", []),
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": None,
+    }
+
+
+def _output_items(answer: Answer) -> list[Json]:
+    if answer.calls:
+        return [
+            {
+                "type": "function_call",
+                "id": f"fc_{call.id}",
+                "call_id": call.id,
+                "name": TOOL,
+                "arguments": json.dumps(call.arguments),
+                "status": "completed",
+            }
+            for call in answer.calls
+        ]
+    text = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+    return [
+        {
+            "type": "message",
+            "id": f"msg_{_number(answer)}",
+            "role": "assistant",
+            "status": "completed",
+            "content": [text],
+        }
+    ]
+
+
+def _response_events(asked: Json, answer: Answer) -> Iterator[Json]:
+    yield {"type": "response.created", "response": _response_head(asked, answer)}
+    for index, item in enumerate(_output_items(answer)):
+        where = {"output_index": index, "item_id": item["id"]}
+        if item["type"] == "message":
+            yield {"type": "response.output_item.added", "output_index": index, "item": item | {"content": []}}
+            at = where | {"content_index": 0}
+            part = item["content"][0]
+            yield at | {"type": "response.content_part.added", "part": part | {"text": ""}}
+            for piece in _pieces(answer.text):
+                yield at | {"type": "response.output_text.delta", "delta": piece, "logprobs": []}
+            yield at | {"type": "response.output_text.done", "text": answer.text, "logprobs": []}
+            yield at | {"type": "response.content_part.done", "part": part}
+        else:
+            yield {"type": "response.output_item.added", "output_index": index, "item": item | {"arguments": ""}}
+            yield where | {"type": "response.function_call_arguments.delta", "delta": item["arguments"]}
+            done = {"type": "response.function_call_arguments.done", "name": TOOL, "arguments": item["arguments"]}
+            yield where | done
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": "response.completed", "response": response(asked, answer)}
