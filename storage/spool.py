@@ -7,6 +7,7 @@ was not answered or is found by its checksum; reading goes on at the next whole 
 
 import logging
 import os
+import shutil
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -72,6 +73,11 @@ class Spool:
         """Bytes on disk."""
         active = self._active
         return sum(segment.size for segment in list(self._old)) + (active.size if active else 0)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the disk has left."""
+        return shutil.disk_usage(self._directory).free
 
     def recover(self, after: Position) -> Iterator[Group]:
         """The groups on disk beyond `after`, oldest first."""

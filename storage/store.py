@@ -17,6 +17,10 @@ from storage.writer import Totals, Writer, WriterOptions, read_state
 
 log = logging.getLogger(__name__)
 
+_KEPT_FREE_BYTES = 16 << 20
+"""Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
+it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
@@ -79,11 +83,17 @@ class Store:
     @property
     def overload(self) -> str | None:
         """Why new spans are refused at the moment, or None."""
+        if self._disk_is_full:
+            return "the disk is full; what room is left is kept for spans that wait for their commit"
         if self._writer.backlog_bytes <= self._backlog_limit:
             return None
         why = self._writer.failing
         reason = f"the database cannot be written ({why})" if why else "the database is behind"
         return f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
+
+    @property
+    def _disk_is_full(self) -> bool:
+        return self._spool.free_bytes < self._backlog_limit + _KEPT_FREE_BYTES
 
     def check_room(self) -> None:
         """Refuse early what `append` would refuse.
@@ -93,7 +103,7 @@ class Store:
         """
         overload = self.overload
         if overload is not None:
-            raise Overloaded(overload, retry_after_s=5 if self._writer.failing else 1)
+            raise Overloaded(overload, retry_after_s=5 if self._writer.failing or self._disk_is_full else 1)
 
     def append(self, batches: list[SpanBatch]) -> None:
         """Store batches: durable on return, visible within the commit interval.

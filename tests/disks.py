@@ -1,9 +1,11 @@
-"""Small disks that a test may fill: tmpfs mounts that only the processes which the test puts there can see."""
+"""Disks that a test may fill, seen only by processes that it puts there; and disks that fail or take their time."""
 
 import errno
 import os
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +51,26 @@ class Disks:
             filler.unlink()
         else:
             os.truncate(filler, max(filler.stat().st_size - nbytes, 0))
+
+
+@contextmanager
+def faulty_syncs(process: int, fault: str) -> Iterator[None]:
+    """Make a process's `fdatasync` do what strace calls a fault; the test is skipped where that is not allowed."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is needed to make a disk slow or faulty")
+    command = ["strace", "-f", "-qq", "-e", "trace=fdatasync", "-e", f"inject=fdatasync:{fault}", "-p", str(process)]
+    with tempfile.TemporaryFile() as told:
+        tracer = subprocess.Popen(command, stdout=told, stderr=told)
+        try:
+            while "TracerPid:\t0\n" in Path(f"/proc/{process}/status").read_text():
+                if tracer.poll() is not None:
+                    told.seek(0)
+                    pytest.skip(f"tracing is not allowed here: {told.read().decode().strip()}")
+                time.sleep(0.02)
+            yield
+        finally:
+            tracer.terminate()
+            tracer.wait()
 
 
 def _grow(file: int, nbytes: int) -> bool:

@@ -23,14 +23,6 @@ from tests.wire import JSON, as_json
 DAY_NS = 86_400 * 10**9
 
 
-@pytest.fixture
-def seed() -> int:
-    """Printed, so that a failure can be had again."""
-    number = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
-    return number
-
-
 @contextmanager
 def over_api(server: Live) -> Iterator[Send]:
     """Send JSON by the seeds' path, whose answer has counts."""
@@ -201,12 +193,13 @@ def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, 
                     if answer.kind == "taken":
                         waiting.pop(0)
                         gone.wait(0.02)
-                    elif answer.kind == "lost":
+                    else:
                         time.sleep(0.2)
+                    if answer.kind == "lost":
                         break
 
     def restart() -> None:
-        for sig in itertools.islice(itertools.cycle([signal.SIGTERM, signal.SIGKILL]), 4):
+        for sig in itertools.islice(itertools.cycle([signal.SIGTERM, signal.SIGKILL]), 3):
             time.sleep(source.uniform(0.2, 0.6))
             last = running[-1]
             last.process.send_signal(sig)

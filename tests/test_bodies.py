@@ -21,6 +21,8 @@ from tests.wire import JSON, Connection, as_json, post
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""
 
+SOON = {"TRACEJURY_COMMIT_INTERVAL_MS": 10}
+
 
 def bare_deflate(body: bytes) -> bytes:
     """What some senders mean by deflate: no header, no checksum."""
@@ -63,14 +65,14 @@ CHECKED = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with default limits."""
-    with a_live_server(tmp_path_factory.mktemp("bodies") / "data") as server:
+    with a_live_server(tmp_path_factory.mktemp("bodies") / "data", env=SOON) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with small limits."""
-    env = {"TRACEJURY_MAX_BODY_BYTES": RECEIVED, "TRACEJURY_MAX_DECOMPRESSED_BYTES": DECOMPRESSED}
+    env = SOON | {"TRACEJURY_MAX_BODY_BYTES": RECEIVED, "TRACEJURY_MAX_DECOMPRESSED_BYTES": DECOMPRESSED}
     with a_live_server(tmp_path_factory.mktemp("tight") / "data", env=env) as server:
         yield server
 

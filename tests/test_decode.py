@@ -451,6 +451,8 @@ def agrees_with_protobuf(body: bytes) -> None:
         plain = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
         return
+    if "field number 0" in (outcome.message if isinstance(outcome, Receipt) else str(outcome)):
+        return  # protobuf lets it pass inside an unknown group, in spite of its own specification
     assert isinstance(outcome, Receipt), outcome
     assert outcome.accepted == sum(is_valid(span) for _, _, span in flat(plain))
     assert outcome.accepted + outcome.rejected == len(flat(plain))

@@ -6,21 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.disks import small_disks
+from tests.disks import faulty_syncs, small_disks
 from tests.live import Live, a_live_server, until
 from tests.traffic import DOORS, Load, Sent, a_batch, over_http
 
 MIB = 1 << 20
 SMALL_BACKLOG = {"TRACEJURY_BACKLOG_BYTES": 4 * MIB}
 """So that the spool needs little of a disk; its segments are given back at 32 MiB each."""
-
-
-@pytest.fixture
-def seed() -> int:
-    """Printed, so that a failure can be had again."""
-    number = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
-    return number
 
 
 def refused(load: Load, spans: int) -> None:
@@ -179,6 +171,26 @@ def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path,
         sent.add(batch, answer)
         check_all_there(server, sent)
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("fault", ["error=EIO:when=3+7", "delay_exit=200000"], ids=["failing", "slow"])
+def test_only_what_is_synced_is_acknowledged(tmp_path: Path, seed: int, fault: str) -> None:
+    """A disk that fails some syncs, or takes 200 ms for each, costs time and refusals, and no acknowledged span."""
+    with (
+        a_live_server(tmp_path / "data") as server,
+        faulty_syncs(server.process.pid, fault),
+        Load(server, seed, spans=20) as load,
+    ):
+        taken(load, 400)
+        server.kill()
+        sent = load.stop()
+        assert sent.counts["later"] > 0 or "delay" in fault
+        assert sent.without_delay == 0
+    with a_live_server(tmp_path / "data") as server:
+        rows = server.sql("SELECT string_agg(span_id, ' ') FROM spans")
+        ids = str(rows[0][0]).split()
+        assert len(ids) == len(set(ids))
+        assert set(sent.acknowledged) - set(ids) == set()
 
 
 def test_a_little_room_goes_to_what_was_promised(tmp_path: Path, seed: int) -> None:

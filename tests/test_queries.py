@@ -113,7 +113,7 @@ spans_brought = st.builds(
     st.integers(1, 4),
     st.sampled_from([None, "shop", "bank", "none"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_the_list_of_traces_is_right_on_every_page(
     store: Store, commits: list[list[Brought]], limit: int, project: str | None
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_trace_of_unfinished_spans_has_no_end(store: Store) -> None:
 
 
 @given(st.lists(st.lists(spans_brought, min_size=1, max_size=8), min_size=1, max_size=4))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brought]]) -> None:
     """A trace comes with its summary and every span of it, by start time, whichever commits brought them."""
     tenant, expected = deliver(store, commits)

@@ -346,6 +346,7 @@ def test_resources_and_scopes_that_differ_at_the_far_end_of_a_long_url_stay_apar
 
 
 @given(requests(valid_spans))
+@settings(max_examples=60)
 def test_any_request_comes_back(store: Store, request: ExportTraceServiceRequest) -> None:
     """Whatever valid request is sent comes back, but for the documented changes; of copies of a span the first."""
     first: dict[tuple[bytes, bytes], str] = {}
@@ -355,7 +356,7 @@ def test_any_request_comes_back(store: Store, request: ExportTraceServiceRequest
 
 
 @given(requests(valid_spans))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_the_json_export_of_a_trace_means_the_same_as_the_protobuf_one(
     store: Store, request: ExportTraceServiceRequest
 ) -> None:

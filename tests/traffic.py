@@ -122,7 +122,7 @@ def over_grpc(server: Live) -> Iterator[Send]:
 
 def export_on(channel: grpc.Channel, method: str = EXPORT_TRACES) -> "grpc.UnaryUnaryMultiCallable[bytes, bytes]":
     """The call that exports, bytes in and bytes out."""
-    call: "grpc.UnaryUnaryMultiCallable[bytes, bytes]" = channel.unary_unary(method)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
     return call
 
 
