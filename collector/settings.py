@@ -52,7 +52,7 @@ class Settings(BaseModel):
     backlog_bytes: Annotated[
         Bytes,
         Field(description="Spans that are durable but not committed yet; above this, senders are told to wait."),
-    ] = 24 * _MIB
+    ] = 48 * _MIB
     commit_interval_ms: Annotated[
         int, Field(ge=1, le=10_000, description="Spans wait at most this long for their commit.")
     ] = 300

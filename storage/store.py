@@ -26,7 +26,7 @@ it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 
 class StoreOptions:
     """How a store behaves; sizes in bytes."""
 
-    backlog_bytes: int = 24 << 20  # spans durable but not committed, above which new ones are refused: half a second's
+    backlog_bytes: int = 48 << 20  # spans durable but not committed, above which new ones are refused
     database: DatabaseOptions = field(default_factory=DatabaseOptions)
     writer: WriterOptions = field(default_factory=WriterOptions)
 
