@@ -82,7 +82,7 @@ class Queries:
             cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
             names = [column[0] for column in cursor.description or []]
             spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
-        return Trace(summary=summary, spans=spans)
+        return Trace(summary=summary, spans=spans, logs=())
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
         """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.

@@ -5,10 +5,21 @@ Nothing has a default: whoever builds a record says what every field is, so a fi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
 """What OTLP's `AnyValue` can carry; None where nothing was set."""
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+"""What JSON can carry."""
+
+Message: TypeAlias = dict[str, JsonValue]
+"""A message in the normal form, which is the one of OTel GenAI: `{"role", "parts": [{"type", …}, …]}`, where a part is
+`text` (`content`), `tool_call` (`id`, `name`, `arguments`), `tool_call_response` (`id`, `response`), `reasoning`
+(`content`), `uri`, `blob`, `file`, or of any other type, kept as it came."""
+
+SpanType: TypeAlias = Literal["agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"]
+"""What a span does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +104,19 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """A log record that belongs to a span; some instrumentations put messages there."""
+
+    tenant: str
+    trace_id: str  # 32 lower-case hex digits
+    span_id: str  # 16 lower-case hex digits
+    time_ns: int  # since the Unix epoch; when it was observed where the sender set no other; 0 when neither
+    event_name: str  # of the field, else of the attribute `event.name`
+    body: AttributeValue
+    attributes: Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
     """One row of the list of traces."""
 
@@ -110,10 +134,84 @@ class TraceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All stored spans of one trace, by start time."""
+    """All stored spans of one trace, by start time, and the log records that belong to them."""
 
     summary: TraceSummary
     spans: tuple[Span, ...]
+    logs: tuple[LogRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool that a model was offered."""
+
+    name: str
+    description: str | None
+    parameters: JsonValue  # a JSON Schema; None where none was told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanReading:
+    """What a span means: its fields in the normal form, whatever instrumented the application. None: not told."""
+
+    span_type: SpanType
+    dialect: str | None  # the name of the convention that matched
+    input: str | None  # of a model's span the last user text, else the text as it came
+    output: str | None  # of a model's or an agent's span the last assistant text, else the text as it came
+    input_messages: tuple[Message, ...] | None
+    output_messages: tuple[Message, ...] | None
+    tool_name: str | None
+    tool_call_id: str | None
+    tool_arguments: JsonValue  # parsed; the text itself where it cannot be
+    tool_result: JsonValue
+    tool_definitions: tuple[ToolDefinition, ...]
+    model: str | None  # that answered, else that was asked
+    provider: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    session_id: str | None
+    user_id: str | None
+    error: str | None
+    error_type: str | None
+    sources: Mapping[str, str]  # of each field that is told, the key, event or log that told it
+    notes: tuple[str, ...]  # why a field is not what one would expect, such as "input: … is not JSON"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool in a trace, told by the tool's own span, by the messages of models, or by both."""
+
+    ordinal: int  # from 0, in the order of `TraceReading.tool_calls`
+    span_id: str  # of the tool's own span, else of the first model's span that asks for it
+    call_id: str | None
+    name: str
+    arguments: JsonValue
+    result: JsonValue
+    is_error: bool
+    error: str | None
+    start_ns: int
+    end_ns: int | None  # None where the tool has no span of its own, or the span never ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceReading:
+    """What a trace means, and each of its spans."""
+
+    spans: Mapping[str, SpanReading]  # by span id
+    input: str | None  # of the root
+    output: str | None
+    final_response: str | None  # the last assistant text of the trace
+    conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer
+    tool_calls: tuple[ToolCall, ...]  # each once, by start time
+    tool_definitions: tuple[ToolDefinition, ...]  # each name once
+    session_id: str | None
+    user_id: str | None
+    input_tokens: int | None  # each leaf model call once; None where none was told
+    output_tokens: int | None
+    cost_usd: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

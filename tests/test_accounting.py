@@ -204,7 +204,8 @@ def test_sending_again_until_it_is_taken_stores_everything_once(tmp_path: Path, 
             last = running[-1]
             last.process.send_signal(sig)
             assert last.end() == (0 if sig is signal.SIGTERM else -signal.SIGKILL)
-            running.append(Live(tmp_path / "data", env={"TRACEJURY_BACKLOG_BYTES": 30_000}).wait_ready())
+            tight = {"TRACEJURY_BACKLOG_BYTES": 30_000, "TRACEJURY_COMMIT_INTERVAL_MS": 20}
+            running.append(Live(tmp_path / "data", env=tight).wait_ready())
         gone.set()
 
     running.append(Live(tmp_path / "data").wait_ready())

@@ -63,7 +63,7 @@ def test_a_kill_while_recovering_loses_nothing(tmp_path: Path, seed: int) -> Non
         time.sleep(1)
         server.kill()
         acknowledged = load.stop().acknowledged
-    for _ in range(3):
+    for _ in range(2):
         with Live(tmp_path / "data") as server:
             time.sleep(source.uniform(0.4, 1.2))
             server.kill()

@@ -354,7 +354,7 @@ def test_a_paused_server_goes_on(tmp_path: Path, seed: int) -> None:
             for _ in range(2):
                 time.sleep(0.3)
                 with server.paused():
-                    time.sleep(1)
+                    time.sleep(0.6)
             time.sleep(0.3)
             sent = load.stop()
         assert sent.counts["taken"] > 0
@@ -378,7 +378,7 @@ def test_the_ready_line_is_all_that_is_printed(tmp_path: Path) -> None:
 def test_an_interrupted_start_ends(tmp_path: Path, seed: int) -> None:
     """SIGTERM at any moment of a start ends the process, and the next start is none the worse for it."""
     source = random.Random(seed)
-    for _ in range(3):
+    for _ in range(2):
         with Live(tmp_path / "data") as server:
             time.sleep(source.uniform(0.1, 1.5))
             assert server.stop() in {0, -signal.SIGTERM}

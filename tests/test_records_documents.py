@@ -122,7 +122,7 @@ def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
 def test_records_are_frozen_values_without_defaults() -> None:
     """Every record is frozen, slotted, keyword-only, and says each of its fields."""
     classes = [value for _, value in inspect.getmembers(records, inspect.isclass) if dataclasses.is_dataclass(value)]
-    assert len(classes) == 10
+    assert len(classes) == 15
     for record in classes:
         fields = dataclasses.fields(record)
         assert "__slots__" in vars(record)
@@ -132,10 +132,10 @@ def test_records_are_frozen_values_without_defaults() -> None:
 
 def test_a_trace_document_has_the_keys_of_the_api() -> None:
     """A trace is its summary with its spans, under the names that the API promises; it says when spans are missing."""
-    document = trace_document(Trace(summary=a_summary(), spans=(a_span(),)))
+    document = trace_document(Trace(summary=a_summary(), spans=(a_span(),), logs=()))
     assert document.keys() == SUMMARY_KEYS | {"spans", "truncated"}
     whole = dataclasses.replace(a_summary(), span_count=1)
-    assert trace_document(Trace(summary=whole, spans=(a_span(),))).keys() == SUMMARY_KEYS | {"spans"}
+    assert trace_document(Trace(summary=whole, spans=(a_span(),), logs=())).keys() == SUMMARY_KEYS | {"spans"}
     (span,) = cast("list[dict[str, object]]", document["spans"])
     assert span.keys() == SPAN_KEYS
 
@@ -188,7 +188,7 @@ def test_what_never_ended_has_no_end_and_no_duration() -> None:
 def test_spans_come_by_start_time() -> None:
     """The spans of a trace document are ordered by their start, whatever order they were stored in."""
     spans = tuple(a_span(span_id=f"{at:016x}", start_ns=START_NS + at) for at in (2, 0, 1))
-    document = trace_document(Trace(summary=a_summary(), spans=spans))
+    document = trace_document(Trace(summary=a_summary(), spans=spans, logs=()))
     shown = cast("list[dict[str, object]]", document["spans"])
     assert [span["spanId"] for span in shown] == [f"{at:016x}" for at in range(3)]
 
