@@ -3,6 +3,7 @@
 Column by column, because a row of DuckDB's own, with its maps, costs three times as much.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -93,7 +94,7 @@ def _lists(column: pa.ChunkedArray, decode: Any) -> list[tuple[Any, ...]]:  # no
     whole = _whole(column)
     items = decode(whole.values)
     bounds = whole.offsets.to_pylist()
-    return [tuple(items[start:stop]) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [tuple(items[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
 def _events(structs: pa.StructArray) -> list[Event]:
