@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,11 +16,14 @@ from google.rpc.status_pb2 import Status
 
 from tests.live import PATIENCE_S, Live, a_client, a_live_server, until
 from tests.serving import PROTOBUF
-from tests.traffic import a_batch, export_on, over_grpc, over_http, status_of
+from tests.traffic import EXPORT_TRACES, Answer, Send, a_batch, export_on, over_grpc, over_http, status_of
 from tests.wire import JSON, Connection, as_json, post
 
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""
+
+TURNS = 32
+"""Messages that a server reads over gRPC at the same time."""
 
 SOON = {"TRACEJURY_COMMIT_INTERVAL_MS": 10}
 
@@ -261,6 +265,41 @@ def test_a_slow_sender_is_waited_for(server: Live) -> None:
         stalled[0].send(slow.body[6:])
         assert stalled[0].reply().status == 200
     assert stored(server, slow.trace_id) == 1
+
+
+def test_stalled_grpc_senders_keep_nobody_waiting(tmp_path: Path) -> None:
+    """While senders that do not send their message hold all turns, others hear UNAVAILABLE within seconds."""
+    batch = a_batch(random.Random(), 3)
+    go_on = threading.Event()
+    with (
+        a_live_server(tmp_path / "data", env=SOON) as server,
+        grpc.insecure_channel(server.grpc) as channel,
+        over_grpc(server) as send,
+    ):
+        export: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT_TRACES)
+        stalled = [export.future(late(batch.body, go_on), timeout=PATIENCE_S) for _ in range(TURNS)]
+        try:
+            refusal, took_s = until(lambda: timed(send, batch.body), lambda seen: seen[0].kind == "later")
+            assert (refusal.retry_after_s, "still arriving" in refusal.message) == (1, True)
+            assert 4 < took_s < 10
+        finally:
+            go_on.set()
+        assert [call.code() for call in stalled] == [grpc.StatusCode.OK] * TURNS
+        assert send(batch.body).kind == "taken"
+        assert stored(server, batch.trace_id) == 3
+        assert "Traceback" not in server.log
+
+
+def late(body: bytes, go_on: threading.Event) -> Iterator[bytes]:
+    """The one message of a call, which does not come before it may."""
+    go_on.wait(PATIENCE_S)
+    yield body
+
+
+def timed(send: Send, body: bytes) -> tuple[Answer, float]:
+    """What a sender hears, and after how many seconds."""
+    started = time.monotonic()
+    return send(body), time.monotonic() - started
 
 
 def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:

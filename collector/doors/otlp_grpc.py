@@ -19,6 +19,7 @@ from collector.doors.status import TooLarge, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
+from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
+_TURN_SECONDS = 5.0
+"""A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[bytes], Awaitable[Message]]
@@ -52,14 +55,13 @@ class _Turns:
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
-        """Wait for a turn and hold it during the block."""
+        """Wait for a turn and hold it during the block.
+
+        Raises:
+            Overloaded: none became free in time.
+        """
         if self._reading >= self._allowed():
-            self._waiting += 1
-            try:
-                async with self._changed:
-                    await self._changed.wait_for(lambda: self._reading < self._allowed())
-            finally:
-                self._waiting -= 1
+            await self._wait()
         self._reading += 1
         try:
             yield
@@ -68,6 +70,18 @@ class _Turns:
             if self._waiting:
                 async with self._changed:
                     self._changed.notify()
+
+    async def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_TURN_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: self._reading < self._allowed())
+        except TimeoutError:
+            if self._reading >= self._allowed():  # else a turn became free just now, and nobody else was told
+                msg = f"{self._reading} other messages are still arriving, and more are not read at the same time"
+                raise Overloaded(msg) from None
+        finally:
+            self._waiting -= 1
 
     def saw(self, nbytes: int) -> None:
         """Learn from the size of a message."""
