@@ -1,12 +1,14 @@
 """Request bodies: compressed, damaged, too large, in chunks, and slow, against the running server."""
 
+import gc
 import gzip
 import random
 import threading
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -15,7 +17,8 @@ import zstandard
 from google.rpc.status_pb2 import Status
 
 from tests.live import PATIENCE_S, Live, a_client, a_live_server, until
-from tests.serving import PROTOBUF
+from tests.serving import PROTOBUF, a_server
+from tests.storing import files_no_larger_than
 from tests.traffic import EXPORT_TRACES, Answer, Send, a_batch, export_on, over_grpc, over_http, status_of
 from tests.wire import JSON, Connection, as_json, post
 
@@ -24,6 +27,9 @@ RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 
 TURNS = 32
 """Messages that a server reads over gRPC at the same time."""
+
+LARGE = 1 << 20
+"""Bytes of a message that would be missed."""
 
 SOON = {"TRACEJURY_COMMIT_INTERVAL_MS": 10}
 
@@ -317,6 +323,35 @@ def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
             until(lambda: http(small.body).kind, lambda kind: kind == "taken")
             until(lambda: send(small.body).kind, lambda kind: kind == "taken")
         assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("reason", ["malformed", "no room"])
+def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
+    """Nothing keeps what was refused over gRPC until Python looks for cycles, whoever refused it."""
+    body = b"\x0a" + bytes(LARGE) if reason == "malformed" else a_batch(random.Random(), 1, text="x" * LARGE).body
+    with a_server(tmp_path / "data") as server, grpc.insecure_channel(server.grpc) as channel, ExitStack() as stack:
+        stack.enter_context(no_cycles_are_looked_for())
+        if reason == "no room":
+            stack.enter_context(files_no_larger_than(64 << 10))
+        held = []
+        for _ in range(12):
+            with pytest.raises(grpc.RpcError) as failure:
+                export_on(channel)(body, timeout=PATIENCE_S)
+            assert failure.value.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAVAILABLE}
+            held.append(tracemalloc.get_traced_memory()[0])
+        assert held[-1] - held[2] < 4 * LARGE
+
+
+@contextmanager
+def no_cycles_are_looked_for() -> Iterator[None]:
+    """Memory that Python holds is traced, and freed only by counting references."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_a_stopped_reader_does_not_stop_the_server(server: Live) -> None:
