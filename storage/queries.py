@@ -11,6 +11,7 @@ from storage import sql
 from storage.attributes import decode_attributes
 from storage.database import Database
 from storage.errors import BadQuery
+from storage.nanoseconds import with_texts
 from storage.records import (
     Column,
     EntityRef,
@@ -30,7 +31,6 @@ MAX_SPANS = 10_000
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
-_NANOSECONDS = "TIMESTAMP_NS"
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 _SOURCES = frozenset(
@@ -185,7 +185,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
     alarm.start()
     try:
         columns = _columns(cursor, statement)
-        cursor.execute(_with_nanoseconds(statement.query, columns) if columns else statement)
+        cursor.execute(with_texts(statement.query, [column.type for column in columns]) if columns else statement)
         columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
         rows = _fetch(cursor, max_rows + 1)
     finally:
@@ -218,18 +218,6 @@ def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> 
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]
-
-
-def _with_nanoseconds(select: str, columns: list[Column]) -> str:
-    """The SELECT with its TIMESTAMP_NS columns as text: fetched as values they would lose the last three digits."""
-    if all(column.type != _NANOSECONDS for column in columns):
-        return select
-    texts = [
-        f"replace(#{position}::VARCHAR, ' ', 'T') || 'Z'" if column.type == _NANOSECONDS else f"#{position}"
-        for position, column in enumerate(columns, 1)
-    ]
-    inner = select.strip().rstrip(";")
-    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - it can only read
 
 
 _Row = Mapping[str, Any]

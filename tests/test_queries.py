@@ -402,6 +402,36 @@ def test_sql_keeps_nanoseconds(store: Store) -> None:
     ]
 
 
+_AT = "make_timestamp_ns(1795255200000000123)"
+_TEXT = "2026-11-21T10:00:00.000000123Z"
+
+
+@pytest.mark.parametrize(
+    "expression, value",
+    [
+        (f"[{_AT}, NULL]", [_TEXT, None]),
+        (f"{{'at': {_AT}, 'n': 1}}", {"at": _TEXT, "n": 1}),
+        ("NULL::STRUCT(t TIMESTAMP_NS)", None),
+        (f"{{'it''s \"odd\"': {_AT}}}", {'it\'s "odd"': _TEXT}),
+        (f"MAP {{{_AT}: 1}}", {_TEXT: 1}),
+        (f"MAP {{'at': {_AT}, 'not': NULL}}", {"at": _TEXT, "not": None}),
+        (f"[{{'x': [[{_AT}]], 'm': MAP {{'a': [{_AT}]}}}}, NULL]", [{"x": [[_TEXT]], "m": {"a": [_TEXT]}}, None]),
+        (f"[{_AT}]::TIMESTAMP_NS[1]", [_TEXT]),
+    ],
+)
+def test_sql_keeps_nanoseconds_inside_values(store: Store, expression: str, value: object) -> None:
+    """An instant inside an array, a struct or a map, at any depth, is answered with all nine digits."""
+    table = store.queries.sql(f"SELECT {expression} AS v, {_AT} AS t", max_rows=10, timeout_s=10)
+    assert table.rows == ((value, _TEXT),)
+
+
+@pytest.mark.parametrize("end", [";", "; /* x */", "; -- x; y", " -- x", "\n;\n-- 'x'\n"])
+def test_sql_may_end_in_a_comment(store: Store, end: str) -> None:
+    """A semicolon and a comment behind a statement change nothing, also where times are made into texts."""
+    table = store.queries.sql(f"-- 'what'\nSELECT {_AT} AS t{end}", max_rows=10, timeout_s=10)
+    assert table.rows == ((_TEXT,),)
+
+
 @pytest.mark.parametrize("max_rows, shown, truncated", [(1, 1, True), (4, 4, True), (5, 5, False), (6, 5, False)])
 def test_sql_answers_at_most_so_many_rows(store: Store, max_rows: int, shown: int, truncated: bool) -> None:  # noqa: FBT001
     """An answer with more rows than asked for is cut and says so; one with exactly as many is whole."""
