@@ -31,6 +31,9 @@ MAX_SPANS = 10_000
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
+_TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
+"""The last half of an id is its key: some senders leave the first half zero, or put the time there."""
+
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 _SOURCES = frozenset(
@@ -77,9 +80,9 @@ class Queries:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
                 return None
-            summary, last_start_ns = found[0]
+            summary, bounds = found[0]
             key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
-            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
+            cursor.execute(sql.query("spans_of_trace"), key | bounds)
             names = [column[0] for column in cursor.description or []]
             spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
         return Trace(summary=summary, spans=spans, logs=())
@@ -127,12 +130,20 @@ class Queries:
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id)), exhausted
 
 
-def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[tuple[TraceSummary, int]]:
-    """The traces, each with the time at which its last span starts."""
-    if not trace_ids:
+_Bounds = dict[str, int]
+
+
+def _summaries(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]
+) -> list[tuple[TraceSummary, _Bounds]]:
+    """The traces, each with what bounds the look-up of its spans."""
+    ids = [trace_id for trace_id in trace_ids if _TRACE_ID.fullmatch(trace_id)]
+    if not ids:
         return []
-    placeholders = ", ".join(["?"] * len(trace_ids))
-    rows = cursor.execute(f"{sql.query('traces_by_id')} ({placeholders})", [tenant, *trace_ids]).fetchall()
+    select = sql.query("traces_by_id")
+    for name, mark in (("$keys", "?::UBIGINT"), ("$ids", "?")):
+        select = select.replace(f"({name})", f"({', '.join([mark] * len(ids))})")
+    keys = [int(trace_id[_KEY_DIGITS:], 16) for trace_id in ids]
     return [
         (
             TraceSummary(
@@ -147,9 +158,9 @@ def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[s
                 error_count=row[8],
                 expires_at_ns=row[9],
             ),
-            row[10],
+            {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
         )
-        for row in rows
+        for row in cursor.execute(select, [*keys, tenant, *ids]).fetchall()
     ]
 
 

@@ -182,10 +182,23 @@ def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brough
 
 def test_an_unknown_trace_is_none(store: Store) -> None:
     """A trace that is not stored, an id that is none, and the trace of another tenant are all nothing."""
-    for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'"):
+    for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'", " " * 32, "-" * 32, "1_" * 16):
         assert store.queries.trace(unknown, tenant="sql") is None
     assert store.queries.newest_traces(tenant="nobody") == []
     assert store.queries.newest_traces(tenant="sql", project="nothing") == []
+
+
+def test_traces_whose_ids_end_alike_are_told_apart(store: Store) -> None:
+    """The half of an id by which a trace is looked up need not be its own."""
+    ids = [f"{number:016x}{4712:016x}" for number in (0, 1, 2)]
+    for identity in ids[:2]:
+        export = an_export(2)
+        for span in export.resource_spans[0].scope_spans[0].spans:
+            span.trace_id = bytes.fromhex(identity)
+        commit(store, a_batch(export, tenant="alike"))
+    found = [store.queries.trace(identity, tenant="alike") for identity in ids]
+    assert [trace and {span.trace_id for span in trace.spans} for trace in found] == [{ids[0]}, {ids[1]}, None]
+    assert len(store.queries.newest_traces(tenant="alike")) == 2
 
 
 WRITES = [

@@ -1,4 +1,5 @@
--- The first $spans spans of one trace between two instants, by start time, with their resources and scopes.
+-- The first $spans spans of one trace, which start between two instants and came with the commits between two numbers,
+-- by start time, with their resources and scopes. Row groups hold few commits each, but overlap in time.
 SELECT
     s.tenant,
     s.trace_id,
@@ -35,5 +36,6 @@ LEFT JOIN scope AS c ON c.scope_id = s.scope_id
 WHERE s.tenant = $tenant
     AND s.trace_id = $trace_id
     AND s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+    AND s.batch BETWEEN $first_batch AND $last_batch
 ORDER BY s.start_time, s.span_id
 LIMIT $spans;
