@@ -9,6 +9,7 @@ import pyarrow as pa
 from storage import sql
 from storage.database import Database
 from storage.errors import BadQuery
+from storage.nanoseconds import with_texts
 from storage.records import Column, Resource, Scope, Table, Trace, TraceSummary
 from storage.rows import resources_of, scopes_of, spans_of
 
@@ -18,7 +19,9 @@ MAX_SPANS = 10_000
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
-_NANOSECONDS = "TIMESTAMP_NS"
+_TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
+"""The last half of an id is its key: some senders leave the first half zero, or put the time there."""
+
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 _SOURCES = frozenset(
@@ -65,9 +68,9 @@ class Queries:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
                 return None
-            summary, last_start_ns = found[0]
+            summary, bounds = found[0]
             key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
-            rows = _arrow(cursor, "spans_of_trace", key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
+            rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
             spans = tuple(spans_of(rows, *dimensions_of(cursor, rows)))
         return Trace(summary=summary, spans=spans, logs=())
 
@@ -116,21 +119,29 @@ class Queries:
 
 def dimensions_of(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[dict[int, Resource], dict[int, Scope]]:
     """The resources and scopes that rows of spans name."""
-    resources = _arrow(cursor, "resources_by_id", {"ids": spans.column("resource_id").unique().to_pylist()})
-    scopes = _arrow(cursor, "scopes_by_id", {"ids": spans.column("scope_id").unique().to_pylist()})
+    resources = _arrow(cursor, sql.query("resources_by_id"), {"ids": spans.column("resource_id").unique().to_pylist()})
+    scopes = _arrow(cursor, sql.query("scopes_by_id"), {"ids": spans.column("scope_id").unique().to_pylist()})
     return resources_of(resources), scopes_of(scopes)
 
 
-def _arrow(cursor: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object]) -> pa.Table:
-    return cursor.execute(sql.query(query), parameters).to_arrow_table()
+def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
+    return cursor.execute(select, parameters).to_arrow_table()
 
 
-def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[tuple[TraceSummary, int]]:
-    """The traces, each with the time at which its last span starts."""
-    if not trace_ids:
+_Bounds = dict[str, int]
+
+
+def _summaries(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]
+) -> list[tuple[TraceSummary, _Bounds]]:
+    """The traces, each with what bounds the look-up of its spans."""
+    ids = [trace_id for trace_id in trace_ids if _TRACE_ID.fullmatch(trace_id)]
+    if not ids:
         return []
-    placeholders = ", ".join(["?"] * len(trace_ids))
-    rows = cursor.execute(f"{sql.query('traces_by_id')} ({placeholders})", [tenant, *trace_ids]).fetchall()
+    select = sql.query("traces_by_id")
+    for name, mark in (("$keys", "?::UBIGINT"), ("$ids", "?")):
+        select = select.replace(f"({name})", f"({', '.join([mark] * len(ids))})")
+    keys = [int(trace_id[_KEY_DIGITS:], 16) for trace_id in ids]
     return [
         (
             TraceSummary(
@@ -145,9 +156,9 @@ def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[s
                 error_count=row[8],
                 expires_at_ns=row[9],
             ),
-            row[10],
+            {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
         )
-        for row in rows
+        for row in cursor.execute(select, [*keys, tenant, *ids]).fetchall()
     ]
 
 
@@ -183,7 +194,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
     alarm.start()
     try:
         columns = _columns(cursor, statement)
-        cursor.execute(_with_nanoseconds(statement.query, columns) if columns else statement)
+        cursor.execute(with_texts(statement.query, [column.type for column in columns]) if columns else statement)
         columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
         rows = _fetch(cursor, max_rows + 1)
     finally:
@@ -216,15 +227,3 @@ def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> 
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]
-
-
-def _with_nanoseconds(select: str, columns: list[Column]) -> str:
-    """The SELECT with its TIMESTAMP_NS columns as text: fetched as values they would lose the last three digits."""
-    if all(column.type != _NANOSECONDS for column in columns):
-        return select
-    texts = [
-        f"replace(#{position}::VARCHAR, ' ', 'T') || 'Z'" if column.type == _NANOSECONDS else f"#{position}"
-        for position, column in enumerate(columns, 1)
-    ]
-    inner = select.strip().rstrip(";")
-    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - it can only read
