@@ -13,7 +13,6 @@ from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, 
 from storage.records import Trace
 from tests.serving import a_server, run, unused_port
 
-
 TOOLS = {"support-agent": ["get_order", "create_return"], "docs-assistant": [], "travel-agent": ["search_flights"]}
 
 

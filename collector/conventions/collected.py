@@ -7,7 +7,7 @@ from operator import itemgetter
 from collector.conventions import index
 from collector.conventions.own import OwnKeys
 from collector.conventions.table import Dialect, Place, Slot
-from collector.conventions.values import NotJson, at, decode, encodable, looks_encoded, text_of
+from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, text_of
 from storage.records import AttributeValue, JsonValue, LogRecord, Span, SpanType
 
 BLANKS = frozenset({"N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
@@ -17,6 +17,7 @@ _REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]
 _OURS = 1  # the rank of `dokimos.*` in each slot that can be given keys: an operator's own come right after it
 _MAX_OWN_KEYS = 1_000_000
 
+_Numbered = tuple[tuple[str, ...], object]  # the steps below a key, and the value
 Candidate = tuple[float, Place, object, str]  # rank, place, value, what to call its source
 
 
@@ -33,7 +34,7 @@ class Collected:
         self.kind: SpanType | None = None
         self.kind_source = ""
         self._found: dict[Slot, list[Candidate]] = {}
-        self._groups: dict[str, dict[str, object]] = {}
+        self._groups: dict[str, list[_Numbered]] = {}
         self._decoded: dict[str, JsonValue | NotJson] = {}
         rank = self._walk(span.attributes)
         if span.events:
@@ -84,7 +85,7 @@ class Collected:
     def member(self, place: Place, value: object, source: str) -> JsonValue:
         """What lies at the path of a row in the JSON of its key; numbered attributes as their texts together."""
         if place.is_group:
-            texts = (at(item, place.path) for item in numbered(self._groups.get(place.key, {})))
+            texts = (at(item, place.path) for item in numbered(self._groups.get(place.key, [])))
             return "\n".join(text for text in texts if isinstance(text, str)) or None
         decoded = self.opened(value, source) if isinstance(value, str) else value
         return at(decoded, place.path)
@@ -106,7 +107,7 @@ class Collected:
 
     def group(self, key: str) -> list[JsonValue]:
         """Attributes that are numbered below a key, as a list of what stands below each number."""
-        return numbered(self._groups.get(key, {}))
+        return numbered(self._groups.get(key, []))
 
     def note(self, field: str, text: str) -> None:
         """Say why a field is not what one would expect."""
@@ -131,20 +132,22 @@ class Collected:
                 if number < kind_rank and (kind := _kind(value, values)) is not None:
                     kind_rank, self.kind, self.kind_source = number, kind, key
             if known.group is not None:
-                self._groups.setdefault(known.group[0], {})[known.group[1]] = value
+                head, steps = known.group
+                if head in self._groups:
+                    self._groups[head].append((steps, value))
+                    continue
+                self._groups[head] = [(steps, value)]
             for place in known.places:
-                self._add(place, value, key)
+                self._add(place, value, f"{place.key}.*" if place.is_group else key)
         self._name_kind(rank, kind_rank)
         return rank
 
-    def _add(self, place: Place, value: object, key: str) -> None:
+    def _add(self, place: Place, value: object, source: str) -> None:
         candidates = self._found.get(place.slot)
         if candidates is None:
-            self._found[place.slot] = [(place.rank, place, value, f"{place.key}.*" if place.is_group else key)]
-        elif not place.is_group:
-            candidates.append((place.rank, place, value, key))
-        elif all(other[1] is not place for other in candidates):
-            candidates.append((place.rank, place, value, f"{place.key}.*"))
+            self._found[place.slot] = [(place.rank, place, value, source)]
+        else:
+            candidates.append((place.rank, place, value, source))
 
     def _rank(self, seen: list[tuple[index.Known, str, AttributeValue]]) -> int:
         """The strongest sign: of the keys and values, the scope, the resource, the name of the span."""
@@ -160,7 +163,22 @@ class Collected:
                     rank = number
         if is_genai:
             rank = min(rank, genai_rank, index.resource_rank(self.span.resource.attributes))
-        return min(rank, index.span_rank(self.span.name))
+        rank = min(rank, index.span_rank(self.span.name))
+        if rank != index.NO_DIALECT:
+            self.sources["dialect"] = self._sign(seen, rank)
+        return rank
+
+    def _sign(self, seen: list[tuple[index.Known, str, AttributeValue]], rank: int) -> str:
+        """What on the span is the sign of a dialect."""
+        scope = self.span.scope.name
+        if rank in index.scope_rank(scope):
+            return f"scope {scope}"
+        for known, key, value in seen:
+            if rank in (known.rank, known.with_genai):
+                return key
+            if any(number == rank and value == text for text, number in known.valued):
+                return f"{key}={text_of(value)}"
+        return "the name of the span" if index.span_rank(self.span.name) == rank else "the resource"
 
     def _name_kind(self, rank: int, kind_rank: float) -> None:
         """Let the name of the span say what it does, where its dialect has names for that and no key is stronger."""
@@ -187,31 +205,29 @@ class Collected:
             self._found.setdefault(slot, []).append((_OURS + (number + 1) / _MAX_OWN_KEYS, place, value, key))
 
 
-def numbered(attributes: Mapping[str, object]) -> list[JsonValue]:
+def numbered(attributes: Sequence[_Numbered]) -> list[JsonValue]:
     """Attributes below a key as the tree that their dots and numbers spell, the numbers of the first level in order."""
     tree: dict[str, JsonValue] = {}
-    for path, value in attributes.items():
-        steps = path.split(".")
+    for steps, value in attributes:
         node = tree
         for step in steps[:-1]:
-            below = node.setdefault(step, {})
-            if not isinstance(below, dict):
+            below = node.get(step)
+            if below is None:
+                below = node[step] = {}
+            if type(below) is not dict:
                 break
             node = below
         else:
-            if steps[-1] not in node:
-                node[steps[-1]] = value  # type: ignore[assignment] # read by shape, and cleaned where it is kept
+            node.setdefault(steps[-1], value if type(value) is str and value.isascii() else clean(value))
     listed = _listed(tree)
     return listed if isinstance(listed, list) else []
 
 
-def _listed(node: JsonValue) -> JsonValue:
+def _listed(node: dict[str, JsonValue]) -> JsonValue:
     """A map whose keys are all numbers as a list in their order."""
-    if not isinstance(node, dict):
-        return node
-    inner = {key: _listed(value) for key, value in node.items()}
-    if inner and all(key.isascii() and key.isdigit() and len(key) < 10 for key in inner):  # noqa: PLR2004 - digits of an honest number
-        return [inner[key] for key in sorted(inner, key=int)]
+    inner = {key: _listed(value) if type(value) is dict else value for key, value in node.items()}
+    if all(key.isdecimal() and key.isascii() for key in inner):
+        return [inner[key] for key in sorted(inner, key=int)] if inner else {}
     return inner
 
 

@@ -12,8 +12,9 @@ from collector.conventions.messages import (
     with_system,
 )
 from collector.conventions.parts import parts_of, text_part
+from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, text_of
-from storage.records import JsonValue, LogRecord, Message
+from storage.records import JsonValue, LogRecord, Message, SpanType
 
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
@@ -49,7 +50,7 @@ class Dialogue:
 NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
 
 
-def dialogue(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
+def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
     """The messages of a span, each side from the strongest source that has it."""
     asked = _from_rows(collected, "input_messages", "user")
     answered = _from_rows(collected, "output_messages", "assistant")
@@ -62,9 +63,9 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     if asked.messages is None:
-        asked = _from_raw(collected, "input", "user")
+        asked = _from_raw(collected, "input", "user", kind)
     if answered.messages is None:
-        answered = _from_raw(collected, "output", "assistant")
+        answered = _from_raw(collected, "output", "assistant", kind)
     system = _system(collected)
     if system:
         source = asked.source or collected.sources.get("system", "")
@@ -76,8 +77,8 @@ def _stronger(told: Told, other: Told) -> Told:
     return told if told.messages is not None else other
 
 
-def _from_rows(collected: Collected, slot: str, role: str) -> Told:
-    candidates = collected.candidates(slot)  # type: ignore[arg-type] # one of the two names above
+def _from_rows(collected: Collected, slot: Slot, role: str) -> Told:
+    candidates = collected.candidates(slot)
     for number, (_, place, value, source) in enumerate(candidates):
         if place.is_group:
             found = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
@@ -125,8 +126,8 @@ def _pieced_together(collected: Collected) -> Told:
     """An answer whose text, thoughts and calls stand apart."""
     parts: list[JsonValue] = []
     sources: list[str] = []
-    thoughts = next((value for _, _, value, _ in collected.candidates("answer_reasoning")), None)
-    if isinstance(thoughts, str) and thoughts:
+    thoughts = next((text_of(value) for _, _, value, _ in collected.candidates("answer_reasoning")), None)
+    if thoughts:
         parts.append({"type": "reasoning", "content": thoughts})
     for _, _, value, source in collected.candidates("answer_text"):
         text = text_of(value)
@@ -226,17 +227,25 @@ def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
     return message_of(told if isinstance(told.get("role"), str) else {**told, "role": role}, role)
 
 
-def _from_raw(collected: Collected, slot: str, role: str) -> Told:
-    """Messages within the request or the answer as the vendor's API has them."""
-    for _, place, value, source in collected.candidates(slot):  # type: ignore[arg-type] # input or output
-        if place.is_group:
+def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> Told:
+    """Messages within the request or the answer as the vendor's API has them; a model's plain text is one itself.
+
+    What a chain is given and gives is anybody's JSON: there, only what names its role is a message.
+    """
+    is_model = kind == "llm"
+    own_role = role if is_model or kind in ("agent", "embedding") else ""
+    for _, place, value, source in collected.candidates(slot):
+        if place.is_group and not place.path:
             continue
-        inner = collected.member(place, value, source) if place.path else value
-        if isinstance(inner, str):
-            if not looks_encoded(inner):
-                continue
-            inner = collected.opened(inner, source)
-        found = find_messages(clean(inner), role) if isinstance(inner, list | dict) else None
+        told: object = collected.member(place, value, source) if place.path else value
+        if isinstance(told, str) and looks_encoded(told):
+            told = collected.opened(told, source)
+        if isinstance(told, list | dict):
+            found = find_messages(clean(told), own_role)
+        elif isinstance(told, str) and is_model and told.strip() and told.lstrip()[0] not in "[{":
+            found = messages_of(told, role)
+        else:
+            found = None
         if found is not None:
             return Told(messages=found, source=source)
     return _NOTHING

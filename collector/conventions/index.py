@@ -25,7 +25,7 @@ class Known:
     valued: tuple[tuple[str, int], ...] = ()  # ranks of dialects whose sign is one value of it
     kinds: tuple[tuple[int, Mapping[str, SpanType]], ...] = ()
     places: tuple[Place, ...] = ()
-    group: tuple[str, str] | None = None  # the key that it is numbered below, and its rest
+    group: tuple[str, tuple[str, ...]] | None = None  # the key that it is numbered below, and the steps of its rest
     is_genai: bool = False
     with_genai: int = NO_DIALECT  # the rank of its sign if the span has a `gen_ai.` attribute
 
@@ -81,7 +81,7 @@ def _guess(key: str) -> Known | None:
     head = key[: number.start()] if number else ""
     if head in _GROUPS:
         places = _GROUPS[head]
-        group = (head, key[len(head) + 1 :])
+        group = (head, tuple(key[len(head) + 1 :].split(".")))
     rank, with_genai = _key_ranks(key)
     is_genai = key.startswith("gen_ai.")
     if not places and rank == with_genai == NO_DIALECT and not is_genai:

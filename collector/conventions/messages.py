@@ -63,13 +63,17 @@ def messages_of(value: object, role: str) -> list[Message] | None:
 
 
 def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list[Message] | None:
-    """The messages in decoded JSON: in a list, alone, or within a request or an answer; None where none are."""
+    """The messages in decoded JSON: in a list, alone, or within a request or an answer; None where none are.
+
+    `role` is given to those that name none; where it is empty, nothing counts that does not name one.
+    """
     if isinstance(value, list):
         return _of_list(value, role, depth)
     if not isinstance(value, dict):
         return None
     if _is_message(value):
-        return [message_of(value, role)]
+        message = message_of(value, role)
+        return [message] if message["role"] else None
     if depth <= 0:
         return None
     for key in _CONTAINERS:
@@ -78,7 +82,7 @@ def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list
             found = find_messages(inner, role, depth - 1)
             if found is not None:
                 return _with_system(value, found)
-    return _of_plain(value, role)
+    return _of_plain(value, role) if role else None
 
 
 def message_of(value: dict[str, JsonValue], role: str) -> Message:
@@ -87,10 +91,12 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
         message: Message = {"role": _role(value.get("role"), role), "parts": [p for b in parts for p in part_of(b)]}
         return _finished(message, value)
-    if "kwargs" in value or "data" in value or value.get("type") in _LANGCHAIN_TYPES:
+    kind = value.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if "kwargs" in value or "data" in value or kind in _LANGCHAIN_TYPES:
         value = _langchain(value)
-    if isinstance(value.get("type"), str) and value["type"] in _ITEM_ROLES:
-        return _finished({"role": _ITEM_ROLES[str(value["type"])], "parts": part_of(value)}, value)
+    elif kind in _ITEM_ROLES:
+        return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)}, value)
     inner = value.get("message")
     if isinstance(inner, dict) and "role" not in value:
         return message_of(inner, role)
@@ -169,7 +175,9 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
     for item in value:
         if isinstance(item, dict) and _is_message(item):
             message = message_of(item, role)
-            is_item = item.get("type") in _ITEM_ROLES or item.get("type") == "message"
+            if not message["role"]:
+                return None
+            is_item = _is_item(item)
             if found and _is_one_answer(found[-1], message, are_items=is_item and was_item):
                 found[-1] = {**found[-1], "parts": [*as_list(found[-1]["parts"]), *as_list(message["parts"])]}
             else:
@@ -180,6 +188,12 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
         elif depth > 0 and isinstance(item, dict):
             found += find_messages(item, role, depth - 1) or ()
     return found or None
+
+
+def _is_item(value: dict[str, JsonValue]) -> bool:
+    """Whether a message is one of the items that an answer of OpenAI's responses consists of."""
+    kind = value.get("type")
+    return isinstance(kind, str) and (kind in _ITEM_ROLES or kind == "message")
 
 
 def _is_one_answer(before: Message, message: Message, *, are_items: bool) -> bool:
@@ -246,7 +260,10 @@ _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
 def _is_block(value: object) -> bool:
-    return isinstance(value, dict) and (value.get("type") in BLOCK_TYPES or not BLOCK_KEYS.isdisjoint(value))
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
 
 
 def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -28,7 +28,7 @@ def read_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> SpanReadin
     if collected.kind is not None:
         collected.sources["span_type"] = collected.kind_source
     use = tool_use(collected) if kind == "tool" else None
-    talk = dialogue(collected, logs) if kind in _TALKING or kind == "embedding" else NO_DIALOGUE
+    talk = dialogue(collected, logs, kind) if kind in _TALKING or kind == "embedding" else NO_DIALOGUE
     texts = _input(collected, talk), _output(collected, talk)
     asked, answered = _messages(collected, talk) if kind in _TALKING else (None, None)
     error, error_type = failure_of(collected, use.result if use else None)
@@ -67,7 +67,7 @@ def _input(collected: Collected, talk: Dialogue) -> str | None:
         text = last_text(talk.asked.messages, "user")
         if text is not None:
             collected.sources["input"] = talk.asked.source
-    if text is None:
+    if text is None and not _lost_content(collected, "input", talk.asked):
         text = raw_text(collected, "input", ("input", "input_messages", "tool_arguments"), talk.asked.messages)
     return text
 
@@ -80,10 +80,18 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
         text = answer_text(talk.answered.messages)
         if text is not None:
             collected.sources["output"] = talk.answered.source
-    if text is None:
+    if text is None and not _lost_content(collected, "output", talk.answered):
         slots: tuple[Slot, ...] = ("output", "output_messages", "answer_calls", "tool_result")
         text = raw_text(collected, "output", slots, talk.answered.messages)
     return text
+
+
+def _lost_content(collected: Collected, field: str, told: Told) -> bool:
+    """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
+    if not told.messages or any(message["parts"] for message in told.messages):
+        return False
+    collected.note(field, f"{told.source} has messages without content")
+    return True
 
 
 def _messages(collected: Collected, talk: Dialogue) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
