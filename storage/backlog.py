@@ -40,7 +40,7 @@ class Backlog:
         with self._changed:
             for group in groups:
                 self._groups.append((now, group))
-                self._rows += group.batch.spans.num_rows
+                self._rows += group.batch.spans.num_rows - self._committed_of(group)
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
@@ -75,6 +75,10 @@ class Backlog:
             self.nbytes -= chunk.nbytes_done
             self._position = chunk.after
             self._changed.notify_all()
+
+    def _committed_of(self, group: Group) -> int:
+        """The rows of a group that the last process committed before it ended."""
+        return self._position.rows if group.sequence == self._position.sequence + 1 else 0
 
     def _take(self) -> Chunk:
         rows = min(self._rows, _MAX_COMMIT_ROWS)
