@@ -11,6 +11,7 @@ from storage import sql
 from storage.attributes import decode_attributes
 from storage.database import Database
 from storage.errors import BadQuery
+from storage.logs import logs_of_trace
 from storage.records import (
     Column,
     EntityRef,
@@ -72,7 +73,7 @@ class Queries:
                 parts *= 4
 
     def trace(self, trace_id: str, *, tenant: str = "", max_spans: int = MAX_SPANS) -> Trace | None:
-        """A trace with its first `max_spans` spans, or None when no span of it is stored."""
+        """A trace with its first `max_spans` spans and its first log records; None when no span of it is stored."""
         with self._database.cursor() as cursor:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
@@ -82,7 +83,8 @@ class Queries:
             cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
             names = [column[0] for column in cursor.description or []]
             spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
-        return Trace(summary=summary, spans=spans, logs=())
+            logs = logs_of_trace(cursor, tenant, trace_id)
+        return Trace(summary=summary, spans=spans, logs=logs)
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
         """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.

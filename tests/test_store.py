@@ -42,7 +42,8 @@ def stored_spans(store: Store) -> list[tuple[object, ...]]:
 def counted(store: Store) -> tuple[int, int]:
     """How many spans were stored, and how many were there already."""
     totals = store.totals
-    assert rows(store, "SELECT batch, stored, already_present FROM ingest_state") == [dataclasses.astuple(totals)]
+    kept = "SELECT batch, stored, already_present, logs_stored, logs_already_present FROM ingest_state"
+    assert rows(store, kept) == [dataclasses.astuple(totals)]
     return totals.stored, totals.already_present
 
 
