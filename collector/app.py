@@ -18,7 +18,7 @@ from collector.api.application import make_application
 from collector.api.context import Context, SqlLimits
 from collector.doors.body import BodyLimits
 from collector.doors.otlp_grpc import OtlpGrpc
-from collector.doors.otlp_http import OtlpHttp, TraceReader
+from collector.doors.otlp_http import OtlpHttp, OtlpReader
 from collector.ingest import Ingest
 from collector.memory import keep_freed_memory
 from collector.settings import Settings
@@ -63,7 +63,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         ingest.start()
         stack.push_async_callback(asyncio.to_thread, ingest.close)
         limits = BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
-        reader = TraceReader(ingest, limits)
+        reader = OtlpReader(ingest, limits)
         context = Context(
             queries=store.queries,
             reader=reader,

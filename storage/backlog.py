@@ -1,4 +1,4 @@
-"""Spans that are durable but not committed yet, dealt out in commits."""
+"""Spans and log records that are durable but not committed yet, dealt out in commits."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ class Backlog:
         self._groups: deque[tuple[float, Group]] = deque()
         self._changed = threading.Condition()
         self._position = position
-        self._rows = 0
+        self._spans = 0
         self._closed = False
         self.nbytes = 0
 
@@ -40,7 +40,7 @@ class Backlog:
         with self._changed:
             for group in groups:
                 self._groups.append((now, group))
-                self._rows += group.batch.spans.num_rows
+                self._spans += group.batch.spans.num_rows - self._committed_of(group)
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
@@ -60,7 +60,7 @@ class Backlog:
         with self._changed:
             while True:
                 due_in_s = self._groups[0][0] + interval_s - time.monotonic() if self._groups else None
-                if self._rows >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
+                if self._spans >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
                     return self._take()
                 if self._closed and not self._groups:
                     return None
@@ -71,26 +71,41 @@ class Backlog:
         with self._changed:
             for _ in range(chunk.groups_done):
                 self._groups.popleft()
-            self._rows -= chunk.batch.spans.num_rows
+            self._spans -= chunk.batch.spans.num_rows
             self.nbytes -= chunk.nbytes_done
             self._position = chunk.after
             self._changed.notify_all()
 
+    def _committed_of(self, group: Group) -> int:
+        """The spans of a group that the last process committed before it ended."""
+        rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
+        return min(rows, int(group.batch.spans.num_rows))
+
     def _take(self) -> Chunk:
-        rows = min(self._rows, _MAX_COMMIT_ROWS)
-        wanted = rows - rows % ROW_GROUP_ROWS or rows
-        batches, done, nbytes = [], 0, 0
+        """Whole row groups of spans, or all there are, with the log records that came among them."""
+        most = min(self._spans, _MAX_COMMIT_ROWS)
+        spans_left = most - most % ROW_GROUP_ROWS or most
+        logs_left = _MAX_COMMIT_ROWS
+        batches: list[SpanBatch] = []
+        done, nbytes = 0, 0
         sequence, skip = self._position.sequence, self._position.rows
         for _, group in self._groups:
+            if batches and not spans_left and group.batch.spans.num_rows:
+                break
             if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
                 skip = 0
-            spans = group.batch.spans.slice(skip, wanted)
-            batches.append(SpanBatch(spans=spans, resources=group.batch.resources, scopes=group.batch.scopes))
-            wanted -= spans.num_rows
-            if skip + spans.num_rows < group.batch.spans.num_rows:
-                skip += spans.num_rows
+            part = group.batch.slice(skip, _fitting(group.batch, skip, spans_left, logs_left))
+            batches.append(part)
+            spans_left -= part.spans.num_rows
+            logs_left -= part.logs.num_rows
+            skip += part.num_rows
+            if skip < group.batch.num_rows:
                 break
             sequence, skip, done, nbytes = group.sequence, 0, done + 1, nbytes + group.nbytes
-            if not wanted:
-                break
         return Chunk(concatenate(batches), Position(sequence, skip), done, nbytes)
+
+
+def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> int:
+    """How many of the rows after `skip` fit, of which log records come last."""
+    spans = max(batch.spans.num_rows - skip, 0)
+    return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)

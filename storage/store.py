@@ -1,4 +1,4 @@
-"""The store: one data directory, open. Spans go in durable, come out by `queries`."""
+"""The store: one data directory, open. Spans and log records go in durable, come out by `queries`."""
 
 import logging
 import threading
@@ -67,7 +67,7 @@ class Store:
 
     @property
     def totals(self) -> Totals:
-        """What became of the spans that were committed."""
+        """What became of the spans and log records that were committed."""
         return self._writer.totals
 
     @property
@@ -141,9 +141,9 @@ class Store:
         recovered = 0
         for group in self._spool.recover(read_state(self._database).position):
             self._writer.enqueue([group])
-            recovered += group.batch.spans.num_rows
+            recovered += group.batch.num_rows
         if recovered:
-            log.info("recovered %d spans from the spool", recovered)
+            log.info("recovered %d spans and log records from the spool", recovered)
             self._writer.wait_committed(timeout_s=30)
 
     def __enter__(self) -> Self:

@@ -1,10 +1,10 @@
-"""The one thread that writes spans to DuckDB."""
+"""The one thread that writes spans and log records to DuckDB."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
@@ -15,6 +15,7 @@ from storage.backlog import Backlog, Chunk
 from storage.batch import SpanBatch
 from storage.database import Database
 from storage.errors import Unusable
+from storage.logs import new_logs
 from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,17 @@ class WriterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What became of all spans that were committed, over the life of the data directory."""
+    """What became of all spans and log records that were committed, over the life of the data directory."""
 
     batch: int
     stored: int
     already_present: int
+    logs_stored: int = 0
+    logs_already_present: int = 0
+
+    def plus(self, other: "Totals") -> "Totals":
+        """The sums."""
+        return Totals(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
 
 
 class _Stored:
@@ -70,7 +77,7 @@ class _Stored:
 
 
 class Writer:
-    """Commits spooled groups in order, each span once.
+    """Commits spooled groups in order, each span and each log record once.
 
     A commit holds whole row groups when there are enough rows, and whatever there is after the commit
     interval. The spool position is part of every commit, so after a crash the spool is read from
@@ -196,13 +203,10 @@ class Writer:
     def _commit_singly(self, chunk: Chunk, error: Exception) -> None:
         """Find the rows that DuckDB refuses by halving, set them aside, and commit the others."""
         log.error("DuckDB refuses rows of a commit: %s", error)
-        spans = chunk.batch.spans
-        pending = [(0, spans.num_rows)]
+        pending = [(0, chunk.batch.num_rows)]
         while pending:
             start, stop = pending.pop()
-            part = SpanBatch(
-                spans=spans.slice(start, stop - start), resources=chunk.batch.resources, scopes=chunk.batch.scopes
-            )
+            part = chunk.batch.slice(start, stop - start)
             try:
                 self._commit(part, None)
             except _REFUSALS:
@@ -211,52 +215,55 @@ class Writer:
                 else:
                     middle = (start + stop) // 2
                     pending += [(middle, stop), (start, middle)]
-        self._commit(
-            SpanBatch(spans=spans.slice(0, 0), resources=chunk.batch.resources, scopes=chunk.batch.scopes), chunk.after
-        )
+        self._commit(chunk.batch.slice(0, 0), chunk.after)
 
     def _put_aside(self, batch: SpanBatch) -> None:
         self._set_aside.mkdir(parents=True, exist_ok=True)
         path = self._set_aside / f"{time.time_ns()}.arrow"
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, batch.spans.schema) as writer:
-            writer.write_table(batch.spans)
-        log.error("one span that DuckDB refuses was written to %s", path)
+        row = batch.spans if batch.spans.num_rows else batch.logs
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, row.schema) as writer:
+            writer.write_table(row)
+        log.error("one row that DuckDB refuses was written to %s", path)
 
     def _commit(self, batch: SpanBatch, after: Position | None) -> None:
         with self._database.transaction() as cursor:
             spans, hashes = self._new_spans(cursor, batch.spans)
-            already_present = batch.spans.num_rows - spans.num_rows
+            logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
+            resources, scopes = self._resources.unknown(batch.resources), self._scopes.unknown(batch.scopes)
+            more = Totals(
+                batch=1,
+                stored=spans.num_rows,
+                already_present=batch.spans.num_rows - spans.num_rows,
+                logs_stored=logs.num_rows,
+                logs_already_present=batch.logs.num_rows - logs.num_rows,
+            )
             number = self._totals.batch + 1
-            resources = self._resources.unknown(batch.resources)
-            if resources.num_rows:
-                cursor.register("incoming_resources", resources)
-                cursor.execute(sql.query("insert_resources"))
-            scopes = self._scopes.unknown(batch.scopes)
-            if scopes.num_rows:
-                cursor.register("incoming_scopes", scopes)
-                cursor.execute(sql.query("insert_scopes"))
-            if spans.num_rows:
-                cursor.register("incoming_spans", spans)
-                cursor.execute(sql.query("insert_spans"), {"batch": number})
-                parts = {"batch": number, "retention_days": self._options.retention_days}
-                cursor.execute(sql.query("insert_trace_parts"), parts)
+            new = SpanBatch(spans=spans, resources=resources, scopes=scopes, logs=logs)
+            self._insert(cursor, new, number)
             position = after or read_position(cursor)
-            state = {
-                "batch": number,
-                "spool_sequence": position.sequence,
-                "spool_rows": position.rows,
-                "stored": spans.num_rows,
-                "already_present": already_present,
-            }
-            cursor.execute(sql.query("update_ingest_state"), state)
+            state = {"batch": number, "spool_sequence": position.sequence, "spool_rows": position.rows}
+            cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
         self._recent.add(hashes)
         self._resources.add(resources)
         self._scopes.add(scopes)
-        self._totals = Totals(
-            batch=number,
-            stored=self._totals.stored + spans.num_rows,
-            already_present=self._totals.already_present + already_present,
-        )
+        self._totals = self._totals.plus(more)
+
+    def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> None:
+        """Insert what is not stored yet, under the number of the commit."""
+        if new.resources.num_rows:
+            cursor.register("incoming_resources", new.resources)
+            cursor.execute(sql.query("insert_resources"))
+        if new.scopes.num_rows:
+            cursor.register("incoming_scopes", new.scopes)
+            cursor.execute(sql.query("insert_scopes"))
+        if new.spans.num_rows:
+            cursor.register("incoming_spans", new.spans)
+            cursor.execute(sql.query("insert_spans"), {"batch": number})
+            parts = {"batch": number, "retention_days": self._options.retention_days}
+            cursor.execute(sql.query("insert_trace_parts"), parts)
+        if new.logs.num_rows:
+            cursor.register("incoming_logs", new.logs)
+            cursor.execute(sql.query("insert_logs"), {"batch": number})
 
     def _new_spans(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, presence.Hashes]:
         """The spans that are not stored yet, each once, and their hashes."""
@@ -299,21 +306,23 @@ class State:
 def read_state(database: Database) -> State:
     """How far the spool is committed, and the totals."""
     with database.cursor() as cursor:
-        batch, sequence, rows, stored, present = _state_row(cursor)
-    return State(Position(sequence, rows), Totals(batch=batch, stored=stored, already_present=present))
+        state = _state_row(cursor)
+    position = Position(state.pop("spool_sequence"), state.pop("spool_rows"))
+    return State(position, Totals(**state))
 
 
 def read_position(cursor: duckdb.DuckDBPyConnection) -> Position:
     """How far the spool is committed."""
-    return Position(*_state_row(cursor)[1:3])
+    state = _state_row(cursor)
+    return Position(state["spool_sequence"], state["spool_rows"])
 
 
-def _state_row(cursor: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
+def _state_row(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     row = cursor.execute(sql.query("ingest_state")).fetchone()
     if row is None:
         msg = "the table ingest_state is empty: the database was changed by other hands"
         raise RuntimeError(msg)
-    return row
+    return {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
 
 
 def _pauses() -> Iterator[float]:

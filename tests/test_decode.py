@@ -25,6 +25,7 @@ from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from tests.otlp_requests import all_spans, requests, valid_spans
 from tests.plain_otlp import exact, flat, is_valid, plain_attributes
 from tests.storing import RECEIVED_AT_US, an_export, decoded, span_id, trace_id
+from tests.wire import in_field
 
 Row = dict[str, object]
 
@@ -524,20 +525,6 @@ def test_many_distinct_resources_are_no_trouble() -> None:
     result = decoded(request)
     assert result.batch.resources.num_rows == 3000
     assert time.monotonic() - started < 20
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
-
-
-def in_field(number: int, content: bytes) -> bytes:
-    """A length-delimited field as protobuf writes it."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def alone(span: bytes) -> bytes:
