@@ -4,7 +4,7 @@ The only module that reads the environment.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,6 +63,10 @@ class Settings(BaseModel):
         str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$", description="What DuckDB may hold in memory.")
     ] = "256MB"
     duckdb_threads: Annotated[int, Field(ge=1, le=256, description="Threads that DuckDB may use.")] = 1
+    attribute_keys: Annotated[
+        dict[str, dict[str, tuple[str, ...]]],
+        Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
+    ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
     sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30
     shutdown_seconds: Annotated[
@@ -131,6 +135,21 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     for variable, text in environ.items():
         if variable.startswith(_PREFIX):
             name = variable.removeprefix(_PREFIX).lower()
-            is_list = name == "cors_origins"
-            values[name] = tuple(filter(None, (part.strip() for part in text.split(",")))) if is_list else text
+            values[name] = _PARSERS.get(name, str)(text)
     return values
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _yaml(text: str) -> object:
+    """The value; a text that is none is refused by the setting's type."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {"cors_origins": _list, "attribute_keys": _yaml}
+"""How variables are read whose settings are more than one value."""

@@ -1,9 +1,13 @@
-"""Spans and log records that are durable but not committed yet, dealt out in commits."""
+"""What waits for the writer: durable spans and log records, dealt out in commits, and errands between them."""
 
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+
+import duckdb
 
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
@@ -11,6 +15,9 @@ from storage.spool import Group, Position
 
 _MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
+
+_ERRAND_PATIENCE_S = 1.0
+"""A guess: a commit of a whole row group takes a tenth of it, so errands cost spans little and are not starved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +30,21 @@ class Chunk:
     nbytes_done: int
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Something else to write, in a transaction of its own between the commits of spans."""
+
+    write: Callable[[duckdb.DuckDBPyConnection], None]
+    written: "Future[None]"
+    since_s: float
+
+
 class Backlog:
     """Durable groups that are not committed yet, oldest first, counted in bytes."""
 
     def __init__(self, position: Position) -> None:
         self._groups: deque[tuple[float, Group]] = deque()
+        self._errands: deque[Errand] = deque()
         self._changed = threading.Condition()
         self._position = position
         self._spans = 0
@@ -44,10 +61,23 @@ class Backlog:
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
+    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None]) -> "Future[None]":
+        """Let something else be written soon; the future is cancelled if the writer stops first."""
+        errand = Errand(write, Future(), time.monotonic())
+        with self._changed:
+            if self._closed:
+                errand.written.cancel()
+            else:
+                self._errands.append(errand)
+                self._changed.notify_all()
+        return errand.written
+
     def close(self) -> None:
-        """Let nothing wait for more: what is here is due at once."""
+        """Let nothing wait for more: what is here is due at once, and errands are off."""
         with self._changed:
             self._closed = True
+            while self._errands:
+                self._errands.popleft().written.cancel()
             self._changed.notify_all()
 
     def wait_empty(self, timeout_s: float) -> bool:
@@ -55,13 +85,21 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_chunk(self, interval_s: float) -> Chunk | None:
-        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty."""
+    def next_work(self, interval_s: float) -> Chunk | Errand | None:
+        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
+
+        An errand is run where no commit is due, and before one if it has waited long.
+        """
         with self._changed:
             while True:
-                due_in_s = self._groups[0][0] + interval_s - time.monotonic() if self._groups else None
+                now_s = time.monotonic()
+                if self._errands and now_s - self._errands[0].since_s > _ERRAND_PATIENCE_S:
+                    return self._errands.popleft()
+                due_in_s = self._groups[0][0] + interval_s - now_s if self._groups else None
                 if self._spans >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
                     return self._take()
+                if self._errands:
+                    return self._errands.popleft()
                 if self._closed and not self._groups:
                     return None
                 self._changed.wait(due_in_s)

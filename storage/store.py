@@ -12,6 +12,7 @@ from storage.database import Database, DatabaseOptions
 from storage.errors import Overloaded
 from storage.lock import DirectoryLock
 from storage.queries import Queries
+from storage.readings import Readings
 from storage.spool import Spool
 from storage.writer import Totals, Writer, WriterOptions, read_state
 
@@ -34,7 +35,15 @@ class StoreOptions:
 class Store:
     """An open data directory. Made by `open`, which starts its thread; `close` stops it."""
 
-    def __init__(self, lock: DirectoryLock, database: Database, spool: Spool, writer: Writer, limit: int) -> None:
+    def __init__(
+        self,
+        lock: DirectoryLock,
+        database: Database,
+        spool: Spool,
+        writer: Writer,
+        readings: Readings,
+        limit: int,
+    ) -> None:
         self._lock = lock
         self._database = database
         self._spool = spool
@@ -42,6 +51,7 @@ class Store:
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
+        self.readings = readings
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -59,8 +69,16 @@ class Store:
             undo.callback(database.close)
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
-            writer = Writer(database, options.writer, released=spool.release, set_aside=directory / "set-aside")
-            store = cls(lock, database, spool, writer, options.backlog_bytes)
+            committed = threading.Event()
+            writer = Writer(
+                database,
+                options.writer,
+                released=spool.release,
+                committed=committed.set,
+                set_aside=directory / "set-aside",
+            )
+            readings = Readings(database, writer, committed)
+            store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
             store._recover()
             undo.pop_all()
         return store

@@ -4,14 +4,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import Backlog, Chunk
+from storage.backlog import Backlog, Chunk, Errand
 from storage.batch import SpanBatch
 from storage.database import Database
 from storage.errors import Unusable
@@ -19,6 +21,9 @@ from storage.logs import new_logs
 from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
+
+_SEQ_BITS = 20
+"""A commit has fewer rows than this many bits count: the backlog deals out one row group."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
@@ -91,11 +96,13 @@ class Writer:
         options: WriterOptions,
         *,
         released: Callable[[int], None],
+        committed: Callable[[], None],
         set_aside: Path,
     ) -> None:
         self._database = database
         self._options = options
         self._released = released
+        self._committed = committed
         self._set_aside = set_aside
         state = read_state(database)
         self._totals = state.totals
@@ -132,6 +139,13 @@ class Writer:
         """Commit these after all that came before; they are durable in the spool already."""
         self._backlog.add(groups)
 
+    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None]) -> "Future[None]":
+        """Let `write` run in a transaction of its own, between the commits of spans.
+
+        The future fails with what `write` or the commit raises, and is cancelled when the writer stops first.
+        """
+        return self._backlog.ask(write)
+
     def wait_committed(self, timeout_s: float) -> bool:
         """Wait until nothing is left to commit; False when that took too long."""
         return self._backlog.wait_empty(timeout_s)
@@ -153,11 +167,26 @@ class Writer:
                     return
             self._backlog.done(chunk)
             self._released(chunk.after.sequence)
+            self._committed()
             del chunk  # the next one may be long in coming
 
     def _chunks(self) -> Iterator[Chunk]:
-        while (chunk := self._backlog.next_chunk(self._options.commit_interval_s)) is not None:
-            yield chunk
+        """The commits to make; errands between them are run on the way."""
+        while (work := self._backlog.next_work(self._options.commit_interval_s)) is not None:
+            if isinstance(work, Chunk):
+                yield work
+            elif work.written.set_running_or_notify_cancel():
+                self._run_errand(work)
+            del work  # likewise
+
+    def _run_errand(self, errand: Errand) -> None:
+        try:
+            with self._database.transaction() as cursor:
+                errand.write(cursor)
+        except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
+            errand.written.set_exception(error)
+        else:
+            errand.written.set_result(None)
 
     def _remember_latest(self) -> None:
         with self._database.cursor() as cursor:
@@ -257,7 +286,7 @@ class Writer:
             cursor.register("incoming_scopes", new.scopes)
             cursor.execute(sql.query("insert_scopes"))
         if new.spans.num_rows:
-            cursor.register("incoming_spans", new.spans)
+            cursor.register("incoming_spans", _numbered(new.spans, number))
             cursor.execute(sql.query("insert_spans"), {"batch": number})
             parts = {"batch": number, "retention_days": self._options.retention_days}
             cursor.execute(sql.query("insert_trace_parts"), parts)
@@ -285,6 +314,12 @@ class Writer:
         if not known.any():
             return spans, hashes
         return spans.filter(pa.array(~known)), hashes[~known]
+
+
+def _numbered(spans: pa.Table, batch: int) -> pa.Table:
+    """The spans with the column `seq`, which numbers all spans in the order of their commits."""
+    numbers = np.arange(spans.num_rows, dtype=np.int64) + (batch << _SEQ_BITS)
+    return spans.append_column("seq", pa.array(numbers))
 
 
 def _present_anywhere(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:

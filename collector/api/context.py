@@ -6,6 +6,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from collector.conventions.own import OwnKeys
 from collector.doors.otlp_http import OtlpReader
 from storage.queries import Queries
 
@@ -26,6 +27,7 @@ class Context:
     reader: OtlpReader
     sql_limits: SqlLimits
     overloaded: Callable[[], bool]
+    own_keys: OwnKeys
     state: str = "starting"
 
 
