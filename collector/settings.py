@@ -12,6 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.functional_validators import AfterValidator
 
+from collector.conventions.own import OwnKeys
+
 _PREFIX = "TRACEJURY_"
 _LAST_PORT = 65535
 _MIB = 1 << 20
@@ -27,6 +29,11 @@ def _address(text: str) -> str:
         msg = "must be HOST:PORT, as in 127.0.0.1:4317 or [::1]:4317; port 0 picks one"
         raise ValueError(msg)
     return text
+
+
+def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    OwnKeys(projects)  # which knows the fields
+    return projects
 
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -65,6 +72,7 @@ class Settings(BaseModel):
     duckdb_threads: Annotated[int, Field(ge=1, le=256, description="Threads that DuckDB may use.")] = 1
     attribute_keys: Annotated[
         dict[str, dict[str, tuple[str, ...]]],
+        AfterValidator(_keys),
         Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
     ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
@@ -111,7 +119,8 @@ def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":
         return f"{origins[name]}: unknown setting; there are: {', '.join(Settings.model_fields)}"
-    return f"{origins[name]}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
+    inside = "".join(f"{key}: " for key in problem["loc"][1:])
+    return f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
 
 
 def _from_file(file: Path | None) -> dict[str, object]:
