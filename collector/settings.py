@@ -58,7 +58,7 @@ class Settings(BaseModel):
     ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
-        Field(description="Spans that are durable but not committed yet; above this, senders are told to wait."),
+        Field(description="Spans and logs that are durable, not committed; above this, senders are told to wait."),
     ] = 48 * _MIB
     commit_interval_ms: Annotated[
         int, Field(ge=1, le=10_000, description="Spans wait at most this long for their commit.")

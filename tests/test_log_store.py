@@ -192,6 +192,17 @@ def test_log_records_of_any_age_are_found(tmp_path: Path) -> None:
         assert bodies(store) == messages(0, 1, 2)
 
 
+@pytest.mark.parametrize("odd_ns", [1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
+def test_times_at_the_ends_of_what_the_wire_can_say_do_no_harm(tmp_path: Path, odd_ns: int) -> None:
+    """A record whose clock is off by centuries is stored once and read, and so are its neighbours."""
+    export = a_log_export(a_log(1), a_log(2, at_ns=0, time_unix_nano=odd_ns), a_log(3, observed_time_unix_nano=odd_ns))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export()), a_log_batch(export))
+        commit(store, a_log_batch(export))
+        assert counted(store) == (3, 3)
+        assert sorted(map(str, bodies(store))) == messages(1, 2, 3)
+
+
 def test_no_more_log_records_than_the_bound_are_read(tmp_path: Path) -> None:
     """Of a trace with very many log records the first are read."""
     with a_store(tmp_path) as store:

@@ -18,7 +18,7 @@ MAX_ITEMS = 8
 MOST_INDENTED = 16
 """Levels that are indented at most; below them the depth is written as a number."""
 
-_KIND_CELLS = len("evaluator")
+_KIND_CELLS = len("unspecified")
 _TIME_CELLS = len("59 min 59 s")
 _COLUMNS_CELLS = _KIND_CELLS + 2 * _TIME_CELLS + len("ERROR") + 8
 _NAME_CELLS = 70
@@ -135,7 +135,7 @@ class _Page:
         text.append(self._name(row.label), style="" if row.node.depth else "bold")
         text.append(
             _columns(
-                one_line(span.span_type),
+                one_line(span.kind.lower() if span.span_type == "other" else span.span_type),
                 "unended" if span.duration_ms is None else duration_text(span.duration_ms),
                 offset_text(self.start_ns, span.start_ns),
             )

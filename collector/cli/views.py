@@ -70,16 +70,12 @@ class SpanView(_View):
     duration_ms: float | None
     status_code: str
     status_message: str
-    span_type: str
-    dialect: str | None
+    span_type: str = "other"
     input: str | None
     output: str | None
-    model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    tool_name: str | None
-    sources: dict[str, str]
-    notes: tuple[str, ...]
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     events: tuple[EventView, ...]
     links: tuple[LinkView, ...]
 
@@ -100,13 +96,13 @@ class SummaryView(_View):
 class TraceView(SummaryView):
     """A trace with what it means and its spans."""
 
-    session_id: str | None
-    user_id: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    tool_calls: tuple[ToolCallView, ...]
-    conversation: tuple[MessageView, ...]
+    session_id: str | None = None
+    user_id: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    tool_calls: tuple[ToolCallView, ...] = ()
+    conversation: tuple[MessageView, ...] = ()
     spans: tuple[SpanView, ...]
 
 

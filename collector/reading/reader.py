@@ -86,7 +86,7 @@ class Reader:
             except (Overloaded, ReadingFailed) as error:
                 if not self._stopping.is_set():
                     log.warning("reading pauses: %s", error)
-            except Exception:
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end reading for good
                 log.exception("reading failed; it starts again")
             self._stopping.wait(5)
 
