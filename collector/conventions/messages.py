@@ -29,6 +29,7 @@ _ROLES = {
 }
 _CONTAINERS = (
     "messages",
+    "items",
     "contents",
     "message",
     "choices",
