@@ -23,16 +23,6 @@ class Tree:
             parent = self.parents[parent]
             count += 1
 
-    def above_any(self, span_ids: Iterator[str]) -> set[str]:
-        """All ancestors of the spans, in time that is linear in the size of the trace."""
-        found: set[str] = set()
-        for span_id in span_ids:
-            for ancestor in self.above(span_id):
-                if ancestor in found:
-                    break
-                found.add(ancestor)
-        return found
-
     def root(self) -> Span | None:
         """The first span without a parent; where none came, the first whose parent did not come."""
         tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
