@@ -142,7 +142,11 @@ def _overload(scenario: Scenario) -> str:
 def _large(large: Large) -> Iterator[str]:
     yield f"| {large.stored_spans:,} spans stored | p50 | max | first |"
     yield "|---|--:|--:|--:|"
-    for title, reads in (("newest 50 traces, ms", large.newest_traces_ms), ("one trace, ms", large.one_trace_ms)):
+    for title, reads in (
+        ("newest 50 traces, ms", large.newest_traces_ms),
+        ("one trace, ms", large.one_trace_ms),
+        (f"{large.tool_calls:,} tool calls by name, ms", large.tool_calls_ms),
+    ):
         yield f"| {title} | {reads.p50:.1f} | {reads.max:.1f} | {reads.first:.1f} |"
     yield ""
     yield "| gRPC, 512 spans a request | empty file | full file | full / empty |"
