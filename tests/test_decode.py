@@ -14,7 +14,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from collector import conventions
@@ -22,7 +23,7 @@ from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.errors import Malformed
 from storage.attributes import decode_attributes
 from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
-from tests.otlp_requests import all_spans, requests, valid_spans
+from tests.otlp_requests import all_spans, any_values, requests, resources, scopes, valid_spans
 from tests.plain_otlp import exact, flat, is_valid, plain_attributes
 from tests.storing import RECEIVED_AT_US, an_export, decoded, span_id, trace_id
 
@@ -678,3 +679,28 @@ def test_a_field_that_occurs_twice_is_read_as_protobuf_reads_it() -> None:
     assert comparable(rows_of(group(body).batch)) == comparable(plain)
     assert [(row["name"], row["status_code"], row["attributes"]) for row in plain] == [("later", 2, {"k": 7})]
     assert trace_id(0) != plain[0]["trace_id"]
+
+
+_halves = st.tuples(valid_spans, valid_spans)
+
+
+@given(_halves, st.tuples(resources, resources), st.tuples(scopes, scopes), st.lists(any_values, min_size=2, max_size=4))
+def test_a_message_that_occurs_twice_is_read_as_protobuf_reads_it(
+    spans: tuple[Span, Span],
+    resource: tuple[Resource, Resource],
+    scope: tuple[InstrumentationScope, InstrumentationScope],
+    values: list[AnyValue],
+) -> None:
+    """Resources, scopes, statuses and values, nested ones too, that the bytes hold twice are merged."""
+    one, other = (value.SerializeToString() for value in values[:2])
+    value = one + other  # in the same message, and below in another of the same field
+    array = b"".join(in_field(5, in_field(1, each.SerializeToString() + value)) for each in values[2:])
+    pair = in_field(9, in_field(1, b"k") + in_field(2, value) + in_field(2, other + array))
+    span = in_field(2, b"".join(half.SerializeToString() for half in spans) + pair)
+    named = b"".join(in_field(1, half.SerializeToString()) for half in scope)
+    body = in_field(1, b"".join(in_field(1, half.SerializeToString()) for half in resource) + in_field(2, named + span))
+    plain = plain_rows(ExportTraceServiceRequest.FromString(body))
+    for request in (body, body + in_field(99, bytes(1 << 20))):  # whole, and in pieces
+        result = group(request)
+        check(result, 1)
+        assert comparable(rows_of(result.batch)) == comparable(plain)

@@ -172,8 +172,10 @@ def _parents(lists: pa.ListArray) -> npt.NDArray[np.int64]:
 
 def _decode_columns(requests: Sequence[Request], received_at_us: int) -> Decoded:
     tree = _tree(requests)
-    resources = dimensions.resources_of(tree.resource_spans.field("resource"), tree.resource_spans.field("schema_url"))
-    scopes = dimensions.scopes_of(tree.scope_spans.field("scope"), tree.scope_spans.field("schema_url"))
+    resources = dimensions.resources_of(
+        wire.merged(tree.resource_spans.field("resource")), tree.resource_spans.field("schema_url")
+    )
+    scopes = dimensions.scopes_of(wire.merged(tree.scope_spans.field("scope")), tree.scope_spans.field("schema_url"))
     owners = {
         "tenant": pa.array([request.tenant for request in requests], pa.string()).take(pa.array(tree.request_of_span)),
         "resource_id": resources.column(

@@ -96,18 +96,17 @@ def _text(values: pa.StructArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]
             columns.append(hex_text(column) if letter == "x" else column.cast(pa.string()))
             given += len(column) - column.null_count
     for field, letter in (("array_value", "a"), ("kvlist_value", "m")):
-        column = values.field(field)
-        if column.null_count < len(column):
-            text, exact = _nested(column, field, depth=1)
-            valid = _valid(column)
+        dense, valid = wire.given(values.field(field))
+        if len(dense):
+            text, exact = _nested(dense, field)
             letters[valid] = ord(letter)
             if not exact.all():
                 letters[np.flatnonzero(valid)[~exact]] = ord("v")
             columns.append(_spread(text, valid))
-            given += len(column) - column.null_count
+            given += len(dense)
     if not columns:
         return pa.nulls(len(values), pa.string()), letters
-    if given > np.count_nonzero(letters != ord("n")):
+    if given > np.count_nonzero(letters != ord("n")) or (_references(values) & (letters != ord("n"))).any():
         raise Unfit(_TWO_KINDS)
     return (columns[0] if len(columns) == 1 else pc.coalesce(*columns)), letters
 
@@ -117,16 +116,20 @@ def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
     return valid
 
 
+def _references(values: pa.StructArray) -> npt.NDArray[np.bool_]:
+    """Which values are of the one kind that is not read: a reference into the string table of a profile."""
+    return _valid(values.field("string_value_strindex"))
+
+
 def _spread(dense: pa.StringArray, valid: npt.NDArray[np.bool_]) -> pa.StringArray:
     """Values of `dense` at the places where `valid`, null elsewhere."""
     positions = np.cumsum(valid) - 1
     return dense.take(pa.array(positions, pa.int64(), mask=~valid))
 
 
-def _nested(column: pa.BinaryArray, field: str, depth: int) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
-    """The non-null nested values as JSON text, and which of them JSON carries exactly; the rest as OTLP/JSON."""
-    dense = column.drop_null()
-    text, exact = _json_lists(dense, field, depth)
+def _nested(dense: pa.BinaryArray, field: str) -> tuple[pa.StringArray, npt.NDArray[np.bool_]]:
+    """Nested values as JSON text, and which of them JSON carries exactly; the rest as OTLP/JSON."""
+    text, exact = _json_lists(dense, field, 1)
     if exact.all():
         return text, exact
     otlp = [_otlp_json(dense[int(row)].as_py(), field) for row in np.flatnonzero(~exact)]
@@ -184,16 +187,16 @@ def _json(values: pa.StructArray, depth: int) -> tuple[pa.StringArray, npt.NDArr
         else:
             columns.append(column.cast(pa.string()))
     for field in ("array_value", "kvlist_value"):
-        column = values.field(field)
-        if column.null_count < len(column):
-            text, dense_exact = _json_lists(column.drop_null(), field, depth + 1)
-            valid = _valid(column)
+        dense, valid = wire.given(values.field(field))
+        if len(dense):
+            text, dense_exact = _json_lists(dense, field, depth + 1)
             columns.append(_spread(text, valid))
             exact[np.flatnonzero(valid)[~dense_exact]] = False
     if not columns:
         return _constant("null", len(values)), exact
     text = pc.coalesce(*columns)
-    if sum(len(column) - column.null_count for column in columns) > len(text) - text.null_count:
+    given = sum(len(column) - column.null_count for column in columns)
+    if given > len(text) - text.null_count or (_references(values) & _valid(text)).any():
         raise Unfit(_TWO_KINDS)
     return text.fill_null(_NULL), exact
 
