@@ -549,10 +549,10 @@ def alone(span: bytes) -> bytes:
 PLAIN_SPAN = Span(trace_id=b"t" * 16, span_id=b"s" * 8, name="n").SerializeToString()
 
 
-def a_deep_value() -> bytes:
-    """Four megabytes of text, four hundred arrays deep."""
-    value = in_field(1, b"x" * (4 << 20))
-    for _ in range(400):
+def a_deep_value(levels: int) -> bytes:
+    """Sixteen megabytes of text, so many arrays deep."""
+    value = in_field(1, b"x" * (16 << 20))
+    for _ in range(levels):
         value = in_field(5, in_field(1, value))
     return value
 
@@ -561,18 +561,51 @@ def a_deep_value() -> bytes:
     "span",
     [
         PLAIN_SPAN + b"\x30\x01" * (4 << 20),
-        PLAIN_SPAN + in_field(9, in_field(2, a_deep_value())),
+        PLAIN_SPAN + in_field(9, in_field(2, a_deep_value(levels=400))),
+        PLAIN_SPAN + in_field(9, in_field(2, a_deep_value(levels=47))),
         PLAIN_SPAN + in_field(9, b"") * (2 << 20),
         PLAIN_SPAN + in_field(99, b"x") * (2 << 20),
         PLAIN_SPAN + in_field(9, in_field(2, in_field(5, in_field(1, b"") * (1 << 20)))),
     ],
-    ids=["one field over and over", "deep", "empty attributes", "unknown fields", "empty values"],
+    ids=["one field over and over", "too deep", "deep", "empty attributes", "unknown fields", "empty values"],
 )
 def test_a_large_span_of_an_odd_shape_is_no_trouble(span: bytes) -> None:
     """One span of some megabytes, whatever it is made of, takes about a second, not a minute."""
     started = time.monotonic()
     check(group(alone(span)), 1)
     assert time.monotonic() - started < 3
+
+
+@given(
+    values=st.lists(any_values, max_size=3),
+    levels=st.integers(0, 44),
+    maps=st.booleans(),
+    inexact=st.binary(max_size=1),
+)
+@settings(max_examples=40)
+@example(values=[], levels=44, maps=True, inexact=b"")
+def test_what_is_large_and_deep_is_read_like_the_rest(
+    values: list[AnyValue],
+    levels: int,
+    maps: bool,  # noqa: FBT001
+    inexact: bytes,
+) -> None:
+    """A nested value of more than a megabyte has the text that it would have if it were small."""
+    large = AnyValue(string_value='a"\\\n\x01🦜' * (1 << 18))
+    value = AnyValue()
+    value.array_value.values.extend([*values, large, AnyValue(double_value=0.1), AnyValue(double_value=1e300)])
+    if inexact:
+        value.array_value.values.add(bytes_value=inexact)
+    for _ in range(levels * 2 // 3 if maps else levels):
+        outer = AnyValue()
+        inner = outer.kvlist_value.values.add(key='"').value if maps else outer.array_value.values.add()
+        inner.CopyFrom(value)
+        value = outer
+    request = an_export(1)
+    flat(request)[0][2].attributes.add(key="k").value.CopyFrom(value)
+    result = decoded(request)
+    check(result, 1)
+    assert comparable(rows_of(result.batch)) == comparable(plain_rows(request))
 
 
 def a_large_request(spans: int) -> ExportTraceServiceRequest:
@@ -684,7 +717,9 @@ def test_a_field_that_occurs_twice_is_read_as_protobuf_reads_it() -> None:
 _halves = st.tuples(valid_spans, valid_spans)
 
 
-@given(_halves, st.tuples(resources, resources), st.tuples(scopes, scopes), st.lists(any_values, min_size=2, max_size=4))
+@given(
+    _halves, st.tuples(resources, resources), st.tuples(scopes, scopes), st.lists(any_values, min_size=2, max_size=4)
+)
 def test_a_message_that_occurs_twice_is_read_as_protobuf_reads_it(
     spans: tuple[Span, Span],
     resource: tuple[Resource, Resource],
