@@ -35,6 +35,7 @@ class Errand:
     """Something else to write, in a transaction of its own between the commits of spans."""
 
     write: Callable[[duckdb.DuckDBPyConnection], None]
+    rows: int
     written: "Future[None]"
     since_s: float
 
@@ -61,9 +62,9 @@ class Backlog:
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
-    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None]) -> "Future[None]":
-        """Let something else be written soon; the future is cancelled if the writer stops first."""
-        errand = Errand(write, Future(), time.monotonic())
+    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int) -> "Future[None]":
+        """Let something else, of so many rows, be written soon; the future is cancelled if the writer stops first."""
+        errand = Errand(write, rows, Future(), time.monotonic())
         with self._changed:
             if self._closed:
                 errand.written.cancel()

@@ -1,8 +1,9 @@
 """What is to be read of the committed spans, and where what was read of them is kept."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -170,16 +171,18 @@ class Readings:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
         try:
-            self._writer.ask(lambda cursor: _write(cursor, progress)).result()
+            rows = progress.batch.readings.num_rows
+            self._writer.ask(lambda cursor: _write(cursor, progress), rows).result()
         except CancelledError:
             raise Overloaded("the store is closing") from None
         except duckdb.Error as error:
             raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error
 
-    def _reading(self) -> duckdb.DuckDBPyConnection:
-        cursor = self._database.cursor()
-        cursor.execute("BEGIN TRANSACTION READ ONLY")
-        return cursor
+    @contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._database.cursor() as cursor:
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            yield cursor
 
     @staticmethod
     def _extents(cursor: duckdb.DuckDBPyConnection, wanted: Iterable[TraceKey]) -> "dict[TraceKey, _Extent]":

@@ -410,9 +410,8 @@ def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path)
     """After a failed checkpoint DuckDB refuses all work: the file is opened again, and nothing is lost or doubled."""
     total = filled(tmp_path, 4)
     with a_store(tmp_path) as store:
-        cursor = store._database.cursor()
-        cursor.execute("SET GLOBAL checkpoint_threshold = '100KB'")
-        cursor.close()
+        with store._database.cursor() as cursor:
+            cursor.execute("SET GLOBAL checkpoint_threshold = '100KB'")
         with files_no_larger_than((tmp_path / "tracejury.duckdb").stat().st_size):
             for number in range(30):
                 store.append([a_batch(an_export(50, first=total + 50 * number))])

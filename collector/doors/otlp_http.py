@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, read_body
+from collector.doors.json_memory import JsonReader
 from collector.doors.status import Failure, UnknownType, failure_of
 from collector.ingest import Ingest
 from collector.otlp import json_request
@@ -62,6 +64,7 @@ class OtlpReader:
     def __init__(self, ingest: Ingest, limits: BodyLimits) -> None:
         self._ingest = ingest
         self._limits = limits
+        self._json = JsonReader()
 
     async def read(
         self, scope: Scope, receive: Receive, signal: Signal = TRACES, *, counts_traces: bool = False
@@ -78,7 +81,8 @@ class OtlpReader:
             await self._read(headers, receive, body)
             if headers.reply_type() == JSON:
                 body.hold(len(body.data))
-                body.data = await asyncio.to_thread(json_request.to_protobuf, body.data, signal.request)
+                parse = partial(json_request.to_protobuf, kind=signal.request)
+                body.data = await asyncio.to_thread(self._json.read, body.data, parse)
             if not body.data:
                 return Receipt(accepted=0, rejected=0)
             return await self._ingest.offer(Request(body=body.data, signal=signal, counts_traces=counts_traces))
@@ -93,7 +97,10 @@ class OtlpReader:
         body = HeldBody(self._ingest.budget)
         try:
             await self._read(headers, receive, body)
-            _parse(request, body.data, is_json=headers.reply_type() == JSON)
+            if headers.reply_type() == JSON:
+                await asyncio.to_thread(self._json.read, body.data, partial(_parse, request, is_json=True))
+            else:
+                _parse(request, body.data)
         finally:
             body.let_go()
 
@@ -104,7 +111,7 @@ class OtlpReader:
         await read_body(receive, headers.content_encoding, self._limits, body)
 
 
-def _parse(request: Message, data: bytes, *, is_json: bool) -> None:
+def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
     try:
         if is_json:
             json_format.Parse(data, request, ignore_unknown_fields=True)

@@ -73,8 +73,8 @@ def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> Tree:
     resource_of = parents(scope_lists)[scope_of]
     return Tree(
         element_lists.values,
-        dimensions.resources_of(by_resource.field("resource"), by_resource.field("schema_url")),
-        dimensions.scopes_of(by_scope.field("scope"), by_scope.field("schema_url")),
+        dimensions.resources_of(wire.merged(by_resource.field("resource")), by_resource.field("schema_url")),
+        dimensions.scopes_of(wire.merged(by_scope.field("scope")), by_scope.field("schema_url")),
         resource_of,
         scope_of,
         parents(root)[resource_of],

@@ -126,6 +126,8 @@ def _framed(children: pa.BinaryArray, sizes: npt.NDArray[np.int32], tag: bytes) 
 
 def _as_bytes(value: pa.Scalar) -> bytes:
     content = value.as_py()
+    if isinstance(content, list):
+        return b"".join(content)
     return content.encode() if isinstance(content, str) else bytes(content)
 
 

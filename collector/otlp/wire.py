@@ -2,13 +2,16 @@
 
 `AnyValue` is recursive, which Arrow cannot express. A protobuf message field and a `bytes` field are
 the same on the wire, so here nested values, resources and scopes are declared as `bytes`: the nested
-values are decoded level by level, resources and scopes once for each distinct text of theirs.
+values are decoded level by level, resources and scopes once for each distinct text of theirs. They are declared as
+repeated, because protobuf merges a message that comes twice, which is to read its bytes one after the other (`merged`).
 The types are derived from the installed opentelemetry-proto, so that new fields of OTLP appear by themselves.
 
 A request of log records differs from one of spans in the innermost messages only: the messages around them have the
 same fields, by other names, under the same numbers. So whatever leaves the innermost as bytes reads both.
 """
 
+import numpy as np
+import numpy.typing as npt
 import ptars
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -61,7 +64,9 @@ def _rewrite(message: descriptor_pb2.DescriptorProto, package: str, opaque: _Opa
     for field in message.field:
         if field.name in opaque.get(message.name, ()):
             field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+            field.label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
             field.ClearField("type_name")
+            field.ClearField("oneof_index")
         elif field.type_name:
             field.type_name = field.type_name.replace(_THEIRS, package)
     for nested in message.nested_type:
@@ -79,6 +84,8 @@ class _Family:
     def type(self, name: str) -> Descriptor:
         return self._pool.FindMessageTypeByName(f"{self._package}.{name}")
 
+
+_NO_BYTES, _NOTHING = pa.py_buffer(b""), pa.array([], pa.binary())
 
 _columns = _Family("tracejury.columns", _COLUMNS)
 _envelope = _Family("tracejury.envelope", _ENVELOPE)
@@ -106,6 +113,20 @@ class Columns:
                 raise
             # A panic of the decoder's Rust is no `Exception` and has no importable type; it ends this call only.
             raise ValueError(f"the columnar decoder gave up: {error}") from None
+
+
+def merged(column: pa.ListArray) -> pa.BinaryArray:
+    """A message field that is opaque: the bytes of each row's message, b"" where it has none; nothing is copied."""
+    items, starts = column.values, column.offsets.to_numpy()
+    _, ends, data = items.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int32)[items.offset :][starts]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(offsets), data or _NO_BYTES])
+
+
+def given(column: pa.ListArray) -> tuple[pa.BinaryArray, npt.NDArray[np.bool_]]:
+    """The same without the rows that have no such message, and which rows have one."""
+    valid: npt.NDArray[np.bool_] = np.diff(column.offsets.to_numpy()) > 0
+    return (merged(column).filter(pa.array(valid)) if valid.any() else _NOTHING), valid
 
 
 TRACES = Columns(_columns, "trace.v1.TracesData")
