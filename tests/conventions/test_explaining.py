@@ -1,5 +1,6 @@
 """Where each field came from, and why one is missing: what a person who asks is told."""
 
+import json
 from typing import Any
 
 import pytest
@@ -126,6 +127,35 @@ def test_a_refused_call_misses_no_output() -> None:
 def test_what_is_wrong_with_a_value_is_said(attributes: Any, note: str) -> None:
     """Cut off, broken, redacted, a placeholder, no number, nothing in it."""
     assert note in read(attributes).notes
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"tool.name": "f", "input.value": "{'city': 'Oslo'}", "output.value": "{'celsius': 7}"},
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": "{'a': None}"},
+        {"gen_ai.operation.name": "chat", "input": "[{'role': 'user', 'content': 'q'}]", "output": "a"},
+    ],
+)
+def test_python_literals_are_nothing_to_complain_about(attributes: Any) -> None:
+    """They are no JSON, and are read all the same."""
+    reading = read(attributes)
+    assert reading.notes == ()
+    assert reading.tool_arguments or reading.input == "q"
+
+
+def test_messages_that_were_encoded_twice_are_opened() -> None:
+    """JSON text of JSON text."""
+    twice = json.dumps(json.dumps([text("user", "q")]))
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": twice}).input_messages == (
+        text("user", "q"),
+    )
+
+
+def test_a_text_that_a_function_returned_keeps_its_own_quotes() -> None:
+    """MLflow writes every value as JSON: only that layer is taken off."""
+    reading = read({"mlflow.spanType": '"CHAIN"', "mlflow.spanOutputs": json.dumps('{"a": 1}')})
+    assert reading.output == '{"a": 1}'
 
 
 def test_broken_messages_are_shown_as_they_came() -> None:

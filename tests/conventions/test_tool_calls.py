@@ -103,6 +103,24 @@ def test_an_ambiguous_run_has_no_id() -> None:
     assert None in listed(reading, "end_ns")
 
 
+def test_runs_without_arguments_are_paired_by_their_number() -> None:
+    """As many runs as calls are paired in order; one of two is anybody's guess, and there are two calls."""
+    root = a_span()
+    model = a_model(asked_for((OSLO, "c1"), (BERGEN, "c2")), parent=root, start_s=1)
+    runs = [a_run(parent=root, start_s=second) for second in (2, 3)]
+    assert listed(read_all(root, model, *runs), "call_id", "arguments") == [("c1", OSLO), ("c2", BERGEN)]
+    assert listed(read_all(root, model, runs[0]), "call_id") == [None, None]
+
+
+def test_an_id_joins_whatever_the_tool_is_called() -> None:
+    """Semantic Kernel names a tool after its plugin; an id with another name and other arguments is another call."""
+    renamed = a_run(OSLO, "c1", name="plugin-f", start_s=2)
+    model = a_model(call("f", OSLO, "c1"), start_s=1)
+    assert listed(read_all(model, renamed), "name") == ["plugin-f"]
+    assert listed(read_all(model, a_run(None, "c1", name="g", start_s=2)), "name") == ["g"]
+    assert listed(read_all(model, a_run(BERGEN, "c1", name="g", start_s=2)), "name") == ["f", "g"]
+
+
 def test_more_runs_than_calls_are_all_listed() -> None:
     """A run that was tried again is there twice, and none is given the id by chance."""
     root = a_span()
