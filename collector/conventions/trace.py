@@ -17,17 +17,17 @@ _TALKING = ("llm", "agent", "chain")
 
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
     """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
-    tree = tree_of(spans)
+    tree = tree_of([span for span in spans if not _is_pending(span)])
     logs_by_span: dict[str, list[LogRecord]] = {}
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
-    readings = {span_id: read_span(span, logs_by_span.get(span_id, ()), own) for span_id, span in tree.spans.items()}
-    counted = {span_id: reading for span_id, reading in readings.items() if not _is_pending(tree.spans[span_id])}
+    counted = {span_id: read_span(span, logs_by_span.get(span_id, ()), own) for span_id, span in tree.spans.items()}
+    announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}
     costs = _leaves(tree, counted, "cost_usd")
     root = tree.root()
-    root_reading = readings[root.span_id] if root else None
+    root_reading = counted[root.span_id] if root else None
     return TraceReading(
-        spans=readings,
+        spans=announced | counted,
         input=_told_input(tree, counted, root_reading),
         output=_told_output(tree, counted, root_reading),
         final_response=_final_response(tree, counted, root_reading),

@@ -32,7 +32,7 @@ class Tree:
 def tree_of(spans: Sequence[Span]) -> Tree:
     """The forest of some spans; of two with one id the first is taken."""
     known: dict[str, Span] = {}
-    for span in sorted(spans, key=lambda span: span.start_ns):
+    for span in sorted(spans, key=lambda span: (span.start_ns, span.span_id)):
         known.setdefault(span.span_id, span)
     parents = {
         span_id: span.parent_span_id if span.parent_span_id in known else None for span_id, span in known.items()

@@ -7,8 +7,9 @@ from collector.conventions.values import as_dict, opened, parsed
 from storage.records import JsonValue
 
 _ERROR_TEXT = re.compile(
-    r"\s*(?:Traceback \(most recent call last\)|(?:tool |execution )?error\b|[\w.]*(?:Error|Exception)\b\s*[:(])",
-    re.IGNORECASE,
+    r"\s*(?:Traceback \(most recent call last\)"
+    r"|(?:[Ee]rror|ERROR|Exception|[\w.]*[a-z.](?:Error|Exception))\s*[:(]"
+    r"|(?:[Aa]n |[Tt]ool )?[Ee]rror (?:occurred|while|executing|running|invoking|calling|processing)\b)"
 )
 _ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
 _ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
