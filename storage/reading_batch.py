@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.records import JsonValue, Span, SpanReading, ToolCall, TraceReading
+from storage.records import AttributeValue, JsonValue, Span, SpanReading, ToolCall, TraceReading
 
 _TEXTS = ("dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "session_id", "user_id")
 _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _AS_IS = ("span_type", *_TEXTS, *_COUNTS, "cost_usd", "error", "error_type")
+
+_MAYBE_AS_CAME = ("input", "output", "tool_result")
+_MAYBE_SAME_JSON = ("input_messages", "output_messages", "tool_arguments")
 
 READINGS = pa.schema(
     [
@@ -29,6 +32,7 @@ READINGS = pa.schema(
         pa.field("tool_result", pa.string()),
         pa.field("tool_definitions", pa.string()),
         pa.field("notes", pa.string()),
+        *(pa.field(f"{name}_key", pa.string()) for name in (*_MAYBE_AS_CAME, *_MAYBE_SAME_JSON)),
     ]
 )
 
@@ -64,9 +68,13 @@ TRACES = pa.schema(
     ]
 )
 
+_WORTH_CHARS = 16
+"""Shorter texts are stored as they are."""
+
 _LARGEST_COUNT = 2**63 - 1
 
 _Row = dict[str, Any]
+_Attributes = Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +87,11 @@ class ReadingBatch:
 
 
 def reading_batch(
-    spans: Iterable[tuple[int, SpanReading]], traces: Sequence[tuple[Sequence[Span], TraceReading]]
+    spans: Iterable[tuple[int, _Attributes, SpanReading]], traces: Sequence[tuple[Sequence[Span], TraceReading]]
 ) -> ReadingBatch:
-    """Readings of spans by their numbers (`seq`), and of traces with their spans, of which there is one at least."""
+    """Readings of spans with their numbers (`seq`) and attributes, and of traces with their spans, one at least."""
     return ReadingBatch(
-        readings=_table([_reading_row(seq, reading) for seq, reading in spans], READINGS),
+        readings=_table([_reading_row(*numbered) for numbered in spans], READINGS),
         tool_calls=_table(
             [_call_row(spans[0], call) for spans, reading in traces for call in reading.tool_calls], TOOL_CALLS
         ),
@@ -119,7 +127,7 @@ def _storable(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
     return value
 
 
-def _reading_row(seq: int, reading: SpanReading) -> _Row:
+def _reading_row(seq: int, attributes: _Attributes, reading: SpanReading) -> _Row:
     row: _Row = {name: getattr(reading, name) for name in _AS_IS}
     row["seq"] = seq
     for name in ("input_messages", "output_messages"):
@@ -133,7 +141,26 @@ def _reading_row(seq: int, reading: SpanReading) -> _Row:
     ]
     row["tool_definitions"] = json_text(definitions) if definitions else None
     row["notes"] = "\n".join(reading.notes) or None
+    for name in (*_MAYBE_AS_CAME, *_MAYBE_SAME_JSON):
+        key = reading.sources.get(name, "")
+        is_there = _is_there(row[name], attributes.get(key), as_json=name in _MAYBE_SAME_JSON)
+        row[f"{name}_key"] = key if is_there else None
+        row[name] = None if is_there else row[name]
     return row
+
+
+def _is_there(text: str | None, attribute: AttributeValue, *, as_json: bool) -> bool:
+    """Whether an attribute says the same, so that the text need not be stored a second time."""
+    if text is None or not isinstance(attribute, str) or len(attribute) < _WORTH_CHARS:
+        return False
+    if not as_json or text == attribute:
+        return text == attribute
+    if not 0 <= len(text) - len(attribute) <= len(attribute) // 8 + _WORTH_CHARS:  # of other content, or other spacing
+        return False
+    try:
+        return bool(json.loads(text) == json.loads(attribute))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _call_row(first: Span, call: ToolCall) -> _Row:

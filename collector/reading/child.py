@@ -5,7 +5,7 @@ import resource
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -16,11 +16,13 @@ from collector.conventions.trace import read_trace
 from collector.reading.unreadable import unreadable_span, unreadable_trace
 from collector.reading.wire import receive, send
 from storage.reading_batch import ReadingBatch, reading_batch
-from storage.records import LogRecord, Span, SpanReading, TraceReading
+from storage.records import AttributeValue, LogRecord, Span, SpanReading, TraceReading
 from storage.rows import logs_of, resources_of, scopes_of, spans_of
 
 _NICENESS = 15
 """Where the processors are busy this gets a thirtieth of one: reading waits, ingest does not."""
+
+_Reading = tuple[int, Mapping[str, AttributeValue], SpanReading]
 
 _MEMORY_BYTES = 1 << 30
 """Guess: 64 MiB of spans, twenty times over as values. What needs more fails, and is told as unreadable."""
@@ -59,18 +61,18 @@ def read(tables: Sequence[pa.Table], whole: set[tuple[str, str]], own: OwnKeys, 
     logs: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
     for record in logs_of(log_rows):
         logs[record.tenant, record.trace_id].append(record)
-    readings: list[tuple[int, SpanReading]] = []
+    readings: list[_Reading] = []
     added_up: list[tuple[list[Span], TraceReading]] = []
     for key, numbered in traces.items():
         if key in whole:
             trace = _read_trace([span for _, span in numbered], logs[key], own)
             added_up.append(([span for _, span in numbered], trace))
-            readings += [(seq, trace.spans[span.span_id]) for seq, span in numbered]
+            readings += [(seq, span.attributes, trace.spans[span.span_id]) for seq, span in numbered]
         else:
             readings += _read_spans(numbered, logs[key], own)
     if only_logged:
         numbers = {seq for key, numbered in traces.items() for seq in _logged(numbered, logs[key])}
-        readings = [(seq, reading) for seq, reading in readings if seq in numbers]
+        readings = [one for one in readings if one[0] in numbers]
     return reading_batch(readings, added_up)
 
 
@@ -87,17 +89,15 @@ def _read_trace(spans: list[Span], logs: list[LogRecord], own: OwnKeys) -> Trace
         return unreadable_trace(spans, error)
 
 
-def _read_spans(
-    numbered: Sequence[tuple[int, Span]], logs: Sequence[LogRecord], own: OwnKeys
-) -> Iterator[tuple[int, SpanReading]]:
+def _read_spans(numbered: Sequence[tuple[int, Span]], logs: Sequence[LogRecord], own: OwnKeys) -> Iterator[_Reading]:
     of_span: dict[str, list[LogRecord]] = defaultdict(list)
     for record in logs:
         of_span[record.span_id].append(record)
     for seq, span in numbered:
         try:
-            yield seq, read_span(span, of_span[span.span_id], own)
+            yield seq, span.attributes, read_span(span, of_span[span.span_id], own)
         except Exception as error:  # noqa: BLE001 - likewise one span
-            yield seq, unreadable_span(error)
+            yield seq, span.attributes, unreadable_span(error)
 
 
 def _limit_memory() -> None:

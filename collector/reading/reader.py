@@ -236,7 +236,7 @@ _NOTHING = reading_batch([], [])
 
 def _unreadable(window: Window, error: ReadingFailed) -> ReadingBatch:
     reading = unreadable_span(str(error))
-    return reading_batch([(seq, reading) for seq in window.spans.column("seq").to_pylist()], [])
+    return reading_batch([(seq, {}, reading) for seq in window.spans.column("seq").to_pylist()], [])
 
 
 def _joined(batches: Sequence[ReadingBatch]) -> ReadingBatch:

@@ -28,7 +28,14 @@ CREATE TABLE reading (
     user_id VARCHAR,
     error VARCHAR,
     error_type VARCHAR,
-    notes VARCHAR
+    notes VARCHAR,
+    -- Where a text is an attribute's as it came, or its JSON says the same, the key stands here and the text is NULL.
+    input_key VARCHAR,
+    output_key VARCHAR,
+    input_messages_key VARCHAR,
+    output_messages_key VARCHAR,
+    tool_arguments_key VARCHAR,
+    tool_result_key VARCHAR
 );
 
 CREATE TABLE tool_call (
