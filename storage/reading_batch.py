@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.records import AttributeValue, JsonValue, Span, SpanReading, ToolCall, TraceReading
+from storage.records import AttributeValue, JsonValue, Message, Span, SpanReading, ToolCall, TraceReading
 
 _TEXTS = ("dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "session_id", "user_id")
 _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
@@ -33,6 +33,8 @@ READINGS = pa.schema(
         pa.field("tool_definitions", pa.string()),
         pa.field("notes", pa.string()),
         *(pa.field(f"{name}_key", pa.string()) for name in (*_MAYBE_AS_CAME, *_MAYBE_SAME_JSON)),
+        pa.field("input_path", pa.string()),
+        pa.field("output_path", pa.string()),
     ]
 )
 
@@ -146,7 +148,31 @@ def _reading_row(seq: int, attributes: _Attributes, reading: SpanReading) -> _Ro
         is_there = _is_there(row[name], attributes.get(key), as_json=name in _MAYBE_SAME_JSON)
         row[f"{name}_key"] = key if is_there else None
         row[name] = None if is_there else row[name]
+    for name in ("input", "output"):
+        path = _path_to(row[name], getattr(reading, f"{name}_messages"))
+        row[f"{name}_path"] = path
+        row[name] = None if path else row[name]
     return row
+
+
+def _path_to(text: str | None, messages: Sequence[Message] | None) -> str | None:
+    """Where the text is all of a part of the messages, from the last one on; None where it is not."""
+    if text is None or len(text) < _WORTH_CHARS or "\0" in text or not (text.isascii() or _is_unicode(text)):
+        return None
+    for at in range(len(messages or ()) - 1, -1, -1):
+        parts = messages[at].get("parts") if messages else None
+        for number, part in enumerate(parts if isinstance(parts, list) else ()):
+            if isinstance(part, dict) and part.get("type") == "text" and part.get("content") == text:
+                return f"$[{at}].parts[{number}].content"
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_there(text: str | None, attribute: AttributeValue, *, as_json: bool) -> bool:
@@ -155,6 +181,8 @@ def _is_there(text: str | None, attribute: AttributeValue, *, as_json: bool) -> 
         return False
     if not as_json or text == attribute:
         return text == attribute
+    if "\\ud" in attribute.lower():  # half a pair, perhaps, which Python reads in JSON and DuckDB does not
+        return False
     if not 0 <= len(text) - len(attribute) <= len(attribute) // 8 + _WORTH_CHARS:  # of other content, or other spacing
         return False
     try:

@@ -15,8 +15,8 @@ from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.batch import SpanBatch
-from storage.reading_batch import reading_batch
-from storage.records import AttributeValue
+from storage.reading_batch import json_text, plain_text, reading_batch
+from storage.records import SpanReading
 from storage.store import Store
 from tests.conventions.corpus_reading import SCENARIOS, tenant_of
 from tests.corpus.record import otlp_json
@@ -24,8 +24,12 @@ from tests.storing import RECEIVED_AT_US, a_store, commit
 from tests.test_readings import reading
 
 WAIT_S = 100.0
-JSON = {"input_messages", "output_messages", "tool_arguments"}
-NOWHERE: dict[str, AttributeValue] = {}  # no attribute to be found in, so that every text is written out
+TIMES = {"start_time", "end_time"}
+JSON = {"input_messages", "output_messages", "tool_arguments", "tool_definitions"}
+AS_IS = (
+    "span_type", "dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "input_tokens",
+    "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type",
+)  # fmt: skip
 LOGS_FIRST = ("otel-openai-v2-chat", "otel-openai-v2-events-tool-call")
 
 each_scenario = pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -71,24 +75,41 @@ def test_views_show_what_python_reads(store: Store, folder: Path) -> None:
     assert trace is not None
     assert bool(trace.logs) == (folder / "logs.json").exists()
     read = read_trace(trace.spans, trace.logs, NO_KEYS)
-    spans = [(at, NOWHERE, read.spans[span.span_id]) for at, span in enumerate(trace.spans)]
-    whole = reading_batch(spans, [(trace.spans, read)])
-    readings, tool_calls, traces = (without_times(table) for table in (whole.readings, whole.tool_calls, whole.traces))
-
     order = {span.span_id: at for at, span in enumerate(trace.spans)}
     shown = sorted(records(store, "spans", tenant), key=lambda row: order[row["span_id"]])
-    assert [only(row, readings) for row in shown] == [only(row, readings) for row in readings.to_pylist()]
+    expected = [span_row(read.spans[span.span_id]) for span in trace.spans]
+    assert [{name: decoded(name, row[name]) for name in expected[0]} for row in shown] == expected
+    batch = reading_batch([], [(trace.spans, read)])
     calls = sorted(records(store, "tool_calls", tenant), key=lambda row: row["ordinal"])
-    assert [only(row, tool_calls) for row in calls] == tool_calls.to_pylist()
+    assert [only(row, batch.tool_calls) for row in calls] == without_times(batch.tool_calls).to_pylist()
     (summary,) = records(store, "traces", tenant)
-    assert [only(summary, traces)] == traces.to_pylist()
+    assert [only(summary, batch.traces)] == without_times(batch.traces).to_pylist()
+
+
+def span_row(reading: SpanReading) -> dict[str, Any]:
+    """What the view should show of a span: its JSON decoded."""
+    row = {name: getattr(reading, name) for name in AS_IS}
+    for name in ("input_messages", "output_messages"):
+        messages = getattr(reading, name)
+        row[name] = None if messages is None else json.loads(json_text(list(messages)))
+    row["tool_arguments"] = reading.tool_arguments
+    row["tool_result"] = plain_text(reading.tool_result)
+    row["tool_definitions"] = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in reading.tool_definitions
+    ] or None
+    row["notes"] = "\n".join(reading.notes) or None
+    return row
+
+
+def decoded(name: str, value: Any) -> Any:
+    """A column as a value: of JSON what it says, however it is spaced."""
+    return json.loads(value) if name in JSON and value is not None else value
 
 
 def without_times(table: pa.Table) -> pa.Table:
-    """The columns that are read; times are those of the spans, and numbers those of the commit."""
-    others = {"seq", "start_time", "end_time"}
-    names = [name for name in table.column_names if name in others or name.endswith("_key")]
-    return table.drop_columns(names)
+    """The columns that are read; times are those of the spans."""
+    return table.drop_columns([name for name in table.column_names if name in TIMES])
 
 
 def records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
@@ -99,8 +120,8 @@ def records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
 
 
 def only(row: dict[str, Any], table: pa.Table) -> dict[str, Any]:
-    """The fields of a row that are columns of the table, in its order; of JSON what it says, however it is spaced."""
-    return {name: json.loads(row[name]) if name in JSON and row[name] else row[name] for name in table.column_names}
+    """The fields of a row that are columns of the table, in its order."""
+    return {name: row[name] for name in table.column_names if name not in TIMES}
 
 
 def test_late_logs_tell_what_the_span_did_not(store: Store) -> None:

@@ -29,13 +29,16 @@ CREATE TABLE reading (
     error VARCHAR,
     error_type VARCHAR,
     notes VARCHAR,
-    -- Where a text is an attribute's as it came, or its JSON says the same, the key stands here and the text is NULL.
+    -- Where a text is an attribute's as it came, or its JSON says the same, the key stands here and the text is NULL;
+    -- where it is one text of the messages, its path in their JSON does.
     input_key VARCHAR,
     output_key VARCHAR,
     input_messages_key VARCHAR,
     output_messages_key VARCHAR,
     tool_arguments_key VARCHAR,
-    tool_result_key VARCHAR
+    tool_result_key VARCHAR,
+    input_path VARCHAR,
+    output_path VARCHAR
 );
 
 CREATE TABLE tool_call (

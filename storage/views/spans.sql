@@ -42,8 +42,16 @@ SELECT
     s.attribute_types,
     m.span_type,
     m.dialect,
-    coalesce(m.input, s.attributes[m.input_key]) AS input,
-    coalesce(m.output, s.attributes[m.output_key]) AS output,
+    coalesce(
+        m.input,
+        s.attributes[m.input_key],
+        TRY(json_extract_string(coalesce(m.input_messages, s.attributes[m.input_messages_key]), m.input_path))
+    ) AS input,
+    coalesce(
+        m.output,
+        s.attributes[m.output_key],
+        TRY(json_extract_string(coalesce(m.output_messages, s.attributes[m.output_messages_key]), m.output_path))
+    ) AS output,
     coalesce(m.input_messages, s.attributes[m.input_messages_key]) AS input_messages,
     coalesce(m.output_messages, s.attributes[m.output_messages_key]) AS output_messages,
     m.tool_name,
