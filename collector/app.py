@@ -69,6 +69,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             reader=reader,
             sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
             overloaded=lambda: store.overload is not None,
+            set_aside=lambda: store.totals.set_aside,
         )
         api = make_application(context, cors_origins=settings.cors_origins)
         await stack.enter_async_context(_serving(api, http_socket, grace_s))

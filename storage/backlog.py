@@ -9,7 +9,7 @@ from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.spool import Group, Position
 
-_MAX_COMMIT_ROWS = ROW_GROUP_ROWS
+MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 
@@ -41,6 +41,8 @@ class Backlog:
             for group in groups:
                 self._groups.append((now, group))
                 self._rows += group.batch.spans.num_rows
+                if group.sequence == self._position.sequence + 1:  # of which a part is committed, if this is a start
+                    self._rows -= self._position.rows
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
@@ -55,13 +57,16 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_chunk(self, interval_s: float) -> Chunk | None:
-        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty."""
+    def next_chunk(self, interval_s: float, *, most_rows: int = MAX_COMMIT_ROWS) -> Chunk | None:
+        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
+
+        With fewer `most_rows`, that many at once: the next rows are those of the chunk before until it is `done`.
+        """
         with self._changed:
             while True:
                 due_in_s = self._groups[0][0] + interval_s - time.monotonic() if self._groups else None
-                if self._rows >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
-                    return self._take()
+                if self._rows >= most_rows or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
+                    return self._take(most_rows)
                 if self._closed and not self._groups:
                     return None
                 self._changed.wait(due_in_s)
@@ -76,8 +81,8 @@ class Backlog:
             self._position = chunk.after
             self._changed.notify_all()
 
-    def _take(self) -> Chunk:
-        rows = min(self._rows, _MAX_COMMIT_ROWS)
+    def _take(self, most_rows: int) -> Chunk:
+        rows = min(self._rows, most_rows)
         wanted = rows - rows % ROW_GROUP_ROWS or rows
         batches, done, nbytes = [], 0, 0
         sequence, skip = self._position.sequence, self._position.rows

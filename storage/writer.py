@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import Backlog, Chunk
+from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.errors import Unusable
@@ -50,6 +49,7 @@ class Totals:
     batch: int
     stored: int
     already_present: int
+    set_aside: int = 0
 
 
 class _Stored:
@@ -101,6 +101,7 @@ class Writer:
         self._resources, self._scopes = _Stored("resource_id"), _Stored("scope_id")
         self._stopping = threading.Event()
         self._rows_since_open = 0
+        self._most_rows = MAX_COMMIT_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.failing: str | None = None  # why commits fail at the moment
 
@@ -146,9 +147,6 @@ class Writer:
         for chunk in self._chunks():
             if not self._repeat(partial(self._try, chunk)):
                 return
-            self._backlog.done(chunk)
-            self._released(chunk.after.sequence)
-            self._rows_since_open += chunk.batch.spans.num_rows
             del chunk  # the next one may be long in coming
             if not self._repeat(self._refresh):
                 return
@@ -172,8 +170,13 @@ class Writer:
         return True
 
     def _chunks(self) -> Iterator[Chunk]:
-        while (chunk := self._backlog.next_chunk(self._options.commit_interval_s)) is not None:
+        interval_s = self._options.commit_interval_s
+        while not self._stopping.is_set():
+            chunk = self._backlog.next_chunk(interval_s, most_rows=self._most_rows)
+            if chunk is None:
+                return
             yield chunk
+            del chunk
 
     def _remember_latest(self) -> None:
         with self._database.cursor() as cursor:
@@ -182,19 +185,32 @@ class Writer:
                 self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
 
     def _try(self, chunk: Chunk) -> bool:
-        """Commit, or say why not. A failure of the disk passes; a failure of the rows does not."""
+        """Commit a chunk, or see to it that less is tried next; False where the same should be tried again later.
+
+        A failure of the disk passes; a failure of the rows does not. The one of them that is to blame is found by
+        halving, and every part that is committed on the way is done for good.
+        """
         try:
             try:
                 if self.failing is None or not self._was_committed(chunk):
                     self._commit(chunk.batch, chunk.after)
             except _REFUSALS as error:
-                self._commit_singly(chunk, error)
+                rows = chunk.batch.spans.num_rows
+                if rows > 1:
+                    log.debug("DuckDB refuses a commit of %d rows, half of them come next: %s", rows, error)
+                    self._most_rows = rows // 2
+                    return True
+                self._put_aside(chunk, error)
         except (duckdb.Error, OSError) as error:
             self._fail(error)
             return False
         if self.failing is not None:
             log.warning("commits succeed again")
             self.failing = None
+        self._most_rows = min(2 * self._most_rows, MAX_COMMIT_ROWS)
+        self._rows_since_open += chunk.batch.spans.num_rows
+        self._backlog.done(chunk)
+        self._released(chunk.after.sequence)
         return True
 
     def _was_committed(self, chunk: Chunk) -> bool:
@@ -216,36 +232,19 @@ class Writer:
             except (duckdb.Error, Unusable) as again:
                 log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
-    def _commit_singly(self, chunk: Chunk, error: Exception) -> None:
-        """Find the rows that DuckDB refuses by halving, set them aside, and commit the others."""
-        log.error("DuckDB refuses rows of a commit: %s", error)
+    def _put_aside(self, chunk: Chunk, error: Exception) -> None:
+        """Write a row that DuckDB refuses to a file, and count it. Doing it again writes the same file again."""
         spans = chunk.batch.spans
-        pending = [(0, spans.num_rows)]
-        while pending:
-            start, stop = pending.pop()
-            part = SpanBatch(
-                spans=spans.slice(start, stop - start), resources=chunk.batch.resources, scopes=chunk.batch.scopes
-            )
-            try:
-                self._commit(part, None)
-            except _REFUSALS:
-                if stop - start == 1:
-                    self._put_aside(part)
-                else:
-                    middle = (start + stop) // 2
-                    pending += [(middle, stop), (start, middle)]
-        self._commit(
-            SpanBatch(spans=spans.slice(0, 0), resources=chunk.batch.resources, scopes=chunk.batch.scopes), chunk.after
-        )
-
-    def _put_aside(self, batch: SpanBatch) -> None:
         self._set_aside.mkdir(parents=True, exist_ok=True)
-        path = self._set_aside / f"{time.time_ns()}.arrow"
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, batch.spans.schema) as writer:
-            writer.write_table(batch.spans)
-        log.error("one span that DuckDB refuses was written to %s", path)
+        path = self._set_aside / f"{chunk.after.sequence:020d}-{chunk.after.rows:06d}.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, spans.schema) as writer:
+            writer.write_table(spans)
+        none = [table.slice(0, 0) for table in (spans, chunk.batch.resources, chunk.batch.scopes)]
+        batch = SpanBatch(spans=none[0], resources=none[1], scopes=none[2])
+        self._commit(batch, chunk.after, set_aside=spans.num_rows)
+        log.error("one span that DuckDB refuses was written to %s: %s", path, error)
 
-    def _commit(self, batch: SpanBatch, after: Position | None) -> None:
+    def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         with self._database.transaction() as cursor:
             spans, hashes = self._new_spans(cursor, batch.spans)
             already_present = batch.spans.num_rows - spans.num_rows
@@ -263,13 +262,13 @@ class Writer:
                 cursor.execute(sql.query("insert_spans"), {"batch": number})
                 parts = {"batch": number, "retention_days": self._options.retention_days}
                 cursor.execute(sql.query("insert_trace_parts"), parts)
-            position = after or read_position(cursor)
             state = {
                 "batch": number,
-                "spool_sequence": position.sequence,
-                "spool_rows": position.rows,
+                "spool_sequence": after.sequence,
+                "spool_rows": after.rows,
                 "stored": spans.num_rows,
                 "already_present": already_present,
+                "set_aside": set_aside,
             }
             cursor.execute(sql.query("update_ingest_state"), state)
         self._recent.add(hashes)
@@ -279,6 +278,7 @@ class Writer:
             batch=number,
             stored=self._totals.stored + spans.num_rows,
             already_present=self._totals.already_present + already_present,
+            set_aside=self._totals.set_aside + set_aside,
         )
 
     def _new_spans(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, presence.Hashes]:
@@ -322,21 +322,13 @@ class State:
 def read_state(database: Database) -> State:
     """How far the spool is committed, and the totals."""
     with database.cursor() as cursor:
-        batch, sequence, rows, stored, present = _state_row(cursor)
-    return State(Position(sequence, rows), Totals(batch=batch, stored=stored, already_present=present))
-
-
-def read_position(cursor: duckdb.DuckDBPyConnection) -> Position:
-    """How far the spool is committed."""
-    return Position(*_state_row(cursor)[1:3])
-
-
-def _state_row(cursor: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
-    row = cursor.execute(sql.query("ingest_state")).fetchone()
+        row = cursor.execute(sql.query("ingest_state")).fetchone()
     if row is None:
         msg = "the table ingest_state is empty: the database was changed by other hands"
         raise RuntimeError(msg)
-    return row
+    batch, sequence, rows, stored, present, set_aside = row
+    totals = Totals(batch=batch, stored=stored, already_present=present, set_aside=set_aside)
+    return State(Position(sequence, rows), totals)
 
 
 def _pauses() -> Iterator[float]:

@@ -26,6 +26,7 @@ class Context:
     reader: TraceReader
     sql_limits: SqlLimits
     overloaded: Callable[[], bool]
+    set_aside: Callable[[], int]
     state: str = "starting"
 
 
