@@ -2,28 +2,17 @@
 
 import re
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from storage import sql
-from storage.attributes import decode_attributes
 from storage.database import Database
 from storage.errors import BadQuery
+from storage.logs import logs_of_trace
 from storage.nanoseconds import with_texts
-from storage.records import (
-    Column,
-    EntityRef,
-    Event,
-    Link,
-    Resource,
-    Scope,
-    Span,
-    Table,
-    Trace,
-    TraceSummary,
-)
+from storage.records import Column, Resource, Scope, Table, Trace, TraceSummary
+from storage.rows import resources_of, scopes_of, spans_of
 
 MAX_SPANS = 10_000
 """Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
@@ -77,17 +66,17 @@ class Queries:
                 parts *= 4
 
     def trace(self, trace_id: str, *, tenant: str = "", max_spans: int = MAX_SPANS) -> Trace | None:
-        """A trace with its first `max_spans` spans, or None when no span of it is stored."""
+        """A trace with its first `max_spans` spans and its first log records; None when no span of it is stored."""
         with self._database.cursor() as cursor:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
                 return None
             summary, bounds = found[0]
             key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
-            cursor.execute(sql.query("spans_of_trace"), key | bounds)
-            names = [column[0] for column in cursor.description or []]
-            spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
-        return Trace(summary=summary, spans=spans, logs=())
+            rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
+            spans = tuple(spans_of(rows, *dimensions_of(cursor, rows)))
+            logs = logs_of_trace(cursor, tenant, trace_id)
+        return Trace(summary=summary, spans=spans, logs=logs)
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
         """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.
@@ -130,6 +119,17 @@ class Queries:
             if (floor is None or summary.start_ns > floor) and (project is None or summary.project == project)
         ]
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id)), exhausted
+
+
+def dimensions_of(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[dict[int, Resource], dict[int, Scope]]:
+    """The resources and scopes that rows of spans name."""
+    resources = _arrow(cursor, sql.query("resources_by_id"), {"ids": spans.column("resource_id").unique().to_pylist()})
+    scopes = _arrow(cursor, sql.query("scopes_by_id"), {"ids": spans.column("scope_id").unique().to_pylist()})
+    return resources_of(resources), scopes_of(scopes)
+
+
+def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
+    return cursor.execute(select, parameters).to_arrow_table()
 
 
 _Bounds = dict[str, int]
@@ -231,66 +231,3 @@ def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> 
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]
-
-
-_Row = Mapping[str, Any]
-
-
-def _attributes(row: _Row) -> dict[str, Any]:
-    return {
-        "attributes": decode_attributes(row["attributes"], row["attribute_types"]),
-        "dropped_attributes_count": row["dropped_attributes_count"],
-    }
-
-
-def _span(row: _Row) -> Span:
-    as_is = (
-        "tenant",
-        "trace_id",
-        "span_id",
-        "parent_span_id",
-        "name",
-        "kind",
-        "start_ns",
-        "status_code",
-        "status_message",
-        "trace_state",
-        "flags",
-        "dropped_events_count",
-        "dropped_links_count",
-        "project",
-        "service_name",
-    )
-    return Span(
-        end_ns=row["end_ns"] or None,
-        events=tuple(
-            Event(time_ns=event["time_ns"], name=event["name"], **_attributes(event)) for event in row["events"]
-        ),
-        links=tuple(_link(link) for link in row["links"]),
-        resource=_resource(row["resource"]),
-        scope=_scope(row["scope"]),
-        **_attributes(row),
-        **{name: row[name] for name in as_is},
-    )
-
-
-def _link(row: _Row) -> Link:
-    names = ("trace_id", "span_id", "trace_state", "flags")
-    return Link(**_attributes(row), **{name: row[name] for name in names})
-
-
-def _resource(row: _Row) -> Resource:
-    refs = tuple(
-        EntityRef(
-            schema_url=ref["schema_url"],
-            type=ref["type"],
-            id_keys=tuple(ref["id_keys"]),
-            description_keys=tuple(ref["description_keys"]),
-        )
-        for ref in row["entity_refs"] or ()
-    )
-    return Resource(**_attributes(row), schema_url=row["schema_url"], entity_refs=refs)
-
-
-def _scope(row: _Row) -> Scope:
-    return Scope(**_attributes(row), name=row["name"], version=row["version"], schema_url=row["schema_url"])

@@ -1,4 +1,4 @@
-"""The store: one data directory, open. Spans go in durable, come out by `queries`."""
+"""The store: one data directory, open. Spans and log records go in durable, come out by `queries`."""
 
 import logging
 import threading
@@ -12,6 +12,7 @@ from storage.database import Database, DatabaseOptions
 from storage.errors import Overloaded
 from storage.lock import DirectoryLock
 from storage.queries import Queries
+from storage.readings import Readings
 from storage.spool import Position, Spool
 from storage.writer import Totals, Writer, WriterOptions, read_state
 
@@ -37,7 +38,15 @@ class StoreOptions:
 class Store:
     """An open data directory. Made by `open`, which starts its thread; `close` stops it."""
 
-    def __init__(self, lock: DirectoryLock, database: Database, spool: Spool, writer: Writer, limit: int) -> None:
+    def __init__(
+        self,
+        lock: DirectoryLock,
+        database: Database,
+        spool: Spool,
+        writer: Writer,
+        readings: Readings,
+        limit: int,
+    ) -> None:
         self._lock = lock
         self._database = database
         self._spool = spool
@@ -45,6 +54,7 @@ class Store:
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
+        self.readings = readings
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -63,8 +73,16 @@ class Store:
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
             undo.callback(spool.close)
-            writer = Writer(database, options.writer, released=spool.release, set_aside=directory / "set-aside")
-            store = cls(lock, database, spool, writer, options.backlog_bytes)
+            committed = threading.Event()
+            writer = Writer(
+                database,
+                options.writer,
+                released=spool.release,
+                committed=committed.set,
+                set_aside=directory / "set-aside",
+            )
+            readings = Readings(database, writer, committed)
+            store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
             writer.start()
             undo.callback(writer.close, _STOP_S)
             store._recover(position)
@@ -73,7 +91,7 @@ class Store:
 
     @property
     def totals(self) -> Totals:
-        """What became of the spans that were committed."""
+        """What became of the spans and log records that were committed."""
         return self._writer.totals
 
     @property
@@ -146,9 +164,9 @@ class Store:
         recovered = 0
         for group in self._spool.recover(position):
             self._writer.enqueue([group])
-            recovered += group.batch.spans.num_rows
+            recovered += group.batch.num_rows
         if recovered:
-            log.info("recovered %d spans from the spool", recovered)
+            log.info("recovered %d spans and log records from the spool", recovered)
             self._writer.wait_committed(timeout_s=30)
 
     def __enter__(self) -> Self:

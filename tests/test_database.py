@@ -81,7 +81,6 @@ def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
         commit(store, a_batch(an_export(2)))
     older = (
         "ALTER TABLE trace_part DROP trace_key",
-        "ALTER TABLE ingest_state DROP set_aside",
         "DELETE FROM tracejury_schema WHERE version = 4",
     )
     views = ("DROP VIEW traces", "DROP VIEW trace_roll_up")

@@ -18,7 +18,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
-from collector import conventions
+from collector.conventions import names
 from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.errors import Malformed
 from storage.attributes import decode_attributes
@@ -26,6 +26,7 @@ from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from tests.otlp_requests import all_spans, any_values, requests, resources, scopes, valid_spans
 from tests.plain_otlp import exact, flat, is_valid, plain_attributes
 from tests.storing import RECEIVED_AT_US, an_export, decoded, span_id, trace_id
+from tests.wire import in_field
 
 Row = dict[str, object]
 
@@ -175,7 +176,7 @@ def test_the_columns_agree_with_a_plain_reading(exports: list[ExportTraceService
 def test_project_and_service_come_from_the_resource(export: ExportTraceServiceRequest) -> None:
     """Each span carries the names that the table of conventions finds on its resource."""
     expected = [
-        (conventions.project_of(named), conventions.service_of(named))
+        (names.project_of(named), names.service_of(named))
         for resource_spans, _, span in flat(export)
         if is_valid(span)
         for named in [_as_stored(resource_spans.resource.attributes)]
@@ -525,20 +526,6 @@ def test_many_distinct_resources_are_no_trouble() -> None:
     result = decoded(request)
     assert result.batch.resources.num_rows == 3000
     assert time.monotonic() - started < 20
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
-
-
-def in_field(number: int, content: bytes) -> bytes:
-    """A length-delimited field as protobuf writes it."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def alone(span: bytes) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from collector import conventions
+from collector.conventions import names
 from collector.otlp import wire
 from collector.otlp.values import Unfit, attribute_columns
 from storage.batch import ENTITY_REF, RESOURCES, SCOPES
@@ -41,6 +41,10 @@ class Dimensions:
     def column(self, values: pa.Array, owner: npt.NDArray[np.int64]) -> pa.Array:
         """A value of each dimension, spread to the rows whose elements are `owner`."""
         return values.take(pa.array(self.index[owner]))
+
+    def of(self, owner: npt.NDArray[np.int64]) -> list[Dimension]:
+        """Those that the elements `owner` have."""
+        return [self.distinct[int(place)] for place in np.unique(self.index[owner])]
 
 
 _Decode = Callable[[bytes, str], Dimension]
@@ -110,9 +114,7 @@ def _resource(message: bytes, schema_url: str) -> Dimension:
         ],
         schema=RESOURCES,
     )
-    return Dimension(
-        id=identity, row=row, project=conventions.project_of(named), service_name=conventions.service_of(named)
-    )
+    return Dimension(id=identity, row=row, project=names.project_of(named), service_name=names.service_of(named))
 
 
 def _entity_refs(decoded: pa.RecordBatch) -> pa.Array:

@@ -29,7 +29,7 @@ _Set = Callable[[Any, Any, int], None]
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _LATIN = re.compile(rb"[\x00-\xc3]*")  # characters that Python keeps in a byte each
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span that has it
+_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span or log record that has it
 _SHOWN = 40
 
 
@@ -64,16 +64,16 @@ def memory_needed(body: bytes) -> int:
     return values + len(body) * (_WIDE_TEXT_TIMES if wide else _TEXT_TIMES)
 
 
-def to_protobuf(body: bytes) -> bytes:
-    """A JSON `ExportTraceServiceRequest` as protobuf bytes.
+def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) -> bytes:
+    """A request of this kind in JSON as protobuf bytes.
 
-    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans are
-    rejected alone.
+    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or
+    log records are rejected alone.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
     """
-    message = ExportTraceServiceRequest()
+    message = kind()
     try:
         _fill(message, json.loads(body), 0)
     except _Wrong as wrong:

@@ -70,6 +70,17 @@ def attribute_columns(attributes: pa.ListArray) -> tuple[pa.MapArray, pa.StringA
     return pa.MapArray.from_arrays(starts, keys, text), types
 
 
+def value_columns(values: pa.StructArray) -> tuple[pa.StringArray, pa.StringArray]:
+    """Single values, such as the bodies of log records, as text and the letter of each one's type.
+
+    Raises:
+        Unfit: a nested value is malformed or too deep.
+    """
+    text, letters = _text(values)
+    starts = np.arange(len(values) + 1, dtype=np.int32)
+    return text, pa.StringArray.from_buffers(len(values), pa.py_buffer(starts), pa.py_buffer(letters.tobytes()))
+
+
 def hex_text(values: pa.BinaryArray) -> pa.StringArray:
     """Bytes as lower-case hex; null stays null."""
     starts = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
