@@ -83,6 +83,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             reader=reader,
             sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
             overloaded=lambda: store.overload is not None,
+            set_aside=lambda: store.totals.set_aside,
             own_keys=own_keys,
         )
         api = make_application(context, cors_origins=settings.cors_origins)

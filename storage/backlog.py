@@ -13,7 +13,7 @@ from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.spool import Group, Position
 
-_MAX_COMMIT_ROWS = ROW_GROUP_ROWS
+MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
 _ERRAND_PATIENCE_S = 1.0
@@ -86,8 +86,11 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_work(self, interval_s: float) -> Chunk | Errand | None:
+    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | Errand | None:
         """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
+
+        With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
+        where it began.
 
         An errand is run where no commit is due, and before one if it has waited long.
         """
@@ -97,8 +100,10 @@ class Backlog:
                 if self._errands and now_s - self._errands[0].since_s > _ERRAND_PATIENCE_S:
                     return self._errands.popleft()
                 due_in_s = self._groups[0][0] + interval_s - now_s if self._groups else None
-                if self._spans >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
-                    return self._take()
+                if self._spans >= min(most_rows, MAX_COMMIT_ROWS) or (
+                    due_in_s is not None and (due_in_s <= 0 or self._closed)
+                ):
+                    return self._take(most_rows)
                 if self._errands:
                     return self._errands.popleft()
                 if self._closed and not self._groups:
@@ -120,23 +125,24 @@ class Backlog:
         rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
         return min(rows, int(group.batch.spans.num_rows))
 
-    def _take(self) -> Chunk:
+    def _take(self, most_rows: int) -> Chunk:
         """Whole row groups of spans, or all there are, with the log records that came among them."""
-        most = min(self._spans, _MAX_COMMIT_ROWS)
+        most = min(self._spans, MAX_COMMIT_ROWS)
         spans_left = most - most % ROW_GROUP_ROWS or most
-        logs_left = _MAX_COMMIT_ROWS
+        logs_left, rows_left = MAX_COMMIT_ROWS, most_rows
         batches: list[SpanBatch] = []
         done, nbytes = 0, 0
         sequence, skip = self._position.sequence, self._position.rows
         for _, group in self._groups:
-            if batches and not spans_left and group.batch.spans.num_rows:
+            if batches and not (spans_left if group.batch.spans.num_rows else rows_left):
                 break
             if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
                 skip = 0
-            part = group.batch.slice(skip, _fitting(group.batch, skip, spans_left, logs_left))
+            part = group.batch.slice(skip, min(_fitting(group.batch, skip, spans_left, logs_left), rows_left))
             batches.append(part)
             spans_left -= part.spans.num_rows
             logs_left -= part.logs.num_rows
+            rows_left -= part.num_rows
             skip += part.num_rows
             if skip < group.batch.num_rows:
                 break

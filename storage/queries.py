@@ -55,6 +55,8 @@ class Queries:
         self, *, tenant: str = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
         """Traces by start time, newest first."""
+        if limit <= 0:
+            return []
         parts = 4 * (offset + limit)
         with self._database.cursor() as cursor:
             while True:

@@ -13,7 +13,7 @@ from storage.errors import Overloaded
 from storage.lock import DirectoryLock
 from storage.queries import Queries
 from storage.readings import Readings
-from storage.spool import Spool
+from storage.spool import Position, Spool
 from storage.writer import Totals, Writer, WriterOptions, read_state
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
+
+_STOP_S = 1.0
+"""For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class Store:
             undo.callback(database.close)
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
+            undo.callback(spool.close)
             committed = threading.Event()
             writer = Writer(
                 database,
@@ -79,7 +83,9 @@ class Store:
             )
             readings = Readings(database, writer, committed)
             store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
-            store._recover()
+            writer.start()
+            undo.callback(writer.close, _STOP_S)
+            store._recover(position)
             undo.pop_all()
         return store
 
@@ -154,10 +160,9 @@ class Store:
         self._database.close()
         self._lock.close()
 
-    def _recover(self) -> None:
-        self._writer.start()
+    def _recover(self, position: Position) -> None:
         recovered = 0
-        for group in self._spool.recover(read_state(self._database).position):
+        for group in self._spool.recover(position):
             self._writer.enqueue([group])
             recovered += group.batch.num_rows
         if recovered:

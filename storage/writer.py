@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import Backlog, Chunk, Errand
+from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.errors import Unusable
@@ -22,6 +21,8 @@ from storage.logs import new_logs
 from storage.spool import Group, Position
 
 log = logging.getLogger(__name__)
+
+_MOST_ROWS = 2 * MAX_COMMIT_ROWS  # spans and log records
 
 _SEQ_BITS = 20
 """A commit has fewer rows than this many bits count: the backlog deals out one row group."""
@@ -58,6 +59,7 @@ class Totals:
     already_present: int
     logs_stored: int = 0
     logs_already_present: int = 0
+    set_aside: int = 0
 
     def plus(self, other: "Totals") -> "Totals":
         """The sums."""
@@ -115,6 +117,7 @@ class Writer:
         self._resources, self._scopes = _Stored("resource_id"), _Stored("scope_id")
         self._stopping = threading.Event()
         self._rows_since_open = 0
+        self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.failing: str | None = None  # why commits fail at the moment
 
@@ -167,10 +170,6 @@ class Writer:
         for chunk in self._chunks():
             if not self._repeat(partial(self._try, chunk)):
                 return
-            self._backlog.done(chunk)
-            self._released(chunk.after.sequence)
-            self._committed()
-            self._rows_since_open += chunk.batch.spans.num_rows
             del chunk  # the next one may be long in coming
             if not self._repeat(self._refresh):
                 return
@@ -195,7 +194,11 @@ class Writer:
 
     def _chunks(self) -> Iterator[Chunk]:
         """The commits to make; errands between them are run on the way."""
-        while (work := self._backlog.next_work(self._options.commit_interval_s)) is not None:
+        interval_s = self._options.commit_interval_s
+        while not self._stopping.is_set():
+            work = self._backlog.next_work(interval_s, most_rows=self._most_rows)
+            if work is None:
+                return
             if isinstance(work, Chunk):
                 yield work
             elif work.written.set_running_or_notify_cancel():
@@ -220,19 +223,33 @@ class Writer:
                 self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
 
     def _try(self, chunk: Chunk) -> bool:
-        """Commit, or say why not. A failure of the disk passes; a failure of the rows does not."""
+        """Commit a chunk, or see to it that less is tried next; False where the same should be tried again later.
+
+        A failure of the disk passes; a failure of the rows does not. The one of them that is to blame is found by
+        halving, and every part that is committed on the way is done for good.
+        """
         try:
             try:
                 if self.failing is None or not self._was_committed(chunk):
                     self._commit(chunk.batch, chunk.after)
             except _REFUSALS as error:
-                self._commit_singly(chunk, error)
+                rows = chunk.batch.num_rows
+                if rows > 1:
+                    log.debug("DuckDB refuses a commit of %d rows, half of them come next: %s", rows, error)
+                    self._most_rows = rows // 2
+                    return True
+                self._put_aside(chunk, error)
         except (duckdb.Error, OSError) as error:
             self._fail(error)
             return False
         if self.failing is not None:
             log.warning("commits succeed again")
             self.failing = None
+        self._most_rows = min(2 * self._most_rows, _MOST_ROWS)
+        self._rows_since_open += chunk.batch.spans.num_rows
+        self._backlog.done(chunk)
+        self._released(chunk.after.sequence)
+        self._committed()
         return True
 
     def _was_committed(self, chunk: Chunk) -> bool:
@@ -258,32 +275,19 @@ class Writer:
             except (duckdb.Error, Unusable) as again:
                 log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
-    def _commit_singly(self, chunk: Chunk, error: Exception) -> None:
-        """Find the rows that DuckDB refuses by halving, set them aside, and commit the others."""
-        log.error("DuckDB refuses rows of a commit: %s", error)
-        pending = [(0, chunk.batch.num_rows)]
-        while pending:
-            start, stop = pending.pop()
-            part = chunk.batch.slice(start, stop - start)
-            try:
-                self._commit(part, None)
-            except _REFUSALS:
-                if stop - start == 1:
-                    self._put_aside(part)
-                else:
-                    middle = (start + stop) // 2
-                    pending += [(middle, stop), (start, middle)]
-        self._commit(chunk.batch.slice(0, 0), chunk.after)
-
-    def _put_aside(self, batch: SpanBatch) -> None:
-        self._set_aside.mkdir(parents=True, exist_ok=True)
-        path = self._set_aside / f"{time.time_ns()}.arrow"
+    def _put_aside(self, chunk: Chunk, error: Exception) -> None:
+        """Write a row that DuckDB refuses to a file, and count it. Doing it again writes the same file again."""
+        batch = chunk.batch
         row = batch.spans if batch.spans.num_rows else batch.logs
+        self._set_aside.mkdir(parents=True, exist_ok=True)
+        path = self._set_aside / f"{chunk.after.sequence:020d}-{chunk.after.rows:06d}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, row.schema) as writer:
             writer.write_table(row)
-        log.error("one row that DuckDB refuses was written to %s", path)
+        nothing = SpanBatch(spans=batch.spans[:0], resources=batch.resources[:0], scopes=batch.scopes[:0])
+        self._commit(nothing, chunk.after, set_aside=row.num_rows)
+        log.error("one row that DuckDB refuses was written to %s: %s", path, error)
 
-    def _commit(self, batch: SpanBatch, after: Position | None) -> None:
+    def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         with self._database.transaction() as cursor:
             spans, hashes = self._new_spans(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
@@ -294,12 +298,12 @@ class Writer:
                 already_present=batch.spans.num_rows - spans.num_rows,
                 logs_stored=logs.num_rows,
                 logs_already_present=batch.logs.num_rows - logs.num_rows,
+                set_aside=set_aside,
             )
             number = self._totals.batch + 1
             new = SpanBatch(spans=spans, resources=resources, scopes=scopes, logs=logs)
             self._insert(cursor, new, number)
-            position = after or read_position(cursor)
-            state = {"batch": number, "spool_sequence": position.sequence, "spool_rows": position.rows}
+            state = {"batch": number, "spool_sequence": after.sequence, "spool_rows": after.rows}
             cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
         self._recent.add(hashes)
         self._resources.add(resources)
@@ -370,23 +374,13 @@ class State:
 def read_state(database: Database) -> State:
     """How far the spool is committed, and the totals."""
     with database.cursor() as cursor:
-        state = _state_row(cursor)
+        row = cursor.execute(sql.query("ingest_state")).fetchone()
+        if row is None:
+            msg = "the table ingest_state is empty: the database was changed by other hands"
+            raise RuntimeError(msg)
+        state = {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
     position = Position(state.pop("spool_sequence"), state.pop("spool_rows"))
     return State(position, Totals(**state))
-
-
-def read_position(cursor: duckdb.DuckDBPyConnection) -> Position:
-    """How far the spool is committed."""
-    state = _state_row(cursor)
-    return Position(state["spool_sequence"], state["spool_rows"])
-
-
-def _state_row(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    row = cursor.execute(sql.query("ingest_state")).fetchone()
-    if row is None:
-        msg = "the table ingest_state is empty: the database was changed by other hands"
-        raise RuntimeError(msg)
-    return {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
 
 
 def _pauses() -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Received = stored + already present + rejected + refused, whatever clients, doors, overload and restarts do."""
+"""Received = stored + already present + set aside + rejected + refused, under concurrency, overload and restarts."""
 
 import itertools
 import random

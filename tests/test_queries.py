@@ -185,6 +185,7 @@ def test_an_unknown_trace_is_none(store: Store) -> None:
     for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'", " " * 32, "-" * 32, "1_" * 16):
         assert store.queries.trace(unknown, tenant="sql") is None
     assert store.queries.newest_traces(tenant="nobody") == []
+    assert store.queries.newest_traces(tenant="sql", limit=0) == []
     assert store.queries.newest_traces(tenant="sql", project="nothing") == []
 
 

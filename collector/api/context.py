@@ -27,6 +27,7 @@ class Context:
     reader: OtlpReader
     sql_limits: SqlLimits
     overloaded: Callable[[], bool]
+    set_aside: Callable[[], int]
     own_keys: OwnKeys
     state: str = "starting"
 

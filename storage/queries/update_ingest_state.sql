@@ -6,4 +6,5 @@ UPDATE ingest_state SET
     stored = stored + $stored,
     already_present = already_present + $already_present,
     logs_stored = logs_stored + $logs_stored,
-    logs_already_present = logs_already_present + $logs_already_present;
+    logs_already_present = logs_already_present + $logs_already_present,
+    set_aside = set_aside + $set_aside;
