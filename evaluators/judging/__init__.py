@@ -1,0 +1,1 @@
+"""Asking a model for a judgement: prompts, the client, and the reading of replies."""
