@@ -1,0 +1,103 @@
+"""One request and its answer through the openai package: no retries, no redirects, bounded bytes."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import openai
+
+from evaluators.judging.wire import NotAnAnswer, Protocol
+
+ANSWER_BYTES = 4 << 20  # a guess: a thousand times a long verdict
+ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
+_FIRST_ERROR_STATUS = 300  # a redirect would carry the key and the data to an address that nobody configured
+
+
+class ErrorStatus(Exception):
+    """The endpoint answered with a status that is no success."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers  # lower-case names
+        self.body = body
+
+    def explanation(self) -> str:
+        """What the body says, without its JSON."""
+        text = self.body.decode("utf-8", "replace")
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            return text or "no explanation"
+        error = document.get("error", document) if isinstance(document, dict) else document
+        message = error.get("message", error) if isinstance(error, dict) else error
+        return message if isinstance(message, str) else json.dumps(message)
+
+
+class Exchange:
+    """An endpoint. It is sent what it is given and nothing else: organisation and project come from no environment."""
+
+    def __init__(self, base_url: str, key: str | None, protocol: Protocol) -> None:
+        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_refuse_errors]})
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key=key or "none", max_retries=0, timeout=None, http_client=transport
+        )
+        self._client.organization = self._client.project = None
+        # Not compressed, so that the bound on bytes is one on memory.
+        self._headers = {"Accept-Encoding": "identity"} | ({} if key else {"Authorization": openai.omit})
+        resources: dict[Protocol, Any] = {
+            "RESPONSES": self._client.responses,
+            "CHAT_COMPLETIONS": self._client.chat.completions,
+        }
+        self._create: Callable[..., AbstractAsyncContextManager[Any]] = resources[
+            protocol
+        ].with_streaming_response.create
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.close()
+
+    async def send(self, request: Mapping[str, Any]) -> object:
+        """The JSON document that the endpoint answers with.
+
+        Raises:
+            NotAnAnswer: it is not JSON, or too large.
+            ErrorStatus: the endpoint answered with an error.
+            openai.APIConnectionError: the connection failed, maybe half-way.
+        """
+        body = await _body(self._create(**request, extra_headers=self._headers))
+        try:
+            document: object = json.loads(body)
+        except (ValueError, RecursionError):
+            raise NotAnAnswer("it is not JSON") from None
+        return document
+
+
+async def _body(exchange: AbstractAsyncContextManager[Any]) -> bytes:
+    body = bytearray()
+    async with exchange as response:
+        chunks = response.iter_bytes()
+        while True:
+            try:
+                chunk = await anext(chunks, None)
+            except Exception as error:  # the HTTP library's errors are not part of the package's interface
+                raise openai.APIConnectionError(request=response.http_request) from error
+            if chunk is None:
+                return bytes(body)
+            body += chunk
+            if len(body) > ANSWER_BYTES:
+                raise NotAnAnswer(f"it is longer than {ANSWER_BYTES >> 20} MiB")
+
+
+async def _refuse_errors(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
+    """Raise for an error status, with as much of the body as is worth showing."""
+    if response.status_code < _FIRST_ERROR_STATUS:
+        return
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) >= ERROR_BYTES:
+            break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    raise ErrorStatus(response.status_code, headers, bytes(body[:ERROR_BYTES]))
