@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.judging.reply import MAX_DEPTH, find_reply
+from evaluators.chat.reply import MAX_DEPTH, find_reply
 
 SCORE = ("score", "reason")
 

@@ -11,10 +11,10 @@ from typing import get_args
 
 import pytest
 
-from evaluators.judging.client import Answered, BadConnection, ChatModel, Connection, Price, Unanswered
-from evaluators.judging.exchange import ANSWER_BYTES
-from evaluators.judging.retry import wait_asked_for
-from evaluators.judging.wire import Prompt, Protocol
+from evaluators.chat.client import Answered, BadConnection, ChatModel, Connection, Price, Unanswered
+from evaluators.chat.exchange import ANSWER_BYTES
+from evaluators.chat.retry import wait_asked_for
+from evaluators.chat.wire import Prompt, Protocol
 from tests.model_server import (
     CHAT,
     MODEL_RETURNED,

@@ -16,9 +16,9 @@ from urllib.parse import quote, urlsplit
 
 import openai
 
-from evaluators.judging.exchange import ErrorStatus, Exchange
-from evaluators.judging.retry import RETRYABLE, wait_asked_for
-from evaluators.judging.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt, Protocol
+from evaluators.chat.exchange import ErrorStatus, Exchange
+from evaluators.chat.retry import RETRYABLE, wait_asked_for
+from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt, Protocol
 
 _SHOWN_CHARACTERS = 300
 _FIRST_WAIT_S = 0.5

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from evaluators.judging.wire import NotAnAnswer, Protocol
+from evaluators.chat.wire import NotAnAnswer, Protocol
 
 ANSWER_BYTES = 4 << 20  # a guess: a thousand times a long verdict
 ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
