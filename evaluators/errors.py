@@ -3,16 +3,16 @@
 Broken
 ├── BadConfiguration   the evaluator cannot be built like this
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
-└── BadReply           the judge answered, and the answer cannot be used
+├── BadReply           the judge answered, and the answer cannot be used
+├── Unanswered         the judge did not answer (chat/client.py, which raises it)
+└── NotRun             the code judge gave no output that counts (process.py)
 """
-
-from typing import ClassVar
 
 
 class Broken(Exception):
     """An evaluation that ends without a verdict; `kind` is what its `Failure` is called."""
 
-    kind: ClassVar[str] = "evaluator_error"
+    kind: str = "evaluator_error"
 
 
 class BadConfiguration(Broken):

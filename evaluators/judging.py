@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from evaluators.errors import BadReply
 from evaluators.outcome import Usage
 from storage.records import JsonValue
 
@@ -24,6 +25,14 @@ class Reply:
     usage: Usage
 
 
+class Unusable(BadReply):
+    """A judge's answer that lacks what was asked for; it cost as much as a good one."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
 class Judge(Protocol):
     """A model that judges."""
 
@@ -32,7 +41,7 @@ class Judge(Protocol):
         """The model that is asked for, which is part of an evaluator's fingerprint."""
 
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
-        """Ask once. `wanted` is the JSON Schema of each field that the answer must have.
+        """Ask once. `wanted` is the JSON Schema of each field that the answer must have, unless it has a `default`.
 
         Raises:
             Broken: there is no answer, or none with the wanted fields; its kind says which.
@@ -53,6 +62,13 @@ class Meter:
 
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
         """Ask, and count."""
-        reply = await self._judge(messages, wanted)
-        self.usage = reply.usage if self.usage is None else self.usage + reply.usage
+        try:
+            reply = await self._judge(messages, wanted)
+        except Unusable as answer:
+            self._count(answer.usage)
+            raise
+        self._count(reply.usage)
         return reply
+
+    def _count(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage + usage

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluators.errors import Broken
+
 _STDERR_CHARACTERS = 2000  # of the end, which is where a traceback says what happened
 _SHOWN_CHARACTERS = 100
 _LAST_WORDS_S = 1.0  # for what is still in the pipes of a killed group; a process that left the group may hold them
@@ -19,7 +21,7 @@ _LAST_WORDS_S = 1.0  # for what is still in the pipes of a killed group; a proce
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-class NotRun(Exception):
+class NotRun(Broken):
     """The program gave no output that counts; `kind` is what the failure is called."""
 
     def __init__(self, kind: str, message: str) -> None:

@@ -7,9 +7,22 @@ from typing import Any, Final
 from evaluators import text
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, Kind
+from evaluators.judges import agents, conversation, criteria, grounding, pairwise, relevance, tool_quality
 from evaluators.judging import Judge
 
-KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (*text.KINDS,)}
+KINDS: Final[Mapping[str, Kind[Any]]] = {
+    kind.name: kind
+    for kind in (
+        *text.KINDS,
+        *criteria.KINDS,
+        *grounding.KINDS,
+        *relevance.KINDS,
+        *agents.KINDS,
+        *tool_quality.KINDS,
+        *conversation.KINDS,
+        *pairwise.KINDS,
+    )
+}
 
 
 def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:

@@ -19,15 +19,19 @@ import openai
 from evaluators.chat.exchange import ErrorStatus, Exchange
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
 from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt, Protocol
+from evaluators.errors import Broken
+from evaluators.outcome import Usage
 
 _SHOWN_CHARACTERS = 300
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 
-FailureKind: TypeAlias = Literal["timeout", "unreachable", "refused", "rate_limited", "unavailable", "bad_reply"]
+FailureKind: TypeAlias = Literal[
+    "timeout", "unreachable", "refused", "rate_limited", "unavailable", "bad_reply", "declined"
+]
 
 
-class Unanswered(Exception):
+class Unanswered(Broken):
     """The model gave no usable answer; `kind` says whether asking again may help."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
@@ -72,18 +76,6 @@ class Connection:
             raise BadConnection("model must not be blank")
         if self.key is not None and (not self.key or not self.key.isascii() or any(c.isspace() for c in self.key)):
             raise BadConnection("the key must be printable ASCII without spaces")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What one or several questions took. None: not told."""
-
-    calls: int  # requests that were sent, retries and refused forms included
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    latency_ms: float
-    model: str | None  # as the endpoint names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
