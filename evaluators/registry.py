@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from evaluators import text
+from evaluators import code_judge, text
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, Kind
 from evaluators.judges import agents, conversation, criteria, grounding, pairwise, relevance, tool_quality
@@ -21,6 +21,7 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         *tool_quality.KINDS,
         *conversation.KINDS,
         *pairwise.KINDS,
+        *code_judge.KINDS,
     )
 }
 

@@ -103,6 +103,10 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
         await self._exchange.close()
 
     async def ask(self, prompt: Prompt, schema: JsonSchema) -> Answered:
