@@ -4,12 +4,33 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from evaluators import text
+from evaluators import (
+    retrieval,
+    run_metrics,
+    structure,
+    text,
+    tool_criteria,
+    tool_expectations,
+    tool_results,
+    tool_steps,
+    tool_validity,
+)
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, Kind
 from evaluators.judging import Judge
 
-KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (*text.KINDS,)}
+_FAMILIES: Final = (
+    text.KINDS,
+    structure.KINDS,
+    retrieval.KINDS,
+    tool_validity.KINDS,
+    tool_expectations.KINDS,
+    tool_results.KINDS,
+    tool_criteria.KINDS,
+    tool_steps.KINDS,
+    run_metrics.KINDS,
+)
+KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for family in _FAMILIES for kind in family}
 
 
 def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:

@@ -1,38 +1,21 @@
 """The base of every evaluator: shapes on the wire, configuration, outcomes, fingerprints, paths, the border."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
 from evaluators.case import parse_case
 from evaluators.errors import BadCase, BadConfiguration, BadReply
 from evaluators.evaluator import Assessment, Check, Kind, pure, run
-from evaluators.judging import Judge, PromptMessage, Reply
+from evaluators.judging import Judge
 from evaluators.model import AgentTrace, Case, Conversation, ToolCall, ToolDefinition
-from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
+from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from evaluators.path import Nowhere, parse_path
 from evaluators.prompting import prompt
 from evaluators.registry import build
 from evaluators.text import ExactMatch
-from storage.records import JsonValue
-
-USAGE = Usage(calls=1, model="judge-1", input_tokens=10, output_tokens=2, cost_usd=None, latency_ms=5.0)
-
-
-class ScriptedJudge:
-    """Answers what it was given, one after the other."""
-
-    model = "judge-1"
-
-    def __init__(self, *answers: Mapping[str, JsonValue]) -> None:
-        self.answers = list(answers)
-
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
-        """The next answer."""
-        assert not messages
-        assert not wanted
-        return Reply(fields=self.answers.pop(0), usage=USAGE)
+from tests.evaluating import ScriptedJudge
 
 
 def a_kind(check: Check, **changes: object) -> Kind[ExactMatch]:
@@ -165,8 +148,8 @@ def test_failure_tells_what_was_spent_before() -> None:
 
     async def check(_case: Case, judge: Judge | None) -> Assessment:
         assert judge is not None
-        await judge([], {})
-        await judge([], {})
+        await judge([], {"score": {}})
+        await judge([], {"score": {}})
         raise BadReply("there is no score")
 
     outcome = judged(a_kind(check, judge=lambda _: "always"), ScriptedJudge({}, {}))
