@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -142,9 +143,7 @@ def _plain(value: object) -> object:
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Sequence):
-        return list(value)
-    return str(value)
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _rendered(call: ToolCall, *, with_arguments: bool) -> str:

@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -32,14 +33,21 @@ def explain(error: ValidationError, shape: type[BaseModel] | None = None, *, roo
     return "; ".join(_problem(problem, shape, root) for problem in problems)
 
 
-def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
+def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - JSON
     """JSON as RFC 8259 has it: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
+
+    With `decimals`, numbers that are no integers keep their decimal value.
 
     Raises:
         ValueError: the text is not JSON, or too deep or long a number for us; the message says what and where.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=Decimal if decimals else None,
+            object_pairs_hook=_unique,
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

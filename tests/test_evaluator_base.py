@@ -1,38 +1,21 @@
 """The base of every evaluator: shapes on the wire, configuration, outcomes, fingerprints, paths, the border."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
 from evaluators.case import parse_case
 from evaluators.errors import BadCase, BadConfiguration, BadReply
 from evaluators.evaluator import Assessment, Check, Kind, pure, run
-from evaluators.judging import Judge, PromptMessage, Reply
+from evaluators.judging import Judge
 from evaluators.model import AgentTrace, Case, Conversation, ToolCall, ToolDefinition
-from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
+from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 from evaluators.path import Nowhere, parse_path
 from evaluators.prompting import prompt
 from evaluators.registry import build
 from evaluators.text import ExactMatch
-from storage.records import JsonValue
-
-USAGE = Usage(calls=1, model="judge-1", input_tokens=10, output_tokens=2, cost_usd=None, latency_ms=5.0)
-
-
-class ScriptedJudge:
-    """Answers what it was given, one after the other."""
-
-    model = "judge-1"
-
-    def __init__(self, *answers: Mapping[str, JsonValue]) -> None:
-        self.answers = list(answers)
-
-    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
-        """The next answer."""
-        assert not messages
-        assert not wanted
-        return Reply(fields=self.answers.pop(0), usage=USAGE)
+from tests.evaluating import ScriptedJudge
 
 
 def a_kind(check: Check, **changes: object) -> Kind[ExactMatch]:
@@ -81,7 +64,7 @@ def test_case_that_is_none_is_refused_by_key(document: object, told: str) -> Non
 @pytest.mark.parametrize(
     "name, configuration, told",
     [
-        ("exact_macth", {}, "there is no evaluator 'exact_macth'; did you mean exact_match? there are: exact_match, "),
+        ("exact_macth", {}, "there is no evaluator 'exact_macth'; did you mean exact_match? there are: code_judge, "),
         ("exact_match", {"treshold": 1}, "exact_match: treshold: unknown key; did you mean threshold? there are: "),
         ("exact_match", {"threshold": 1.5}, "threshold: input should be less than or equal to 1 (got 1.5)"),
         ("exact_match", {"ignoreCase": "yes"}, "exact_match: ignoreCase: input should be a valid boolean (got 'yes')"),
@@ -165,8 +148,8 @@ def test_failure_tells_what_was_spent_before() -> None:
 
     async def check(_case: Case, judge: Judge | None) -> Assessment:
         assert judge is not None
-        await judge([], {})
-        await judge([], {})
+        await judge([], {"score": {}})
+        await judge([], {"score": {}})
         raise BadReply("there is no score")
 
     outcome = judged(a_kind(check, judge=lambda _: "always"), ScriptedJudge({}, {}))

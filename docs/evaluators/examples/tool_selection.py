@@ -47,7 +47,7 @@ def main() -> None:
     task = f"{case['question'] or ''} {case['criteria'] or ''}".lower()
     hits, misses = judge(task, tools)
     share = len(hits) / (len(hits) + len(misses))
-    reasoning = f"{len(hits)} points for the choice of tools, {len(misses)} against it."
+    reasoning = f"Points for the choice of tools: {len(hits)}; against it: {len(misses)}."
     score = math.floor(share * 100 + 0.5) / 100
     print(json.dumps({"score": score, "hits": hits[:SHOWN], "misses": misses[:SHOWN], "reasoning": reasoning}))
 
