@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from evaluators.configuration import Flag
 from evaluators.errors import BadReply
+from evaluators.fencing import fenced
 from evaluators.judging import Judge
 from evaluators.model import text_of
 from evaluators.prompting import prompt
@@ -117,7 +118,7 @@ async def _ask(retrieved: object, expected: object, judge: Judge | None) -> bool
         return True
     if judge is None:
         raise RuntimeError("llmBased was built without a judge")
-    question = prompt(PROMPT).render({"found": text_of(retrieved), "wanted": text_of(expected)})
+    question = prompt(PROMPT).render(fenced(found=text_of(retrieved), wanted=text_of(expected)))
     reply = await judge(question, {"match": {"type": "boolean"}})
     answer = _ANSWERS.get(str(reply.fields.get("match")).strip().lower())
     if answer is None:

@@ -306,6 +306,12 @@ RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
         {"actualOutputs": {"trajectory": TALK}},
         {"score": 1},
     ),
+    (
+        "recall",
+        {"retrievedKey": "docs", "expectedKey": "wanted", "matchingStrategy": {"type": "llmBased"}},
+        {"inputs": {"input": "q"}, "actualOutputs": {"docs": ["5 nights"]}, "expectedOutputs": {"wanted": ["five"]}},
+        {"match": True},
+    ),
     ("pairwise", {"compare": "TRAJECTORIES"}, {**PAIRS, "expectedOutputs": {"toolCalls": []}}, {"winner": "tie"}),
 ]
 

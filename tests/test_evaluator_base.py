@@ -255,5 +255,5 @@ def test_conversation_counts_turns_and_groups_calls() -> None:
 
 def test_prompt_never_reads_a_value_as_a_template() -> None:
     """What looks like a placeholder inside a value stays as it is."""
-    _, user = prompt("item_match").render({"found": "{{wanted}}", "wanted": "secret"})
-    assert "Item found:\n{{wanted}}\n" in user.content
+    _, user = prompt("item_match").render({"found": "{{wanted}}", "wanted": "secret", "boundary": "b"})
+    assert "found:\n{{wanted}}\n" in user.content

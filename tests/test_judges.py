@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.errors import BadConfiguration
-from evaluators.judges.asking import fenced
+from evaluators.fencing import fenced
 from evaluators.judges.conversation import READY_MADE
 from evaluators.registry import KINDS, build
 from tests.judging import failure_of, judged, verdict_of

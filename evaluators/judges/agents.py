@@ -9,19 +9,8 @@ from evaluators.case import actual_calls, actual_value, enter, find, get, primar
 from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import (
-    FLAG,
-    REASON,
-    Answer,
-    Numbered,
-    Question,
-    Reason,
-    answer_each,
-    fenced,
-    numbered,
-    pretty,
-    rows,
-)
+from evaluators.fencing import fenced, numbered, pretty
+from evaluators.judges.asking import FLAG, REASON, Answer, Numbered, Question, Reason, answer_each, rows
 from evaluators.judges.relevance import at_one_where_strict
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of

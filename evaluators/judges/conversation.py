@@ -9,7 +9,8 @@ from evaluators.case import enter, get
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import NUMBER, REASON, Question, fenced, numbered, together
+from evaluators.fencing import fenced, numbered
+from evaluators.judges.asking import NUMBER, REASON, Question, together
 from evaluators.judges.criteria import Scored, within
 from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank

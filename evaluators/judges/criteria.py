@@ -8,7 +8,8 @@ from evaluators.case import actual_value, expected_value, find
 from evaluators.configuration import Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, fenced
+from evaluators.fencing import fenced
+from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason
 from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank
 

@@ -9,18 +9,8 @@ from evaluators.case import actual_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import (
-    TEXT,
-    Answer,
-    Numbered,
-    Question,
-    answer_each,
-    choice,
-    fenced,
-    numbered,
-    pretty,
-    rows,
-)
+from evaluators.fencing import fenced, numbered, pretty
+from evaluators.judges.asking import TEXT, Answer, Numbered, Question, answer_each, choice, rows
 from evaluators.judging import Judge
 from evaluators.model import Case, text_of
 from evaluators.text import shown

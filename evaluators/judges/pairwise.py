@@ -8,7 +8,8 @@ from evaluators.case import actual_calls, actual_value, expected_calls, expected
 from evaluators.configuration import Configuration, Parameter, Share, Upper
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import REASON, Answer, Question, Reason, choice, fenced, pretty, together
+from evaluators.fencing import fenced, pretty
+from evaluators.judges.asking import REASON, Answer, Question, Reason, choice, together
 from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank, ToolCall
 

@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, fenced, together
+from evaluators.fencing import fenced
+from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, together
 from evaluators.judges.grounding import passages_of
 from evaluators.judging import Judge
 from evaluators.model import Case

@@ -9,7 +9,8 @@ from pydantic import Field, create_model
 from evaluators.case import offered_tools
 from evaluators.configuration import Configuration, Count, Share
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.judges.asking import FLAG, REASON, Answer, Question, Reason, fenced, together
+from evaluators.fencing import fenced
+from evaluators.judges.asking import FLAG, REASON, Answer, Question, Reason, together
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolDefinition
 
