@@ -9,7 +9,7 @@ import openai
 
 from evaluators.chat.wire import NotAnAnswer, Protocol
 
-ANSWER_BYTES = 4 << 20  # a guess: a thousand times a long verdict
+ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
 _FIRST_ERROR_STATUS = 300  # a redirect would carry the key and the data to an address that nobody configured
 

@@ -22,7 +22,7 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"|' + r"'(?:[^'\\]++|\\.)*+'", re.DOTA
 _NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
-_OPENING = re.compile(r"[{\[]")
+_OPENING = re.compile(r"""\{(?=\s*+["'}\w$/])|\[(?=\s*+["'\]{\[\w$/-])""")  # with what may follow it
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
