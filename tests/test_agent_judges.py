@@ -46,7 +46,7 @@ def with_outputs(**outputs: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("done,score", [((True, True), 1.0), ((True, False), 0.5), ((False, False), 0.0)])
 def test_completion_is_the_share_of_the_given_tasks(*, done: tuple[bool, ...], score: float) -> None:
-    """The seeds' own example, with a threshold of one half."""
+    """The documented example, with a threshold of one half."""
     verdict = verdict_of("task_completion", {}, TRIP, tasks(done))
     assert (verdict.name, verdict.score, verdict.threshold, verdict.success) == (
         "Task Completion",
@@ -85,7 +85,7 @@ def test_no_tasks_are_all_completed() -> None:
 
 @pytest.mark.parametrize("answer", [tasks([True, "perhaps"]), tasks([True]), {"done": []}, "nonsense"])
 def test_an_unusable_answer_about_tasks_is_a_failure(answer: object) -> None:
-    """What the seeds scored 0 is no score here: the judge broke, not the agent."""
+    """This is no score of zero: the judge broke, not the agent."""
     assert failure_of("task_completion", {}, TRIP, answer).kind == "bad_reply"
 
 
