@@ -85,7 +85,7 @@ def test_no_tasks_are_all_completed() -> None:
 
 @pytest.mark.parametrize("answer", [tasks([True, "perhaps"]), tasks([True]), {"done": []}, "nonsense"])
 def test_an_unusable_answer_about_tasks_is_a_failure(answer: object) -> None:
-    """This is no score of zero: the judge broke, not the agent."""
+    """No score of zero comes of it: the judge broke, not the agent."""
     assert failure_of("task_completion", {}, TRIP, answer).kind == "bad_reply"
 
 

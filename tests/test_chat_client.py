@@ -281,15 +281,19 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, cap
     assert KEY not in "".join([*shown, *capfd.readouterr()])
 
 
-def test_without_a_key_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A local model needs no key, and gets none that is meant for another."""
+@pytest.mark.parametrize("key", [None, KEY])
+def test_nothing_of_another_provider_is_sent(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    """An endpoint gets its own key or none, whatever the environment holds for others."""
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "http://stray.example")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer stray.example\nX-Team: stray.example")
     with a_model("fine") as server:
-        ask(server.base_url)
+        ask(server.base_url, key=key)
     headers = server.asked[0].headers
-    assert not [name for name in headers if name in {"authorization", "openai-organization", "openai-project"}]
+    assert headers.get("authorization") == (None if key is None else f"Bearer {key}")
+    assert headers["user-agent"] == "tracejury-judge"
     assert "stray.example" not in str(headers)
+    assert [name for name in headers if name.startswith(("x-", "openai-"))] == ["x-stainless-raw-response"]
 
 
 @pytest.mark.parametrize(

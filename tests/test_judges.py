@@ -263,7 +263,7 @@ def test_relevance_of_nothing_is_zero_without_a_question() -> None:
 
 
 def test_relevance_outside_its_range_is_taken_for_the_nearer_end() -> None:
-    """This is the one clamp, and the verdict says that it happened."""
+    """The only clamp that there is, and the verdict says that it happened."""
     scores = iter([7, -2])
     verdict = verdict_of("contextual_relevance", {}, chunks("a", "b"), lambda _: Says({"score": next(scores)}))
     assert verdict.score == 0.5

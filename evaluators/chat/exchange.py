@@ -11,6 +11,9 @@ from evaluators.chat.wire import NotAnAnswer, Protocol
 
 ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
+USER_AGENT = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
+_STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
+_HEADERS = {"accept", "connection", "content-length", "content-type", "host", "transfer-encoding", _STREAMED}
 _FIRST_ERROR_STATUS = 300  # a redirect would carry the key and the data to an address that nobody configured
 
 
@@ -36,16 +39,15 @@ class ErrorStatus(Exception):
 
 
 class Exchange:
-    """An endpoint. It is sent what it is given and nothing else: organisation and project come from no environment."""
+    """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
 
     def __init__(self, base_url: str, key: str | None, protocol: Protocol) -> None:
-        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_refuse_errors]})
+        self._key = key
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
+        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
         self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key=key or "none", max_retries=0, timeout=None, http_client=transport
+            base_url=base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
         )
-        self._client.organization = self._client.project = None
-        # Not compressed, so that the bound on bytes is one on memory.
-        self._headers = {"Accept-Encoding": "identity"} | ({} if key else {"Authorization": openai.omit})
         resources: dict[Protocol, Any] = {
             "RESPONSES": self._client.responses,
             "CHAT_COMPLETIONS": self._client.chat.completions,
@@ -66,12 +68,21 @@ class Exchange:
             ErrorStatus: the endpoint answered with an error.
             openai.APIConnectionError: the connection failed, maybe half-way.
         """
-        body = await _body(self._create(**request, extra_headers=self._headers))
+        body = await _body(self._create(**request))
         try:
             document: object = json.loads(body)
         except (ValueError, RecursionError):
             raise NotAnAnswer("it is not JSON") from None
         return document
+
+    async def _send_only_ours(self, request: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
+        """Leave out the headers that the package takes from its environment, or tells of this machine."""
+        for name in [name for name in request.headers if name.lower() not in _HEADERS]:
+            del request.headers[name]
+        request.headers["User-Agent"] = USER_AGENT
+        request.headers["Accept-Encoding"] = "identity"  # so that the bound on bytes is one on memory
+        if self._key is not None:
+            request.headers["Authorization"] = f"Bearer {self._key}"
 
 
 async def _body(exchange: AbstractAsyncContextManager[Any]) -> bytes:
