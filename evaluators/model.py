@@ -23,7 +23,7 @@ class ToolCall(Wire):
     """
 
     name: NonBlank
-    arguments: Any = None
+    arguments: Any = Field(default=None, validate_default=True)
     result: Any = None
     id: str | None = None
     start_time: datetime | None = None
