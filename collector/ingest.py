@@ -144,6 +144,7 @@ class Ingest:
     def _decode_groups(self) -> None:
         for group in self._groups():
             self._decoded.put((self._decode(group), group))
+            del group  # the next one may be long in coming, and requests are large
         self._decoded.put(None)
 
     def _decode(self, group: list[_Offer]) -> Decoded:
@@ -157,8 +158,8 @@ class Ingest:
 
     def _store_groups(self) -> None:
         while (item := self._decoded.get()) is not None:
-            decoded, offers = item
-            self._store_group(decoded, offers)
+            self._store_group(*item)
+            del item
             self._room.release()
 
     def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> None:
@@ -168,10 +169,10 @@ class Ingest:
                 self._store.append([decoded.batch])
         except Overloaded as error:
             self._counts["refused"] += decoded.batch.spans.num_rows
-            outcomes = [error] * len(offers)
+            outcomes = [_without_frames(error)] * len(offers)
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
-            outcomes = [error] * len(offers)
+            outcomes = [_without_frames(error)] * len(offers)
         for outcome in outcomes:
             if isinstance(outcome, Receipt):
                 self._counts["accepted"] += outcome.accepted
@@ -184,6 +185,15 @@ def _decode_alone(request: Request, received_at_us: int) -> Decoded:
         return decode([request], received_at_us=received_at_us)
     except Exception as error:  # noqa: BLE001 - as above: this request is the one that met the bug
         return failed(error)
+
+
+def _without_frames(error: Exception) -> Exception:
+    """The error without where it came from: frames that hold it and the group would be a cycle, freed much later."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:

@@ -1,6 +1,6 @@
 """What every evaluator can be told, and the types that configurations are made of."""
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, Strict
 
@@ -28,11 +28,19 @@ def _path(value: object) -> object:
     return parse_path(value) if isinstance(value, str) else value
 
 
+def required(*parts: Parameter) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    """The field `evaluationParams` with the parts of a case that an evaluator needs unless it is told otherwise."""
+    return Field(default=parts, description="The parts of a test case that must not be missing.")
+
+
 Upper = BeforeValidator(_upper)
 """A choice that is written in capitals, and taken in any case."""
 
 Lower = BeforeValidator(_lower)
 """A choice that is written in small letters, and taken in any case."""
+
+Parts: TypeAlias = tuple[Annotated[Parameter, Upper], ...]
+"""Parts of a test case."""
 
 WhenVacuous: TypeAlias = Annotated[Literal["PASS", "FAIL", "SKIP"], Upper]
 """What becomes of a check that found nothing to check."""
@@ -49,9 +57,7 @@ class Configuration(Wire):
     path: Annotated[Path, BeforeValidator(_path)] | None = Field(
         default=None, description="Where, inside the value that it reads, the value to judge is."
     )
-    evaluation_params: tuple[Annotated[Parameter, Upper], ...] = Field(
-        default=(), description="The parts of a test case that must not be missing."
-    )
+    evaluation_params: Parts = required()
     when_vacuous: WhenVacuous = Field(
         default="PASS", description="What becomes of a check that found nothing to check: PASS, FAIL or SKIP."
     )

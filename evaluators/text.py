@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, Strict, field_validator, model_validator
 
 from evaluators.case import actual_value, expected_value
-from evaluators.configuration import Configuration, Count, Flag, Parameter, Upper
+from evaluators.configuration import Configuration, Count, Flag, Parts, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, text_of
@@ -14,13 +14,11 @@ from evaluators.model import Case, text_of
 _SHOWN_CHARACTERS = 60
 """Of a text that a reason quotes, this much. A guess."""
 
-Required = tuple[Annotated[Parameter, Upper], ...]
-
 
 class ExactMatch(Configuration):
     """How two texts are compared."""
 
-    evaluation_params: Required = ("ACTUAL_OUTPUT", "EXPECTED_OUTPUT")
+    evaluation_params: Parts = required("ACTUAL_OUTPUT", "EXPECTED_OUTPUT")
     trim_white_space: Flag = Field(default=False, description="Leave out white space at both ends of both texts.")
     ignore_case: Flag = Field(default=False, description="Take capitals and small letters for the same.")
 
@@ -28,7 +26,7 @@ class ExactMatch(Configuration):
 class Regex(Configuration):
     """Which pattern a text must contain."""
 
-    evaluation_params: Required = ("ACTUAL_OUTPUT",)
+    evaluation_params: Parts = required("ACTUAL_OUTPUT")
     pattern: str = Field(description="A regular expression of Python, searched anywhere in the text.")
     ignore_case: Flag = Field(default=False, description="Take capitals and small letters for the same.")
 
@@ -47,7 +45,7 @@ class Regex(Configuration):
 class Length(Configuration):
     """How long a text may be, in Unicode code points, both bounds included."""
 
-    evaluation_params: Required = ("ACTUAL_OUTPUT",)
+    evaluation_params: Parts = required("ACTUAL_OUTPUT")
     minimum_output_length: Count = Field(default=0, description="The fewest code points that pass.")
     maximum_output_length: Annotated[int, Strict(), Field(ge=1)] = Field(description="The most code points that pass.")
 

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -45,7 +46,7 @@ def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - J
         return json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=Decimal if decimals else None,
+            parse_float=Decimal if decimals else _finite,
             object_pairs_hook=_unique,
         )
     except RecursionError:
@@ -69,6 +70,8 @@ def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: st
         key = str(problem["loc"][-1])
         known = _known_keys(shape) if shape is not None and len(problem["loc"]) == 1 else ()
         return f"{place}: {unknown(key, known) if known else 'unknown key'}"
+    if not place:
+        return f"expected an object (got {_brief(problem['input'])})"
     message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"])
     if problem["type"] == "missing":
         return f"{place}: is required"
@@ -82,6 +85,13 @@ def _known_keys(shape: type[BaseModel]) -> list[str]:
 def _brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text} is too large")
+    return number
 
 
 def _refuse_constant(name: str) -> float:

@@ -5,6 +5,7 @@ name, so that a batch can be stored by itself, in any order, after any restart.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -125,11 +126,19 @@ class SpanBatch:
         Raises:
             pa.ArrowException, OSError, struct.error: the bytes are not such a batch.
         """
-        sizes = _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes())
-        tables, offset = [], _LENGTHS.size
-        for size, schema in zip(sizes, (SPANS, RESOURCES, SCOPES), strict=True):
-            tables.append(_conform(pa.ipc.open_stream(data.slice(offset, size)).read_all(), schema))
+        streams, offset = [], _LENGTHS.size
+        for size in _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes()):
+            streams.append(data.slice(offset, size))
             offset += size
+        return cls.from_streams(streams)
+
+    @classmethod
+    def from_streams(cls, streams: Iterable[pa.Buffer]) -> "SpanBatch":
+        """The same from the streams one by one. They are not copied: the batch holds these buffers and nothing else."""
+        tables = [
+            _conform(pa.ipc.open_stream(stream).read_all(), schema)
+            for stream, schema in zip(streams, (SPANS, RESOURCES, SCOPES), strict=True)
+        ]
         return cls(spans=tables[0], resources=tables[1], scopes=tables[2])
 
 
@@ -146,10 +155,17 @@ def concatenate(batches: list[SpanBatch]) -> SpanBatch:
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
+    """The table in a buffer of exactly its size: one that grows is up to twice as large as what it holds."""
+    size = pa.MockOutputStream()
+    _write(table, size)
+    buffer = pa.allocate_buffer(size.size())
+    _write(table, pa.FixedSizeBufferWriter(buffer))
+    return buffer
+
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue()
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -147,13 +147,13 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         raise ForeignFile(msg)
     if not tables:
         connection.execute(f"CREATE TABLE {_MARK} (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)")
-    row = connection.execute("SELECT coalesce(max(version), 0) FROM tracejury_schema").fetchone()
-    version = row[0] if row else 0
-    if version > steps[-1][0]:
-        msg = f"{path} has schema {version}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
+    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
+    newest = max(seen, default=0)
+    if newest > steps[-1][0]:
+        msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
         raise NewerFile(msg)
     for number, name, text in steps:
-        if number > version:
+        if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
             connection.begin()
             connection.execute(text)
             connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])

@@ -2,27 +2,16 @@
 
 import re
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from storage import sql
-from storage.attributes import decode_attributes
 from storage.database import Database
 from storage.errors import BadQuery
-from storage.records import (
-    Column,
-    EntityRef,
-    Event,
-    Link,
-    Resource,
-    Scope,
-    Span,
-    Table,
-    Trace,
-    TraceSummary,
-)
+from storage.nanoseconds import with_texts
+from storage.records import Column, Resource, Scope, Table, Trace, TraceSummary
+from storage.rows import resources_of, scopes_of, spans_of
 
 MAX_SPANS = 10_000
 """Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
@@ -30,7 +19,9 @@ MAX_SPANS = 10_000
 _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
-_NANOSECONDS = "TIMESTAMP_NS"
+_TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
+"""The last half of an id is its key: some senders leave the first half zero, or put the time there."""
+
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 _SOURCES = frozenset(
@@ -77,11 +68,10 @@ class Queries:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
                 return None
-            summary, last_start_ns = found[0]
+            summary, bounds = found[0]
             key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
-            cursor.execute(sql.query("spans_of_trace"), key | {"from_ns": summary.start_ns, "to_ns": last_start_ns})
-            names = [column[0] for column in cursor.description or []]
-            spans = tuple(_span(dict(zip(names, row, strict=True))) for row in cursor.fetchall())
+            rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
+            spans = tuple(spans_of(rows, *dimensions_of(cursor, rows)))
         return Trace(summary=summary, spans=spans, logs=())
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
@@ -127,12 +117,31 @@ class Queries:
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id)), exhausted
 
 
-def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]) -> list[tuple[TraceSummary, int]]:
-    """The traces, each with the time at which its last span starts."""
-    if not trace_ids:
+def dimensions_of(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[dict[int, Resource], dict[int, Scope]]:
+    """The resources and scopes that rows of spans name."""
+    resources = _arrow(cursor, sql.query("resources_by_id"), {"ids": spans.column("resource_id").unique().to_pylist()})
+    scopes = _arrow(cursor, sql.query("scopes_by_id"), {"ids": spans.column("scope_id").unique().to_pylist()})
+    return resources_of(resources), scopes_of(scopes)
+
+
+def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
+    return cursor.execute(select, parameters).to_arrow_table()
+
+
+_Bounds = dict[str, int]
+
+
+def _summaries(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[str]
+) -> list[tuple[TraceSummary, _Bounds]]:
+    """The traces, each with what bounds the look-up of its spans."""
+    ids = [trace_id for trace_id in trace_ids if _TRACE_ID.fullmatch(trace_id)]
+    if not ids:
         return []
-    placeholders = ", ".join(["?"] * len(trace_ids))
-    rows = cursor.execute(f"{sql.query('traces_by_id')} ({placeholders})", [tenant, *trace_ids]).fetchall()
+    select = sql.query("traces_by_id")
+    for name, mark in (("$keys", "?::UBIGINT"), ("$ids", "?")):
+        select = select.replace(f"({name})", f"({', '.join([mark] * len(ids))})")
+    keys = [int(trace_id[_KEY_DIGITS:], 16) for trace_id in ids]
     return [
         (
             TraceSummary(
@@ -147,9 +156,9 @@ def _summaries(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: list[s
                 error_count=row[8],
                 expires_at_ns=row[9],
             ),
-            row[10],
+            {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
         )
-        for row in rows
+        for row in cursor.execute(select, [*keys, tenant, *ids]).fetchall()
     ]
 
 
@@ -185,7 +194,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_
     alarm.start()
     try:
         columns = _columns(cursor, statement)
-        cursor.execute(_with_nanoseconds(statement.query, columns) if columns else statement)
+        cursor.execute(with_texts(statement.query, [column.type for column in columns]) if columns else statement)
         columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
         rows = _fetch(cursor, max_rows + 1)
     finally:
@@ -218,78 +227,3 @@ def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> 
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]
-
-
-def _with_nanoseconds(select: str, columns: list[Column]) -> str:
-    """The SELECT with its TIMESTAMP_NS columns as text: fetched as values they would lose the last three digits."""
-    if all(column.type != _NANOSECONDS for column in columns):
-        return select
-    texts = [
-        f"replace(#{position}::VARCHAR, ' ', 'T') || 'Z'" if column.type == _NANOSECONDS else f"#{position}"
-        for position, column in enumerate(columns, 1)
-    ]
-    inner = select.strip().rstrip(";")
-    return f"SELECT {', '.join(texts)} FROM (\n{inner}\n)"  # noqa: S608 - it can only read
-
-
-_Row = Mapping[str, Any]
-
-
-def _attributes(row: _Row) -> dict[str, Any]:
-    return {
-        "attributes": decode_attributes(row["attributes"], row["attribute_types"]),
-        "dropped_attributes_count": row["dropped_attributes_count"],
-    }
-
-
-def _span(row: _Row) -> Span:
-    as_is = (
-        "tenant",
-        "trace_id",
-        "span_id",
-        "parent_span_id",
-        "name",
-        "kind",
-        "start_ns",
-        "status_code",
-        "status_message",
-        "trace_state",
-        "flags",
-        "dropped_events_count",
-        "dropped_links_count",
-        "project",
-        "service_name",
-    )
-    return Span(
-        end_ns=row["end_ns"] or None,
-        events=tuple(
-            Event(time_ns=event["time_ns"], name=event["name"], **_attributes(event)) for event in row["events"]
-        ),
-        links=tuple(_link(link) for link in row["links"]),
-        resource=_resource(row["resource"]),
-        scope=_scope(row["scope"]),
-        **_attributes(row),
-        **{name: row[name] for name in as_is},
-    )
-
-
-def _link(row: _Row) -> Link:
-    names = ("trace_id", "span_id", "trace_state", "flags")
-    return Link(**_attributes(row), **{name: row[name] for name in names})
-
-
-def _resource(row: _Row) -> Resource:
-    refs = tuple(
-        EntityRef(
-            schema_url=ref["schema_url"],
-            type=ref["type"],
-            id_keys=tuple(ref["id_keys"]),
-            description_keys=tuple(ref["description_keys"]),
-        )
-        for ref in row["entity_refs"] or ()
-    )
-    return Resource(**_attributes(row), schema_url=row["schema_url"], entity_refs=refs)
-
-
-def _scope(row: _Row) -> Scope:
-    return Scope(**_attributes(row), name=row["name"], version=row["version"], schema_url=row["schema_url"])

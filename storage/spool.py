@@ -106,7 +106,9 @@ class Spool:
             for buffer in body:
                 checksum = zlib.crc32(buffer, checksum)
             buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
-            groups.append(Group(sequence=number, batch=batch, nbytes=batch.nbytes))
+            # What waits for its commit is what was written: the decoder's columns hold several times their own size,
+            # because all that was decoded together is freed together.
+            groups.append(Group(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
         self._write(buffers, groups[-1].sequence)
         self._sequence = groups[-1].sequence
         return groups

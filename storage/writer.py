@@ -146,6 +146,7 @@ class Writer:
                     return
             self._backlog.done(chunk)
             self._released(chunk.after.sequence)
+            del chunk  # the next one may be long in coming
 
     def _chunks(self) -> Iterator[Chunk]:
         while (chunk := self._backlog.next_chunk(self._options.commit_interval_s)) is not None:

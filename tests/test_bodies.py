@@ -1,11 +1,14 @@
 """Request bodies: compressed, damaged, too large, in chunks, and slow, against the running server."""
 
+import gc
 import gzip
 import random
+import threading
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -14,12 +17,19 @@ import zstandard
 from google.rpc.status_pb2 import Status
 
 from tests.live import PATIENCE_S, Live, a_client, a_live_server, until
-from tests.serving import PROTOBUF
-from tests.traffic import a_batch, export_on, over_grpc, over_http, status_of
+from tests.serving import PROTOBUF, a_server
+from tests.storing import files_no_larger_than
+from tests.traffic import EXPORT_TRACES, Answer, Send, a_batch, export_on, over_grpc, over_http, status_of
 from tests.wire import JSON, Connection, as_json, post
 
 RECEIVED, DECOMPRESSED = 64 << 10, 256 << 10
 """The limits of the `tight` server, far below the defaults."""
+
+TURNS = 32
+"""Messages that a server reads over gRPC at the same time."""
+
+LARGE = 1 << 20
+"""Bytes of a message that would be missed."""
 
 SOON = {"TRACEJURY_COMMIT_INTERVAL_MS": 10}
 
@@ -263,6 +273,41 @@ def test_a_slow_sender_is_waited_for(server: Live) -> None:
     assert stored(server, slow.trace_id) == 1
 
 
+def test_stalled_grpc_senders_keep_nobody_waiting(tmp_path: Path) -> None:
+    """While senders that do not send their message hold all turns, others hear UNAVAILABLE within seconds."""
+    batch = a_batch(random.Random(), 3)
+    go_on = threading.Event()
+    with (
+        a_live_server(tmp_path / "data", env=SOON) as server,
+        grpc.insecure_channel(server.grpc) as channel,
+        over_grpc(server) as send,
+    ):
+        export: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(EXPORT_TRACES)
+        stalled = [export.future(late(batch.body, go_on), timeout=PATIENCE_S) for _ in range(TURNS)]
+        try:
+            refusal, took_s = until(lambda: timed(send, batch.body), lambda seen: seen[0].kind == "later")
+            assert (refusal.retry_after_s, "still arriving" in refusal.message) == (1, True)
+            assert 4 < took_s < 10
+        finally:
+            go_on.set()
+        assert [call.code() for call in stalled] == [grpc.StatusCode.OK] * TURNS
+        assert send(batch.body).kind == "taken"
+        assert stored(server, batch.trace_id) == 3
+        assert "Traceback" not in server.log
+
+
+def late(body: bytes, go_on: threading.Event) -> Iterator[bytes]:
+    """The one message of a call, which does not come before it may."""
+    go_on.wait(PATIENCE_S)
+    yield body
+
+
+def timed(send: Send, body: bytes) -> tuple[Answer, float]:
+    """What a sender hears, and after how many seconds."""
+    started = time.monotonic()
+    return send(body), time.monotonic() - started
+
+
 def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
     """Half a request is neither stored nor remembered: its bytes are free for others, and the log stays clean."""
     with a_live_server(tmp_path / "data", env={"TRACEJURY_QUEUE_BYTES": 4096}) as server:
@@ -278,6 +323,35 @@ def test_a_sender_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
             until(lambda: http(small.body).kind, lambda kind: kind == "taken")
             until(lambda: send(small.body).kind, lambda kind: kind == "taken")
         assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("reason", ["malformed", "no room"])
+def test_a_refused_message_is_let_go_with_its_answer(tmp_path: Path, reason: str) -> None:
+    """Nothing keeps what was refused over gRPC until Python looks for cycles, whoever refused it."""
+    body = b"\x0a" + bytes(LARGE) if reason == "malformed" else a_batch(random.Random(), 1, text="x" * LARGE).body
+    with a_server(tmp_path / "data") as server, grpc.insecure_channel(server.grpc) as channel, ExitStack() as stack:
+        stack.enter_context(no_cycles_are_looked_for())
+        if reason == "no room":
+            stack.enter_context(files_no_larger_than(64 << 10))
+        held = []
+        for _ in range(12):
+            with pytest.raises(grpc.RpcError) as failure:
+                export_on(channel)(body, timeout=PATIENCE_S)
+            assert failure.value.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAVAILABLE}
+            held.append(tracemalloc.get_traced_memory()[0])
+        assert held[-1] - held[2] < 4 * LARGE
+
+
+@contextmanager
+def no_cycles_are_looked_for() -> Iterator[None]:
+    """Memory that Python holds is traced, and freed only by counting references."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_a_stopped_reader_does_not_stop_the_server(server: Live) -> None:

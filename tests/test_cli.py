@@ -124,6 +124,13 @@ def test_a_directory_is_read_where_no_server_runs(directory: Path) -> None:
     assert run("sql", "SELECT name FROM spans", "--csv", "--data", directory).stdout == "name\nkept\n"
 
 
+@pytest.mark.parametrize("comment", ["-- what there is\n", "--what there is\n", "-- 1\n--2\n", "/* - */ "])
+def test_a_statement_may_open_with_a_comment(directory: Path, comment: str) -> None:
+    """A comment of SQL before the statement is not taken for an option."""
+    result = run("sql", f"{comment}SELECT name FROM spans", "--csv", "--data", directory)
+    assert (result.exit_code, result.stdout) == (0, "name\nkept\n")
+
+
 def test_a_directory_in_use_is_asked_through_its_server(server: Running) -> None:
     """`--data` finds the server that holds the directory."""
     holder = server.store._lock._path.parent
@@ -189,6 +196,7 @@ def test_bad_settings_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         ["traces", "show"],
         ["traces", "show", "a", "--json", "--otlp"],
         ["sql", "SELECT 1", "--json", "--csv"],
+        ["sql", "SELECT 1", "--jsno"],
         ["send"],
         ["send", "no-such-file"],
         ["serve", "--config", "no-such-file"],

@@ -11,7 +11,9 @@ from storage.database import FILE_NAME, Database, DatabaseOptions
 from storage.errors import ForeignFile, NewerFile, Unusable
 from storage.lock import read_holder
 from storage.store import Store
-from tests.storing import a_batch, a_store, an_export, commit, rows
+from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
+
+Step = tuple[int, str, str]
 
 
 def run(directory: Path, *statements: str) -> None:
@@ -26,9 +28,11 @@ def versions(store: Store) -> list[tuple[object, ...]]:
     return rows(store, "SELECT version, name FROM tracejury_schema ORDER BY version")
 
 
-def test_the_schema_steps_are_numbered_without_gaps() -> None:
-    """Forward-only steps are 1, 2, 3, and so on, so that a version says which ones a file has seen."""
-    assert [number for number, _, _ in sql.migrations()] == list(range(1, len(sql.migrations()) + 1))
+def test_the_schema_steps_are_numbered() -> None:
+    """No two steps have the same number, so that the numbers say which ones a file has seen."""
+    numbers = [number for number, _, _ in sql.migrations()]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] == 1
 
 
 def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
@@ -42,17 +46,46 @@ def test_a_new_file_sees_every_step_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("behind", range(len(sql.migrations()) + 1))
 def test_an_older_file_is_brought_up_to_date(tmp_path: Path, behind: int) -> None:
     """A file that saw only the first steps gets the others, keeps its spans where it has any, and takes new ones."""
-    seen = sql.migrations()[: len(sql.migrations()) - behind]
+    a_file_that_saw(tmp_path, sql.migrations()[: len(sql.migrations()) - behind])
+    check_up_to_date(tmp_path)
+
+
+@pytest.mark.parametrize("step", sql.migrations()[1:], ids=lambda step: step[1])
+def test_a_step_that_was_left_out_is_made_up_for(tmp_path: Path, step: Step) -> None:
+    """A file that saw later steps but not this one, as of a version between them, gets it too."""
+    a_file_that_saw(tmp_path, [other for other in sql.migrations() if other != step])
+    check_up_to_date(tmp_path)
+
+
+def a_file_that_saw(directory: Path, steps: list[Step]) -> None:
+    """An empty file that other versions made."""
     run(
-        tmp_path,
+        directory,
         "CREATE TABLE tracejury_schema (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)",
-        *(text for _, _, text in seen),
-        *(f"INSERT INTO tracejury_schema VALUES ({number}, '{name}', now()::TIMESTAMP)" for number, name, _ in seen),
+        *(text for _, _, text in steps),
+        *(f"INSERT INTO tracejury_schema VALUES ({number}, '{name}', now()::TIMESTAMP)" for number, name, _ in steps),
     )
-    with a_store(tmp_path) as store:
+
+
+def check_up_to_date(directory: Path) -> None:
+    """The file opens with all steps, and takes spans."""
+    with a_store(directory) as store:
         assert versions(store) == [(number, name) for number, name, _ in sql.migrations()]
         commit(store, a_batch(an_export(2)))
         assert rows(store, "SELECT count(*) FROM spans") == [(2,)]
+
+
+def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
+    """A trace that was stored before its parts had keys is found by its id like any other."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+    views = ("DROP VIEW traces", "DROP VIEW trace_roll_up")
+    run(tmp_path, *views, "ALTER TABLE trace_part DROP trace_key", "DELETE FROM tracejury_schema WHERE version = 4")
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2, first=2)))
+        trace = store.queries.trace(trace_id(0))
+        assert trace is not None
+        assert len(trace.spans) == trace.summary.span_count == 4
 
 
 def test_views_are_made_again_at_every_start(tmp_path: Path) -> None:
@@ -71,7 +104,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path) -> None:
         pass
     run(tmp_path, "INSERT INTO tracejury_schema VALUES (4711, 'future', now()::TIMESTAMP)", "DROP VIEW traces")
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(NewerFile, match=f"schema 4711, this Tracejury knows {len(sql.migrations())}"):
+    with pytest.raises(NewerFile, match=f"schema 4711, this Tracejury knows {sql.migrations()[-1][0]}"):
         Store.open(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert read_holder(tmp_path) is None

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
-from collector import conventions
+from collector.conventions import names
 from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.errors import Malformed
 from storage.attributes import decode_attributes
@@ -174,7 +174,7 @@ def test_the_columns_agree_with_a_plain_reading(exports: list[ExportTraceService
 def test_project_and_service_come_from_the_resource(export: ExportTraceServiceRequest) -> None:
     """Each span carries the names that the table of conventions finds on its resource."""
     expected = [
-        (conventions.project_of(named), conventions.service_of(named))
+        (names.project_of(named), names.service_of(named))
         for resource_spans, _, span in flat(export)
         if is_valid(span)
         for named in [_as_stored(resource_spans.resource.attributes)]

@@ -50,7 +50,7 @@ def test_case_takes_both_spellings_and_keeps_the_users_keys() -> None:
     [
         ({"actualOutput": {}}, "actualOutput: unknown key; did you mean actualOutputs? there are: actualOutputs, "),
         ({"inputs": [1]}, "inputs: "),
-        ([], "the test case: "),
+        ([], "the test case: expected an object (got [])"),
         ({"actualOutputs": {}, "actual_outputs": {}}, "actual_outputs: unknown key"),
     ],
 )

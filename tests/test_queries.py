@@ -182,10 +182,23 @@ def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brough
 
 def test_an_unknown_trace_is_none(store: Store) -> None:
     """A trace that is not stored, an id that is none, and the trace of another tenant are all nothing."""
-    for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'"):
+    for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'", " " * 32, "-" * 32, "1_" * 16):
         assert store.queries.trace(unknown, tenant="sql") is None
     assert store.queries.newest_traces(tenant="nobody") == []
     assert store.queries.newest_traces(tenant="sql", project="nothing") == []
+
+
+def test_traces_whose_ids_end_alike_are_told_apart(store: Store) -> None:
+    """The half of an id by which a trace is looked up need not be its own."""
+    ids = [f"{number:016x}{4712:016x}" for number in (0, 1, 2)]
+    for identity in ids[:2]:
+        export = an_export(2)
+        for span in export.resource_spans[0].scope_spans[0].spans:
+            span.trace_id = bytes.fromhex(identity)
+        commit(store, a_batch(export, tenant="alike"))
+    found = [store.queries.trace(identity, tenant="alike") for identity in ids]
+    assert [trace and {span.trace_id for span in trace.spans} for trace in found] == [{ids[0]}, {ids[1]}, None]
+    assert len(store.queries.newest_traces(tenant="alike")) == 2
 
 
 WRITES = [
@@ -400,6 +413,36 @@ def test_sql_keeps_nanoseconds(store: Store) -> None:
     assert [str(row[1]) for row in table.rows] == [f"2026-11-21T10:00:00.00000000{number}Z" for number in (2, 1)] + [
         "2026-11-21T10:00:00Z"
     ]
+
+
+_AT = "make_timestamp_ns(1795255200000000123)"
+_TEXT = "2026-11-21T10:00:00.000000123Z"
+
+
+@pytest.mark.parametrize(
+    "expression, value",
+    [
+        (f"[{_AT}, NULL]", [_TEXT, None]),
+        (f"{{'at': {_AT}, 'n': 1}}", {"at": _TEXT, "n": 1}),
+        ("NULL::STRUCT(t TIMESTAMP_NS)", None),
+        (f"{{'it''s \"odd\"': {_AT}}}", {'it\'s "odd"': _TEXT}),
+        (f"MAP {{{_AT}: 1}}", {_TEXT: 1}),
+        (f"MAP {{'at': {_AT}, 'not': NULL}}", {"at": _TEXT, "not": None}),
+        (f"[{{'x': [[{_AT}]], 'm': MAP {{'a': [{_AT}]}}}}, NULL]", [{"x": [[_TEXT]], "m": {"a": [_TEXT]}}, None]),
+        (f"[{_AT}]::TIMESTAMP_NS[1]", [_TEXT]),
+    ],
+)
+def test_sql_keeps_nanoseconds_inside_values(store: Store, expression: str, value: object) -> None:
+    """An instant inside an array, a struct or a map, at any depth, is answered with all nine digits."""
+    table = store.queries.sql(f"SELECT {expression} AS v, {_AT} AS t", max_rows=10, timeout_s=10)
+    assert table.rows == ((value, _TEXT),)
+
+
+@pytest.mark.parametrize("end", [";", "; /* x */", "; -- x; y", " -- x", "\n;\n-- 'x'\n"])
+def test_sql_may_end_in_a_comment(store: Store, end: str) -> None:
+    """A semicolon and a comment behind a statement change nothing, also where times are made into texts."""
+    table = store.queries.sql(f"-- 'what'\nSELECT {_AT} AS t{end}", max_rows=10, timeout_s=10)
+    assert table.rows == ((_TEXT,),)
 
 
 @pytest.mark.parametrize("max_rows, shown, truncated", [(1, 1, True), (4, 4, True), (5, 5, False), (6, 5, False)])

@@ -7,10 +7,13 @@ import pytest
 from opentelemetry import trace
 
 from collector.app import Running
-from collector.conventions import input_text, output_text
+from collector.conventions.own import NO_KEYS
+from collector.conventions.trace import read_trace
 from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, describe, send_sample
 from storage.records import Trace
 from tests.serving import a_server, run, unused_port
+
+TOOLS = {"support-agent": ["get_order", "create_return"], "docs-assistant": [], "travel-agent": ["search_flights"]}
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +53,11 @@ def test_the_sample_reads_like_agents(traces: dict[str, Trace]) -> None:
     assert set(traces) == {"support-agent", "docs-assistant", "travel-agent"}
     for stored in traces.values():
         root = next(span for span in stored.spans if span.parent_span_id is None)
-        assert input_text(root.attributes)
-        assert output_text(root.attributes)
+        reading = read_trace(stored.spans, stored.logs, NO_KEYS)
+        assert reading.input
+        assert reading.output
+        assert reading.final_response
+        assert [call.name for call in reading.tool_calls] == TOOLS[stored.summary.service_name]
         assert stored.summary.root_name == root.name
         assert {span.parent_span_id for span in stored.spans} - {None} <= {span.span_id for span in stored.spans}
     assert [stored.summary.error_count for stored in traces.values()] == [0, 0, 2]

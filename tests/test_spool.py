@@ -3,6 +3,7 @@
 import itertools
 import os
 import struct
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,6 +108,21 @@ def test_batches_come_back_as_they_were(cases: Path, exports: list[object]) -> N
     found = recovered(folder)
     assert [group.sequence for group in found] == [group.sequence for group in groups]
     assert all(same(group.batch, batch) for group, batch in zip(found, batches, strict=True))
+
+
+def test_what_was_appended_holds_only_what_was_written(tmp_path: Path) -> None:
+    """A durable group is counted with all that it holds, and holds nothing of the columns that it was made of."""
+    batch = a_group(0, spans=500)
+    (group,) = Spool(tmp_path, after=Position()).append([batch])
+    tables = (group.batch.spans, group.batch.resources, group.batch.scopes)
+    assert group.nbytes >= sum(table.get_total_buffer_size() for table in tables)
+    assert not addresses(group.batch.spans) & addresses(batch.spans)
+
+
+def addresses(table: pa.Table) -> set[int]:
+    """Where the columns of a table are in memory."""
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    return {buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None and buffer.size}
 
 
 def test_sequence_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
@@ -278,10 +294,11 @@ def test_a_batch_of_an_older_version_is_read() -> None:
 
 def test_a_record_that_cannot_be_read_is_skipped_and_kept(tmp_path: Path) -> None:
     """A record of a kind that this version does not know hides no other, and stays on disk when all is committed."""
-    spool = Spool(tmp_path, after=Position())
-    spool.append(BATCHES[:1])
+    a_segment(tmp_path, count=1)
     strange = a_group(0).spans.set_column(0, "tenant", pa.array([{"a": 1}]))
-    spool.append([SpanBatch(spans=strange, resources=BATCHES[0].resources, scopes=BATCHES[0].scopes)])
+    batch = SpanBatch(spans=strange, resources=BATCHES[0].resources, scopes=BATCHES[0].scopes)
+    (tmp_path / f"{2:020d}-000001.spool").write_bytes(a_record(2, batch))
+    spool = Spool(tmp_path, after=Position())
     spool.append(BATCHES[2:3])
     spool.close()
     assert numbers(recovered(tmp_path)) == [(1, 0), (3, 2)]
@@ -289,3 +306,10 @@ def test_a_record_that_cannot_be_read_is_skipped_and_kept(tmp_path: Path) -> Non
     again.release(3)
     (kept,) = tmp_path.iterdir()
     assert pa.ipc.open_stream(kept.read_bytes()[LENGTHS_BYTES:]).read_all().equals(strange)
+
+
+def a_record(sequence: int, batch: SpanBatch) -> bytes:
+    """A whole record, as another version may have written it."""
+    body = b"".join(bytes(memoryview(part)) for part in batch.to_buffers())
+    numbers = struct.pack("<QQ", len(body), sequence)
+    return b"TJsp" + struct.pack("<I", zlib.crc32(numbers + body)) + numbers + body

@@ -10,7 +10,8 @@ import decimal
 import math
 from collections.abc import Mapping, Sequence
 
-from collector import conventions
+from collector.conventions.own import NO_KEYS
+from collector.conventions.span import read_span
 from storage.records import Event, Link, Span, Table, Trace, TraceSummary
 
 Document = dict[str, object]
@@ -44,6 +45,7 @@ def summary_document(summary: TraceSummary) -> Document:
 
 def span_document(span: Span) -> Document:
     """One span, with the input and output texts that the conventions find in it."""
+    reading = read_span(span, (), NO_KEYS)
     return {
         "spanId": span.span_id,
         "parentSpanId": span.parent_span_id,
@@ -52,8 +54,8 @@ def span_document(span: Span) -> Document:
         **_times(span.start_ns, span.end_ns),
         "statusCode": _name(_STATUSES, span.status_code),
         "statusMessage": span.status_message,
-        "input": conventions.input_text(span.attributes),
-        "output": conventions.output_text(span.attributes),
+        "input": reading.input,
+        "output": reading.output,
         "attributes": json_value(span.attributes),
         "events": [_event(event) for event in span.events],
         "links": [_link(link) for link in span.links],

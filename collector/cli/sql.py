@@ -1,5 +1,6 @@
 """`tracejury sql`: any question."""
 
+import re
 from pathlib import Path
 
 import click
@@ -11,7 +12,18 @@ from collector.cli.units import count_text
 from collector.cli.views import TableView
 
 
-@click.command()
+class _Command(click.Command):
+    """A command whose argument may open with an SQL comment, which looks like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put a space before such a statement."""
+        return super().parse_args(ctx, [f" {arg}" if _COMMENT.match(arg) else arg for arg in args])
+
+
+_COMMENT = re.compile(r"--(\s|.*\n)")
+
+
+@click.command(cls=_Command)
 @click.argument("statement", metavar="SELECT")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV with a header.")

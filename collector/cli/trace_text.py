@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from collector import conventions
 from collector.cli.text import crop, fold, json_text, one_line, widest
 from collector.cli.tree import Node, Place, in_tree_order
 from collector.cli.units import count_text, duration_text, instant_text, offset_text
 from collector.cli.views import EventView, SpanView, TraceView
+from collector.conventions import names
 
 TEXT_LINES = 4
 """Lines shown of an input, an output or a message. A guess: a question fits, a document does not."""
@@ -145,7 +145,7 @@ class _Page:
             yield _Block(label="input", text=span.input)
         if span.output is not None:
             yield _Block(label="output", text=span.output)
-        exceptions = [_event_text(event) for event in span.events if event.name == conventions.EXCEPTION_EVENT]
+        exceptions = [_event_text(event) for event in span.events if event.name == names.EXCEPTION_EVENT]
         if span.status_message and span.status_message not in exceptions:
             failed = span.status_code == "ERROR"
             yield _Block(label="error" if failed else "status", text=span.status_message, style="red" if failed else "")
@@ -154,7 +154,7 @@ class _Page:
 
     def _events(self, span: SpanView) -> "Iterator[_Block]":
         for event in span.events[:MAX_ITEMS]:
-            failed = event.name == conventions.EXCEPTION_EVENT
+            failed = event.name == names.EXCEPTION_EVENT
             when = offset_text(self.start_ns, event.time_ns)
             text = " ".join(filter(None, (event.name, when, _event_text(event))))
             yield _Block(label="event", text=text, style="red" if failed else "")
@@ -197,9 +197,9 @@ def _note(node: Node) -> str:
 
 def _event_text(event: EventView) -> str:
     """An exception as Python prints one; any other event by its attributes."""
-    if event.name != conventions.EXCEPTION_EVENT:
+    if event.name != names.EXCEPTION_EVENT:
         return ", ".join(f"{key}={_value_text(value)}" for key, value in event.attributes.items())
-    parts = (event.attributes.get(key) for key in (conventions.EXCEPTION_TYPE, conventions.EXCEPTION_MESSAGE))
+    parts = (event.attributes.get(key) for key in (names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE))
     return ": ".join(str(part) for part in parts if part)
 
 

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import grpc.aio
@@ -15,10 +15,11 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from collector.doors.body import HeldBody
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
-from collector.doors.status import TooLarge, TooSlow, failure_of
+from collector.doors.status import Failure, TooLarge, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
+from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ _MOST_AT_ONCE, _LEAST_AT_ONCE = 32, 4
 
 _FORGET_S = 60.0
 _READ_SECONDS = 60.0
+_TURN_SECONDS = 5.0
+"""A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Answer = Callable[[bytes], Awaitable[Message]]
@@ -52,14 +55,13 @@ class _Turns:
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
-        """Wait for a turn and hold it during the block."""
+        """Wait for a turn and hold it during the block.
+
+        Raises:
+            Overloaded: none became free in time.
+        """
         if self._reading >= self._allowed():
-            self._waiting += 1
-            try:
-                async with self._changed:
-                    await self._changed.wait_for(lambda: self._reading < self._allowed())
-            finally:
-                self._waiting -= 1
+            await self._wait()
         self._reading += 1
         try:
             yield
@@ -68,6 +70,18 @@ class _Turns:
             if self._waiting:
                 async with self._changed:
                     self._changed.notify()
+
+    async def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_TURN_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: self._reading < self._allowed())
+        except TimeoutError:
+            if self._reading >= self._allowed():  # else a turn became free just now, and nobody else was told
+                msg = f"{self._reading} other messages are still arriving, and more are not read at the same time"
+                raise Overloaded(msg) from None
+        finally:
+            self._waiting -= 1
 
     def saw(self, nbytes: int) -> None:
         """Learn from the size of a message."""
@@ -124,11 +138,12 @@ class OtlpGrpc:
         # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
         async def export(_requests: object, context: _Context) -> bytes:
             try:
-                message = await self._read(context)
-                return (await answer(message)).SerializeToString()
+                return (await answer(await self._read(context))).SerializeToString()
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
-                await _abort(context, error)
-                raise
+                failure = _failure_of(error)
+            # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
+            # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
+            return await _abort(context, failure)
 
         return grpc.stream_unary_rpc_method_handler(export)
 
@@ -169,9 +184,14 @@ def _parse(kind: type[_M], message: bytes) -> _M:
         raise Malformed(msg) from error
 
 
-async def _abort(context: _Context, error: Exception) -> None:
+def _failure_of(error: Exception) -> Failure:
     failure = failure_of(error)
     if failure.grpc_code is grpc.StatusCode.INTERNAL:
         log.error("an OTLP call failed", exc_info=error)
+    return failure
+
+
+async def _abort(context: _Context, failure: Failure) -> NoReturn:
     details = ("grpc-status-details-bin", failure.status().SerializeToString())
     await context.abort(failure.grpc_code, failure.message, (details,))
+    raise AssertionError  # `abort` raises

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from collector import conventions
+from collector.conventions import names
 from collector.otlp import wire
 from collector.otlp.values import Unfit, attribute_columns
 from storage.batch import ENTITY_REF, RESOURCES, SCOPES
@@ -110,9 +110,7 @@ def _resource(message: bytes, schema_url: str) -> Dimension:
         ],
         schema=RESOURCES,
     )
-    return Dimension(
-        id=identity, row=row, project=conventions.project_of(named), service_name=conventions.service_of(named)
-    )
+    return Dimension(id=identity, row=row, project=names.project_of(named), service_name=names.service_of(named))
 
 
 def _entity_refs(decoded: pa.RecordBatch) -> pa.Array:

@@ -3,6 +3,7 @@ INSERT INTO trace_part BY NAME
 SELECT
     tenant,
     trace_id,
+    ('0x' || trace_id[17:])::UBIGINT AS trace_key,
     min(start_time) AS start_time,
     max(start_time) AS last_start_time,
     max(CASE WHEN epoch_ns(end_time) <> 0 THEN end_time END) AS end_time,

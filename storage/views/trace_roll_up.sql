@@ -11,6 +11,9 @@ SELECT
     max(end_time) AS end_time,
     sum(span_count)::BIGINT AS span_count,
     sum(error_count)::BIGINT AS error_count,
-    max(expires_at) AS expires_at
+    max(expires_at) AS expires_at,
+    trace_key,
+    min(batch) AS first_batch,
+    max(batch) AS last_batch
 FROM trace_part
-GROUP BY tenant, trace_id;
+GROUP BY tenant, trace_id, trace_key;

@@ -43,7 +43,7 @@ def failed_run() -> Expected:
         {"name": "model", "kind": "chain", "input_contains": question},
         llm(question),
         {"name": "tools", "input_contains": script.LOST.id, **error},
-        expect.tool(script.TOOL, script.LOST, tool_call_id=None, error_type="Exception"),
+        expect.tool(script.TOOL, script.LOST, error_type="Exception"),
     ]
     used = {"input_tokens": tokens.input, "output_tokens": tokens.output}
     return expected(spans, trace(question, input=None, output=None, final_response=None, **used))

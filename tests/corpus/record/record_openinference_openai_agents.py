@@ -43,7 +43,8 @@ def run(question: str, workflow: str = WORKFLOW, name: str = "response", **field
     for turn, answer in enumerate(script.ANSWERS[question]):
         messages = history(question, turn, is_instructed=name == "response")
         spans += [{"name": "turn", "kind": "chain"}]
-        spans.append(expect.llm(name, question, turn, input_messages=messages, **fields))
+        told = {"input_messages": messages, "tool_definitions": [expect.TOOL_DEFINITION]} | fields
+        spans.append(expect.llm(name, question, turn, **told))
         spans += [tool(call) for call in answer.calls]
     calls = [expect.tool_call(call, result=call.result or FAILURE) for call in script.ANSWERS[question][0].calls]
     whole = trace(question, input=None, output=None, tool_calls=calls)
@@ -51,10 +52,10 @@ def run(question: str, workflow: str = WORKFLOW, name: str = "response", **field
 
 
 def tool(call: script.ToolCall) -> Expected:
-    """A run of the tool: no id of the call; an error has neither arguments nor a type."""
+    """A run of the tool: no id of the call; an error has no type."""
     if call.result:
         return expect.tool(script.TOOL, call, tool_call_id=None)
-    failed = {"tool_arguments": None, "tool_result": FAILURE, "error": "Error running tool", "error_type": None}
+    failed = {"tool_result": FAILURE, "error": "Error running tool", "error_type": None}
     return expect.tool(script.TOOL, call, tool_call_id=None, **failed)
 
 

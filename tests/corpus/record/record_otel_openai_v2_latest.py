@@ -27,9 +27,15 @@ class Contrib(openai_application.Dialect):
         """The text is not told."""
         return super().embedding() | {"input": None}
 
+    def trace_of(self, question: str, spans: list[Expected]) -> Expected:
+        """Where the span lost its text, so did the trace."""
+        lost = {"input": None} if question == script.PICTURE else {}
+        return expect.without_none(super().trace_of(question, spans) | lost)
+
     def expected(self, spans: list[Expected], whole: Expected) -> Expected:
-        """Nothing for what is not there."""
-        return super().expected([expect.without_none(span) for span in spans], whole)
+        """Nothing for what is not there, but the application's span says that it is nobody's dialect."""
+        kept = [span if span.get("dialect", "") is None else expect.without_none(span) for span in spans]
+        return super().expected(kept, whole)
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def failed_run() -> Expected:
 def chat(question: str, turn: int, **fields: object) -> Expected:
     """One answer of the model: the results of the tools come in one message."""
     messages = expect.history(question, turn)
-    if len(messages) == 4:  # one question, two calls, their two results
+    if turn and len(messages) == 4:  # one question, two calls, their two results
         messages[2:] = [messages[2] | {"parts": messages[2]["parts"] + messages[3]["parts"]}]
     price = script.cost_usd(expect.ANSWERS[question][turn].tokens)
     return expect.llm(CHAT, question, turn, **({"input_messages": messages, "cost_usd": price} | fields))

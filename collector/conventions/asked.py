@@ -1,0 +1,233 @@
+"""The tool calls that messages tell of: who asked for which, and what came back."""
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from collector.conventions.messages import parts_by_type, text_said
+from collector.conventions.parts import Part
+from collector.conventions.tree import Tree
+from collector.conventions.values import text_of
+from storage.records import JsonValue, Message, Span, SpanReading
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Asked:
+    """One call that a message tells of, and its result where another message tells that."""
+
+    span_id: str  # of the first span whose messages tell it
+    start_ns: int  # of that span
+    known_ns: int  # when the call was known: the end of that span
+    call_id: str | None
+    name: str
+    arguments: JsonValue
+    place: int  # in the answer, from 0
+    response: Part | None = None
+    key: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.key = canonical(self.arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """All calls in the messages of a trace."""
+
+    asked: list[Asked]  # by models' answers, each once
+    history: list[Asked]  # of the same turn, known only from what models were sent later
+
+
+def requests_of(tree: Tree, readings: Mapping[str, SpanReading]) -> Requests:
+    """The calls in the messages of a trace, with their results.
+
+    Where a span and one above it both tell calls in their answers, the one above repeats.
+    """
+    told = [
+        (tree.spans[span_id], _this_turn(reading.output_messages))
+        for span_id, reading in readings.items()
+        if reading.output_messages
+    ]
+    telling = [(span, messages) for span, messages in told if _has_calls(messages)]
+    repeating = tree.above_any(span.span_id for span, _ in telling)
+    asked = [call for span, messages in telling if span.span_id not in repeating for call in calls_in(span, messages)]
+    history: list[tuple[Span, Sequence[Message]]] = [
+        (tree.spans[span_id], reading.input_messages) for span_id, reading in readings.items() if reading.input_messages
+    ]
+    results = _Results()
+    for span, messages in history:
+        results.learn(span, messages)
+    for span, messages in told:
+        results.learn(span, messages)
+    once = _once(asked)
+    for call in once:
+        call.response = call.response or results.of(call)
+    return Requests(asked=once, history=_history(history, once))
+
+
+def canonical(arguments: JsonValue) -> str:
+    """Equal arguments have equal texts."""
+    return json.dumps(arguments, sort_keys=True)
+
+
+def lone_value(arguments: JsonValue) -> str | None:
+    """The value of the only argument as text, as frameworks hand it on bare; a bare text itself."""
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        return text_of(next(iter(arguments.values())))
+    return arguments if isinstance(arguments, str) else None
+
+
+def calls_in(span: Span, messages: Sequence[Message]) -> list[Asked]:
+    """The calls in messages with their results, in order."""
+    found: list[Asked] = []
+    waiting = _Waiting()
+    for part in _tool_parts(messages):
+        if part["type"] == "tool_call":
+            call = _asked(span, part, len(found))
+            waiting.add(call)
+            found.append(call)
+        else:
+            call_answered = waiting.take(part)
+            if call_answered is not None:
+                call_answered.response = part
+    return found
+
+
+class _Waiting:
+    """Calls of one list of messages that have no result yet."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Asked] = {}
+        self._without_id: dict[str, deque[Asked]] = {}
+        self._count = 0
+
+    def add(self, call: Asked) -> None:
+        """A call was asked for."""
+        self._count += 1
+        if call.call_id is not None:
+            self._by_id[call.call_id] = call
+        else:
+            self._without_id.setdefault(call.name, deque()).append(call)
+
+    def take(self, response: Part) -> Asked | None:
+        """The call that a result is for: by id, else the first of the name, else the only one that waits."""
+        identity, name = response.get("id"), response.get("name")
+        call = self._by_id.pop(identity, None) if isinstance(identity, str) else None
+        if call is None:
+            queue = self._without_id.get(name) if isinstance(name, str) else None
+            if queue:
+                call = queue.popleft()
+            elif self._count == 1:
+                call = next((queue.popleft() for queue in self._without_id.values() if queue), None)
+                if call is None and self._by_id:
+                    call = self._by_id.pop(next(iter(self._by_id)))
+        if call is not None:
+            self._count -= 1
+        return call
+
+
+class _Results:
+    """What came back, by call id, else by name and arguments in the order of the longest list of messages."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Part] = {}
+        self._by_call: dict[tuple[str, str], deque[Part]] = {}
+        self._longest = 0
+
+    def learn(self, span: Span, messages: Sequence[Message]) -> None:
+        """Note the results in a list of messages."""
+        for part in _tool_parts(messages):
+            if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
+                self._by_id.setdefault(str(part["id"]), part)
+        calls = calls_in(span, messages)
+        for call in calls:
+            if call.call_id is not None and call.response is not None:
+                self._by_id.setdefault(call.call_id, call.response)
+        nameless = [call for call in calls if call.call_id is None and call.response is not None]
+        if len(nameless) > self._longest:
+            self._longest = len(nameless)
+            self._by_call = {}
+            for call in nameless:
+                if call.response is not None:
+                    self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
+
+    def of(self, call: Asked) -> Part | None:
+        """The result of a call."""
+        if call.call_id is not None:
+            return self._by_id.get(call.call_id)
+        waiting = self._by_call.get((call.name, call.key))
+        return waiting.popleft() if waiting else None
+
+
+def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
+    """Messages after the last words of the user: a state that holds the whole conversation begins earlier."""
+    if not messages:
+        return ()
+    for number in range(len(messages) - 1, -1, -1):
+        message = messages[number]
+        if message["role"] == "user" and text_said(message) and not any(parts_by_type(message, "tool_call_response")):
+            return messages[number + 1 :]
+    return messages
+
+
+def _once(calls: list[Asked]) -> list[Asked]:
+    """Each call id once, unless its name or arguments differ: some models number the calls of each answer from 0."""
+    seen: set[tuple[str, str, str]] = set()
+    found = []
+    for call in calls:
+        if call.call_id is not None:
+            mark = (call.call_id, call.name, call.key)
+            if mark in seen:
+                continue
+            seen.add(mark)
+        found.append(call)
+    return found
+
+
+def _history(told: list[tuple[Span, Sequence[Message]]], asked: list[Asked]) -> list[Asked]:
+    """The calls that models were sent, of this turn, that no answer tells."""
+    known = {(call.call_id, call.name, call.key) for call in asked}
+    known_ids = {(call.call_id, call.name) for call in asked}
+    longest: list[Asked] = []
+    found: list[Asked] = []
+    for span, messages in told:
+        calls = calls_in(span, _this_turn(messages))
+        nameless = [call for call in calls if call.call_id is None]
+        longest = nameless if len(nameless) > len(longest) else longest
+        for call in calls:
+            mark = (call.call_id, call.name, call.key)
+            if call.call_id is not None and mark not in known and (call.call_id, call.name) not in known_ids:
+                known.add(mark)
+                found.append(call)
+    counts = Counter((call.name, call.key) for call in asked)
+    for call in longest:
+        if counts[call.name, call.key] > 0:
+            counts[call.name, call.key] -= 1
+        else:
+            found.append(call)
+    return found
+
+
+def _has_calls(messages: Sequence[Message]) -> bool:
+    return any(part["type"] == "tool_call" for part in _tool_parts(messages))
+
+
+def _tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
+    for message in messages:
+        parts = message["parts"]
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") in ("tool_call", "tool_call_response"):
+                yield part
+
+
+def _asked(span: Span, part: Part, place: int) -> Asked:
+    call_id, name = part.get("id"), part.get("name")
+    return Asked(
+        span_id=span.span_id,
+        start_ns=span.start_ns,
+        known_ns=max(span.start_ns, span.end_ns or 0),
+        call_id=call_id if isinstance(call_id, str) and call_id else None,
+        name=name if isinstance(name, str) else "",
+        arguments=part.get("arguments"),
+        place=place,
+    )

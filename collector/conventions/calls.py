@@ -1,0 +1,154 @@
+"""The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from collector.conventions import unwrap
+from collector.conventions.asked import Asked, canonical, requests_of
+from collector.conventions.pairing import Run, pair
+from collector.conventions.tree import Tree
+from collector.conventions.values import text_of
+from storage.records import JsonValue, SpanReading, ToolCall
+
+_Order = tuple[int, int]
+
+
+def tool_calls(tree: Tree, readings: Mapping[str, SpanReading]) -> tuple[ToolCall, ...]:
+    """Every call of the trace once, by start time; what runs within a tool comes after it."""
+    runs = _runs(tree, readings)
+    requests = requests_of(tree, readings)
+    left = pair(tree, runs, requests.asked)
+    unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
+    left += _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
+    starts = _starts(tree, runs)
+    found = [(starts[run.span.span_id], _of_run(run)) for run in sorted(runs, key=_place_in_answer)]
+    found += [((call.known_ns, 0), _of_asked(call)) for call in left]
+    found.sort(key=lambda one: one[0])  # stable: with equal starts, as they were asked for
+    return tuple(replace(call, ordinal=ordinal) for ordinal, (_, call) in enumerate(found))
+
+
+def _runs(tree: Tree, readings: Mapping[str, SpanReading]) -> list[Run]:
+    """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
+    found: dict[str, Run] = {}
+    by_id: dict[tuple[str, str, str | None], Run] = {}
+    for span_id, reading in sorted(readings.items(), key=lambda item: tree.depths[item[0]]):
+        if reading.span_type != "tool":
+            continue
+        key = None if reading.tool_arguments is None else canonical(reading.tool_arguments)
+        run = Run(span=tree.spans[span_id], reading=reading, key=key, call_id=reading.tool_call_id)
+        outer = next((found[above] for above in tree.above(span_id, _MAX_ABOVE) if above in found), None)
+        same = outer if outer is not None and _is_same(outer, run) else None
+        mark = (reading.tool_call_id or "", reading.tool_name or "", key)
+        same = same or (by_id.get(mark) if reading.tool_call_id else None)
+        if same is not None:
+            same.learn(run)
+            continue
+        found[span_id] = by_id[mark] = run
+    return sorted(found.values(), key=lambda run: run.span.start_ns)
+
+
+_MAX_ABOVE = 64  # a guess: spans between a tool's span and that of another instrumentation of the same call
+
+
+def _is_same(outer: Run, inner: Run) -> bool:
+    if outer.reading.tool_name != inner.reading.tool_name:
+        return False
+    if outer.call_id is not None and inner.call_id is not None:
+        return outer.call_id == inner.call_id
+    return outer.key == inner.key or outer.key is None or inner.key is None
+
+
+def _untold(history: list[Asked], runs: list[Run], asked: list[Asked]) -> list[Asked]:
+    """The calls of the history that nothing else can be telling of."""
+    ids = {run.call_id for run in runs} | {call.call_id for call in asked}
+    nameless = {(run.reading.tool_name, run.key) for run in runs if run.call_id is None}
+    nameless |= {(run.reading.tool_name, None) for run in runs if run.call_id is None and run.key is None}
+    nameless |= {(call.name, call.key) for call in asked if call.call_id is None}
+    return [
+        call
+        for call in history
+        if (call.call_id is None or call.call_id not in ids)
+        and (call.name, call.key) not in nameless
+        and (call.name, None) not in nameless
+    ]
+
+
+def _starts(tree: Tree, runs: list[Run]) -> dict[str, _Order]:
+    """When each run started, not before the run that it is in: clocks of two processes disagree."""
+    own = _own_starts(runs)
+    starts: dict[str, _Order] = {}
+    for run in sorted(runs, key=lambda run: tree.depths[run.span.span_id]):
+        outer = next((starts[above] for above in tree.above(run.span.span_id, _MAX_ABOVE) if above in starts), None)
+        start = (own[run.span.span_id], 0)
+        starts[run.span.span_id] = start if outer is None else max(start, (outer[0], outer[1] + 1))
+    return starts
+
+
+def _own_starts(runs: list[Run]) -> dict[str, int]:
+    """When each run started; those that one answer asked for are in the order of the answer, whichever was first.
+
+    Which of two parallel calls starts first is up to the scheduler.
+    """
+    starts = {run.span.span_id: run.span.start_ns for run in runs}
+    answers: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.asked is not None:
+            answers.setdefault(run.asked.span_id, []).append(run)
+    for together in answers.values():
+        moments = sorted(run.span.start_ns for run in together)
+        for moment, run in zip(moments, sorted(together, key=_place_in_answer), strict=True):
+            starts[run.span.span_id] = moment
+    return starts
+
+
+def _place_in_answer(run: Run) -> int:
+    return run.asked.place if run.asked is not None else 0
+
+
+def _of_run(run: Run) -> ToolCall:
+    reading, asked = run.reading, run.asked
+    arguments, result = reading.tool_arguments, reading.tool_result
+    if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
+        arguments = asked.arguments
+    is_error, error = reading.error is not None or reading.error_type is not None, reading.error or reading.error_type
+    if result is None and asked is not None and asked.response is not None:
+        result = asked.response.get("response")
+        if not is_error:
+            is_error, error = _failure(asked)
+    return ToolCall(
+        ordinal=0,
+        span_id=run.span.span_id,
+        call_id=run.call_id,
+        name=reading.tool_name or (asked.name if asked else ""),
+        arguments=arguments,
+        result=result,
+        is_error=is_error,
+        error=error,
+        start_ns=run.span.start_ns,
+        end_ns=run.span.end_ns,
+    )
+
+
+def _of_asked(asked: Asked) -> ToolCall:
+    is_error, error = _failure(asked)
+    return ToolCall(
+        ordinal=0,
+        span_id=asked.span_id,
+        call_id=asked.call_id,
+        name=asked.name,
+        arguments=asked.arguments,
+        result=asked.response.get("response") if asked.response else None,
+        is_error=is_error,
+        error=error,
+        start_ns=asked.known_ns,
+        end_ns=None,
+    )
+
+
+def _failure(asked: Asked) -> tuple[bool, str | None]:
+    if asked.response is None:
+        return False, None
+    response: JsonValue = asked.response.get("response")
+    if asked.response.get("is_error") is True or unwrap.says_error(response):
+        return True, text_of(response)
+    return False, None

@@ -1,0 +1,73 @@
+"""Tool definitions, read by their shape: OpenAI's, Anthropic's, Gemini's, Bedrock's, Vercel's, Pydantic AI's."""
+
+from collections.abc import Iterator
+
+from collector.conventions.values import NotJson, as_list, decode
+from storage.records import JsonValue, ToolDefinition
+
+_SCHEMAS = (
+    "parameters",
+    "inputSchema",
+    "input_schema",
+    "parameters_json_schema",
+    "parametersJsonSchema",
+    "args_schema",
+    "json_schema",
+    "schema",
+)
+_LISTS = ("function_declarations", "functionDeclarations", "tools", "function_tools")
+_WRAPPERS = ("function", "toolSpec", "tool")  # OpenAI, Bedrock, OpenInference
+_MAX_WRAPPERS = 6
+
+
+def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[ToolDefinition]:
+    """The definitions in a list or map of them, also where each is JSON text by itself."""
+    for item in as_list(_opened(value)):
+        tool = _opened(item)
+        if isinstance(tool, list) and depth:
+            yield from definitions_of(tool, depth - 1)
+        elif isinstance(tool, dict):
+            inner = next((tool[key] for key in _LISTS if isinstance(tool.get(key), list)), None)
+            if inner is not None and depth:
+                yield from definitions_of(inner, depth - 1)
+            else:
+                yield from _definition(tool)
+
+
+def once_by_name(definitions: Iterator[ToolDefinition]) -> tuple[ToolDefinition, ...]:
+    """Each name once, as it was told first; a later one only where it alone brings a schema."""
+    found: dict[str, ToolDefinition] = {}
+    for definition in definitions:
+        known = found.get(definition.name)
+        if known is None or (known.parameters is None and definition.parameters is not None):
+            found[definition.name] = definition
+    return tuple(found.values())
+
+
+def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Iterator[ToolDefinition]:
+    for wrapper in _WRAPPERS:
+        inner = tool.get(wrapper)
+        if isinstance(inner, dict):
+            tool = inner
+    name = tool.get("name")
+    if not isinstance(name, str) or not name:
+        whole = _opened(tool.get("json_schema"))  # OpenInference: not the parameters alone, but all of it
+        if isinstance(whole, dict) and depth:
+            yield from _definition(whole, depth - 1)
+        return
+    schema = _opened(next((tool[key] for key in _SCHEMAS if tool.get(key) is not None), None))
+    if isinstance(schema, dict) and schema.keys() == {"json"}:  # Bedrock
+        schema = schema["json"]
+    description = tool.get("description")
+    yield ToolDefinition(
+        name=name, description=description if isinstance(description, str) else None, parameters=schema
+    )
+
+
+def _opened(value: object) -> JsonValue:
+    if isinstance(value, str):
+        try:
+            return decode(value)
+        except NotJson:
+            return None
+    return value  # type: ignore[return-value] # lists and maps of attributes are clean but for bytes, which name no tool

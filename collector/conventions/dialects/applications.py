@@ -1,0 +1,147 @@
+"""Frameworks and applications with names of their own: Spring AI, Claude Code, Genkit, LiveKit and more."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+SPRING_AI = Dialect(
+    name="spring_ai",
+    signs=(Sign(key="spring.ai."), Sign(scope="org.springframework.boot", with_genai=True)),
+    kinds=(
+        Kinds(
+            key="spring.ai.kind",
+            values={"chat_client": "chain", "advisor": "chain", "tool_call": "tool", "vector_store": "retriever"},
+        ),
+    ),
+    places={
+        "tool_name": ("spring.ai.tool.definition.name",),
+        "tool_call_id": ("spring.ai.tool.call.id",),
+        "tool_arguments": ("spring.ai.tool.call.arguments",),
+        "tool_result": ("spring.ai.tool.call.result",),
+        "session_id": ("spring.ai.chat.client.conversation.id",),
+    },
+    capture="Spring AI puts none on spans; spring.ai.tools.observations.include-content=true adds that of tools",
+)
+
+LANGCHAIN4J = Dialect(
+    name="langchain4j",
+    signs=(Sign(key="outcome", with_genai=True),),
+    places={
+        "input_tokens": ("only input_tokens",),
+        "output_tokens": ("only output_tokens",),
+        "error_type": ("only error",),
+        "failed": ("only outcome=error",),
+    },
+    capture="LangChain4j puts none on spans; use its OpenInference instrumentation",
+)
+
+CLAUDE_CODE = Dialect(
+    name="claude_code",
+    signs=(Sign(scope="claude-code"), Sign(scope="com.anthropic.claude_code"), Sign(span="claude_code.")),
+    kinds=(
+        Kinds(
+            key="span.type",
+            values={
+                "interaction": "agent",
+                "llm_request": "llm",
+                "tool": "tool",
+                "tool_execution": "chain",
+                "agent": "agent",
+                "llm": "llm",
+                "retriever": "retriever",
+                "embedding": "embedding",
+                "workflow": "chain",
+                "memory": "retriever",
+                "guardrail": "evaluator",
+            },
+        ),
+    ),
+    span_names={
+        "claude_code.interaction": "agent",
+        "claude_code.llm_request": "llm",
+        "claude_code.tool.": "chain",  # waiting for the user, and the execution, below the tool
+        "claude_code.tool": "tool",
+    },
+    places={
+        "input": ("only user_prompt", "only new_context"),
+        "answer_text": ("only response.model_output",),
+        "tool_name": ("only tool_name",),
+        "tool_call_id": ("only tool_use_id",),
+        "tool_arguments": ("only tool.input", "only tool_input"),
+        "tool_result": ("only tool.output", "event tool.output/output", "event tool.output/content"),
+        "asked_model": ("only model",),
+        "input_tokens": ("only input_tokens",),
+        "output_tokens": ("only output_tokens",),
+        "cached_tokens": ("only cache_read_tokens",),
+        "cached_apart": ("only cache_creation_tokens",),
+        "error": ("only error",),
+        "failed": ("only success=false",),
+    },
+    capture="set OTEL_LOG_USER_PROMPTS=1 where Claude Code runs",
+)
+
+GENKIT = Dialect(
+    name="genkit",
+    signs=(Sign(key="genkit:"),),
+    kinds=(
+        Kinds(
+            key="genkit:metadata:subtype",
+            values={
+                "model": "llm",
+                "tool": "tool",
+                "flow": "chain",
+                "agent": "agent",
+                "retriever": "retriever",
+                "reranker": "retriever",
+                "embedder": "embedding",
+                "evaluator": "evaluator",
+            },
+        ),
+    ),
+    places={
+        "input": ("json genkit:input",),
+        "output": ("json genkit:output",),
+        "tool_name": ("genkit:name",),
+        "session_id": ("genkit:sessionId",),
+        "failed": ("genkit:state=error",),
+    },
+    capture="do not set disableLoggingInputAndOutput in the telemetry configuration",
+)
+
+LIVEKIT = Dialect(
+    name="livekit",
+    signs=(Sign(key="lk."), Sign(scope="livekit-agents")),
+    span_names={
+        "agent_session": "chain",
+        "agent_turn": "agent",
+        "user_turn": "chain",
+        "llm_node": "chain",
+        "llm_request": "llm",
+        "function_tool": "tool",
+    },
+    places={
+        "input_messages": ("lk.chat_ctx",),
+        "input": ("lk.input_text", "lk.user_transcript", "lk.user_input"),
+        "answer_text": ("lk.response.text",),
+        "answer_calls": ("lk.response.function_calls",),
+        "tool_name": ("lk.function_tool.name",),
+        "tool_call_id": ("lk.function_tool.id",),
+        "tool_arguments": ("lk.function_tool.arguments",),
+        "tool_result": ("lk.function_tool.output",),
+        "failed": ("lk.function_tool.is_error=true",),
+    },
+    capture="LiveKit sends transcripts and responses",
+)
+
+VOLTAGENT = Dialect(
+    name="voltagent",
+    signs=(Sign(key="voltagent."), Sign(scope="@voltagent/")),
+    places={
+        "input_messages": ("agent.messages", "llm.messages"),
+        "input_tokens": ("only usage.prompt_tokens", "only usage.input_tokens"),
+        "output_tokens": ("only usage.completion_tokens", "only usage.output_tokens"),
+        "cached_tokens": ("only usage.cached_tokens",),
+        "reasoning_tokens": ("only usage.reasoning_tokens",),
+        "cost_usd": ("only usage.cost",),
+        "session_id": ("voltagent.conversation_id",),
+    },
+    capture="VoltAgent sends it",
+)

@@ -1,0 +1,18 @@
+"""The keys that are nobody's dialect, and our own, which win over every other."""
+
+from collector.conventions.own import FIELDS
+from collector.conventions.table import Dialect, Sign
+
+DOKIMOS = Dialect(
+    name="dokimos",
+    signs=(Sign(key="dokimos."),),
+    places={slot: (f"dokimos.{name}",) for name, slot in FIELDS.items()},
+)
+
+GENERIC = Dialect(
+    name="generic",
+    places={
+        "input": ("gen_ai.prompt", "llm.input", "input", "prompt"),
+        "output": ("gen_ai.completion", "llm.output", "output", "completion"),
+    },
+)

@@ -1,0 +1,66 @@
+"""OpenInference, by Arize; also spans that have some of its names without its kind."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+OPENINFERENCE = Dialect(
+    name="openinference",
+    signs=(
+        Sign(key="openinference."),
+        Sign(scope="openinference.instrumentation"),
+        Sign(key="llm.input_messages.", is_weak=True),
+        Sign(key="llm.output_messages.", is_weak=True),
+        Sign(key="tool.name", is_weak=True),
+        Sign(key="input.value", is_weak=True),
+        Sign(key="output.value", is_weak=True),
+    ),
+    kinds=(
+        Kinds(key="tool.synthesized", values={"true": "other"}, is_first=True),
+        Kinds(
+            key="openinference.span.kind",
+            values={
+                "llm": "llm",
+                "tool": "tool",
+                "agent": "agent",
+                "chain": "chain",
+                "prompt": "chain",
+                "retriever": "retriever",
+                "reranker": "retriever",
+                "embedding": "embedding",
+                "guardrail": "evaluator",
+                "evaluator": "evaluator",
+            },
+        ),
+        Kinds(key="tool.name", values={"": "tool"}),
+        Kinds(key="llm.model_name", values={"": "llm"}),
+    ),
+    places={
+        "input_messages": ("llm.input_messages.*",),
+        "output_messages": ("llm.output_messages.*",),
+        "input": (
+            "reranker.query",
+            "embedding.embeddings.*#embedding.text",
+            "input.value",
+            "llm.prompts.*#prompt.text",
+            "llm.prompts",
+        ),
+        "output": (
+            "output.value",
+            "retrieval.documents.*#document.content",
+            "reranker.output_documents.*#document.content",
+            "llm.choices.*#completion.text",
+        ),
+        "tool_name": ("tool.name",),
+        "tool_call_id": ("tool.id", "tool_call.id"),
+        "tool_arguments": ("tool_call.function.arguments",),
+        "tool_definitions": ("llm.tools.*", "llm.tools"),
+        "model": ("llm.response.model_name", "llm.model_name", "embedding.model_name", "reranker.model_name"),
+        "asked_model": ("llm.request.model_name", "llm.invocation_parameters#model"),
+        "provider": ("llm.provider", "llm.system"),
+        "input_tokens": ("llm.token_count.prompt",),
+        "output_tokens": ("llm.token_count.completion",),
+        "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
+        "reasoning_tokens": ("llm.token_count.completion_details.reasoning",),
+        "cost_usd": ("llm.cost.total", "llm.cost"),
+    },
+    capture="unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS where the application runs",
+)

@@ -1,0 +1,41 @@
+"""OpenLLMetry, by Traceloop."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+# Libraries that OpenLLMetry instruments under OpenTelemetry's own prefix; OpenTelemetry's end in `_v2` or are others.
+_LIBRARIES = (
+    "alephalpha", "anthropic", "bedrock", "chromadb", "cohere", "crewai", "google_generativeai", "groq", "haystack",
+    "lancedb", "langchain", "llamaindex", "marqo", "mcp", "milvus", "mistralai", "ollama", "openai.v0", "openai.v1",
+    "openai_agents", "pinecone", "qdrant", "replicate", "sagemaker", "together", "transformers", "vertexai", "voyageai",
+    "watsonx", "weaviate", "writer",
+)  # fmt: skip
+_PROPERTIES = "traceloop.association.properties"
+
+OPENLLMETRY = Dialect(
+    name="openllmetry",
+    signs=(
+        Sign(key="traceloop."),
+        Sign(key="llm.request.type"),
+        Sign(scope="traceloop."),
+        *(Sign(scope=f"opentelemetry.instrumentation.{library}", with_genai=True) for library in _LIBRARIES),
+    ),
+    kinds=(
+        Kinds(
+            key="traceloop.span.kind",
+            values={"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"},
+        ),
+        Kinds(
+            key="llm.request.type",
+            values={"chat": "llm", "completion": "llm", "embedding": "embedding", "rerank": "retriever"},
+        ),
+    ),
+    places={
+        "input": ("json traceloop.entity.input",),
+        "output": ("json traceloop.entity.output",),
+        "tool_name": ("traceloop.entity.name",),
+        "tool_definitions": ("llm.request.functions.*",),
+        "session_id": (f"{_PROPERTIES}.session_id", f"{_PROPERTIES}.thread_id", f"{_PROPERTIES}.conversation_id"),
+        "user_id": (f"{_PROPERTIES}.user_id",),
+    },
+    capture="unset TRACELOOP_TRACE_CONTENT=false where the application runs",
+)

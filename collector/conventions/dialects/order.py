@@ -1,0 +1,87 @@
+"""In which order dialects are recognised, fields are looked up, and the kind of a span is decided."""
+
+from collector.conventions.dialects import applications, generic, openllmetry, otel, platforms, pydantic
+from collector.conventions.dialects.openinference import OPENINFERENCE
+from collector.conventions.dialects.vercel import VERCEL
+from collector.conventions.table import Dialect
+
+DIALECTS: tuple[Dialect, ...] = (
+    platforms.LANGFUSE,
+    OPENINFERENCE,
+    platforms.LANGSMITH,
+    platforms.MLFLOW,
+    pydantic.PYDANTIC_AI,
+    pydantic.LOGFIRE,
+    VERCEL,
+    otel.ADK,
+    otel.STRANDS,
+    applications.CLAUDE_CODE,
+    applications.LANGCHAIN4J,
+    applications.SPRING_AI,
+    applications.GENKIT,
+    applications.LIVEKIT,
+    platforms.LAMINAR,
+    applications.VOLTAGENT,
+    otel.GEMINI_CLI,
+    otel.AGENT_FRAMEWORK,
+    otel.SEMANTIC_KERNEL,
+    otel.AUTOGEN,
+    otel.OPENLIT,
+    openllmetry.OPENLLMETRY,
+    otel.OTEL_GENAI,
+    generic.DOKIMOS,
+    generic.GENERIC,
+)
+"""As they are recognised: the first of which the span carries a sign gives it its name."""
+
+SOURCES: tuple[Dialect, ...] = (
+    generic.DOKIMOS,
+    platforms.LANGFUSE,
+    otel.OTEL_GENAI,
+    OPENINFERENCE,
+    VERCEL,
+    openllmetry.OPENLLMETRY,
+    pydantic.PYDANTIC_AI,
+    pydantic.LOGFIRE,
+    platforms.MLFLOW,
+    platforms.LANGSMITH,
+    applications.SPRING_AI,
+    otel.ADK,
+    applications.CLAUDE_CODE,
+    applications.GENKIT,
+    applications.LIVEKIT,
+    platforms.LAMINAR,
+    applications.VOLTAGENT,
+    applications.LANGCHAIN4J,
+    generic.GENERIC,
+)
+"""As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
+
+BY_NAME = "(the name of the span)"
+
+KIND_ORDER: tuple[str, ...] = (
+    "langfuse.observation.type",
+    "openinference.span.kind",
+    "langsmith.span.kind",
+    "gen_ai.operation.name",
+    "mlflow.spanType",
+    "traceloop.span.kind",
+    "spring.ai.kind",
+    "genkit:metadata:subtype",
+    "lmnr.span.type",
+    "span.type",
+    "ai.operationId",
+    "operation.name",
+    BY_NAME,
+    "gen_ai.tool.name",
+    "gen_ai.tool.call.id",
+    "tool.name",
+    "pydantic_ai.all_messages",
+    "all_messages_events",
+    "llm.request.type",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "llm.model_name",
+    "response_data",
+)
+"""The keys that say what a span does, strongest first."""

@@ -1,0 +1,189 @@
+"""OpenTelemetry's own GenAI conventions, of every age, and the libraries that follow them with small differences."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+from storage.records import SpanType
+
+OPERATIONS: dict[str, SpanType] = {
+    "chat": "llm",
+    "generate_content": "llm",
+    "text_completion": "llm",
+    "fetch_response": "llm",
+    "response": "llm",
+    "llm_call": "llm",
+    "embeddings": "embedding",
+    "retrieval": "retriever",
+    "rerank": "retriever",
+    "execute_tool": "tool",
+    "tool_call": "tool",
+    "invoke_agent": "agent",
+    "agent_call": "agent",
+    "invoke_workflow": "chain",
+    "plan": "chain",
+    "chain": "chain",
+    "agent_step": "chain",
+    "user_prompt": "chain",
+    "execute_event_loop_cycle": "chain",
+    "execute_task": "chain",
+    "create_agent": "other",
+    "search_memory": "retriever",
+}
+
+_CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the application runs"
+_CAPTURE_LATEST = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY where the application runs"
+
+OTEL_GENAI = Dialect(
+    name="otel_genai",
+    signs=(Sign(key="gen_ai."),),
+    kinds=(
+        Kinds(key="gen_ai.operation.name", values=OPERATIONS),
+        Kinds(key="gen_ai.tool.name", values={"(merged tools)": "other"}, is_first=True),  # of ADK: no call
+        Kinds(key="gen_ai.tool.name", values={"": "tool"}),
+        Kinds(key="gen_ai.tool.call.id", values={"": "tool"}),
+        Kinds(key="gen_ai.request.model", values={"": "llm"}),
+        Kinds(key="gen_ai.response.model", values={"": "llm"}),
+    ),
+    places={
+        "input_messages": (
+            "gen_ai.input.messages",
+            "gen_ai.prompt.*",
+            "event gen_ai.client.inference.operation.details/gen_ai.input.messages",
+            "event gen_ai.content.prompt/gen_ai.prompt",
+        ),
+        "output_messages": (
+            "gen_ai.output.messages",
+            "gen_ai.completion.*",
+            "event gen_ai.client.inference.operation.details/gen_ai.output.messages",
+            "event gen_ai.content.completion/gen_ai.completion",
+        ),
+        "system": (
+            "gen_ai.system_instructions",
+            "event gen_ai.client.inference.operation.details/gen_ai.system_instructions",
+        ),
+        "input": ("gen_ai.retrieval.query.text",),
+        "output": ("gen_ai.retrieval.documents",),
+        "tool_name": ("gen_ai.tool.name",),
+        "tool_call_id": ("gen_ai.tool.call.id",),
+        "tool_arguments": (
+            "gen_ai.tool.call.arguments",
+            "gen_ai.tool.args",  # OpenLIT, also on spans of models
+            "event gen_ai.tool.message/content",
+        ),
+        "tool_result": ("gen_ai.tool.call.result", "event gen_ai.choice/message"),
+        "tool_definitions": (
+            "gen_ai.tool.definitions",
+            "event gen_ai.client.inference.operation.details/gen_ai.tool.definitions",
+        ),
+        "model": ("gen_ai.response.model",),
+        "asked_model": ("gen_ai.request.model",),
+        "provider": ("gen_ai.provider.name", "gen_ai.system"),
+        "input_tokens": (
+            "gen_ai.usage.input_tokens",
+            "gen_ai.usage.prompt_tokens",
+            "gen_ai.aggregated_usage.input_tokens",
+            "event gen_ai.client.inference.operation.details/gen_ai.usage.input_tokens",
+        ),
+        "output_tokens": (
+            "gen_ai.usage.output_tokens",
+            "gen_ai.usage.completion_tokens",
+            "gen_ai.aggregated_usage.output_tokens",
+            "event gen_ai.client.inference.operation.details/gen_ai.usage.output_tokens",
+        ),
+        "cached_tokens": (
+            "gen_ai.usage.cache_read.input_tokens",
+            "gen_ai.usage.cache_read_input_tokens",
+            "gen_ai.usage.cached_tokens",
+            "gen_ai.usage.details.cache_read_tokens",
+            "gen_ai.usage.details.cached_tokens",
+            "gen_ai.aggregated_usage.cache_read.input_tokens",
+            "gen_ai.usage.raw#prompt_tokens_details.cached_tokens",
+            "gen_ai.usage.raw#input_tokens_details.cached_tokens",
+        ),
+        "reasoning_tokens": (
+            "gen_ai.usage.reasoning.output_tokens",
+            "gen_ai.usage.reasoning_tokens",
+            "gen_ai.usage.details.reasoning_tokens",
+            "gen_ai.aggregated_usage.details.reasoning_tokens",
+            "gen_ai.usage.raw#completion_tokens_details.reasoning_tokens",
+            "gen_ai.usage.raw#output_tokens_details.reasoning_tokens",
+        ),
+        "cost_usd": ("gen_ai.usage.cost", "operation.cost"),
+        "session_id": ("session.id", "gen_ai.conversation.id"),
+        "user_id": ("user.id", "enduser.id"),
+        "error_type": ("error.type",),
+        "failed": ("gen_ai.tool.status=error", "gen_ai.task.status=error"),
+    },
+    capture=_CAPTURE,
+)
+
+GEMINI_CLI = Dialect(
+    name="gemini_cli",
+    signs=(
+        Sign(key="gen_ai.agent.name", value="gemini-cli"),
+        Sign(resource="service.name", value="gemini-cli", with_genai=True),
+    ),
+    capture="set telemetry.logPrompts in the settings of Gemini CLI",
+)
+
+AGENT_FRAMEWORK = Dialect(
+    name="agent_framework",
+    signs=(Sign(scope="agent_framework"),),
+    span_names={"workflow.": "chain", "executor.": "chain", "edge_group.": "chain"},
+    capture="set ENABLE_SENSITIVE_DATA=true where the application runs",
+)
+
+SEMANTIC_KERNEL = Dialect(
+    name="semantic_kernel",
+    signs=(Sign(scope="semantic_kernel"), Sign(scope="Microsoft.SemanticKernel")),
+    capture=(
+        "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true where the application runs, "
+        "and send its log records too"
+    ),
+)
+
+AUTOGEN = Dialect(
+    name="autogen",
+    signs=(Sign(key="gen_ai.system", value="autogen"),),
+    capture="AutoGen sends none; instrument its model client",
+)
+
+OPENLIT = Dialect(
+    name="openlit",
+    signs=(Sign(scope="openlit"), Sign(resource="telemetry.sdk.name", value="openlit", with_genai=True)),
+    capture=_CAPTURE_LATEST,
+)
+
+STRANDS = Dialect(
+    name="strands",
+    signs=(
+        Sign(scope="strands.telemetry.tracer"),
+        Sign(key="gen_ai.system", value="strands-agents"),
+        Sign(key="gen_ai.provider.name", value="strands-agents"),
+    ),
+    capture=_CAPTURE,
+)
+
+ADK = Dialect(
+    name="adk",
+    signs=(
+        Sign(scope="gcp.vertex.agent"),
+        Sign(key="gen_ai.system", value="gcp.vertex.agent"),
+        Sign(key="gcp.vertex.agent."),
+    ),
+    span_names={
+        "invocation": "chain",
+        "agent_run": "agent",
+        "invoke_agent": "agent",
+        "call_llm": "llm",
+        "execute_tool (merged)": "other",
+        "execute_tool": "tool",
+    },
+    places={
+        "input": ("gcp.vertex.agent.llm_request",),
+        "output": ("gcp.vertex.agent.llm_response",),
+        "tool_arguments": ("gcp.vertex.agent.tool_call_args",),
+        "tool_result": ("gcp.vertex.agent.tool_response",),
+        "tool_definitions": ("gcp.vertex.agent.llm_request#config.tools",),
+        "session_id": ("gcp.vertex.agent.session_id",),
+    },
+    capture=f"{_CAPTURE_LATEST}, or with version 1 ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true",
+)

@@ -1,0 +1,142 @@
+"""The SDKs of observability platforms: Langfuse, LangSmith, MLflow, Laminar."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+_LANGFUSE = "langfuse.observation"
+_LANGSMITH = "langsmith.metadata"
+
+LANGFUSE = Dialect(
+    name="langfuse",
+    signs=(Sign(key="langfuse.observation."), Sign(scope="langfuse-sdk")),
+    kinds=(
+        Kinds(
+            key="langfuse.observation.type",
+            values={
+                "generation": "llm",
+                "agent": "agent",
+                "tool": "tool",
+                "chain": "chain",
+                "retriever": "retriever",
+                "embedding": "embedding",
+                "evaluator": "evaluator",
+                "guardrail": "evaluator",
+            },
+        ),
+    ),
+    places={
+        "input": (f"{_LANGFUSE}.input", "langfuse.trace.input"),
+        "output": (f"{_LANGFUSE}.output", "langfuse.trace.output"),
+        "model": (f"{_LANGFUSE}.model.name",),
+        "input_tokens": (f"{_LANGFUSE}.usage_details#input", f"{_LANGFUSE}.usage_details#prompt_tokens"),
+        "output_tokens": (f"{_LANGFUSE}.usage_details#output", f"{_LANGFUSE}.usage_details#completion_tokens"),
+        "cached_tokens": (
+            f"{_LANGFUSE}.usage_details#input_cached_tokens",
+            f"{_LANGFUSE}.usage_details#cache_read_input_tokens",
+        ),
+        "reasoning_tokens": (f"{_LANGFUSE}.usage_details#output_reasoning_tokens",),
+        "cost_usd": (f"{_LANGFUSE}.cost_details",),
+        "session_id": ("langfuse.session.id",),
+        "user_id": ("langfuse.user.id",),
+        "error": (f"{_LANGFUSE}.status_message",),
+        "failed": (f"{_LANGFUSE}.level=error",),
+    },
+    capture="pass input and output to the observation",
+)
+
+LANGSMITH = Dialect(
+    name="langsmith",
+    signs=(Sign(key="langsmith."),),
+    kinds=(
+        Kinds(
+            key="langsmith.span.kind",
+            values={
+                "llm": "llm",
+                "tool": "tool",
+                "agent": "agent",
+                "retriever": "retriever",
+                "embedding": "embedding",
+                **dict.fromkeys(("chain", "prompt", "parser"), "chain"),
+            },
+        ),
+    ),
+    places={
+        "asked_model": (f"{_LANGSMITH}.ls_model_name",),
+        "provider": (f"{_LANGSMITH}.ls_provider",),
+        "input_tokens": (f"{_LANGSMITH}.usage_metadata#input_tokens",),
+        "output_tokens": (f"{_LANGSMITH}.usage_metadata#output_tokens",),
+        "cached_tokens": (
+            f"{_LANGSMITH}.usage_metadata#input_token_details.cache_read",
+            "gen_ai.usage.input_token_details#cache_read",
+        ),
+        "reasoning_tokens": (
+            f"{_LANGSMITH}.usage_metadata#output_token_details.reasoning",
+            "gen_ai.usage.output_token_details#reasoning",
+        ),
+        "cost_usd": (f"{_LANGSMITH}.usage_metadata#total_cost",),
+        "session_id": (f"{_LANGSMITH}.session_id", f"{_LANGSMITH}.thread_id", f"{_LANGSMITH}.conversation_id"),
+        "user_id": (f"{_LANGSMITH}.user_id",),
+    },
+    capture="unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS where the application runs",
+)
+
+MLFLOW = Dialect(
+    name="mlflow",
+    signs=(Sign(key="mlflow."),),
+    kinds=(
+        Kinds(
+            key="mlflow.spanType",
+            values={
+                **dict.fromkeys(("llm", "chat_model"), "llm"),
+                **dict.fromkeys(("chain", "parser", "workflow", "task"), "chain"),
+                **dict.fromkeys(("retriever", "reranker"), "retriever"),
+                **dict.fromkeys(("evaluator", "guardrail"), "evaluator"),
+                "tool": "tool",
+                "agent": "agent",
+                "embedding": "embedding",
+            },
+        ),
+    ),
+    places={
+        "input": ("json mlflow.spanInputs",),
+        "output": ("json mlflow.spanOutputs",),
+        "tool_name": ("mlflow.spanFunctionName",),
+        "tool_definitions": ("mlflow.chat.tools",),
+        "model": ("mlflow.llm.model",),
+        "asked_model": ("only model", "mlflow.spanInputs#model"),
+        "provider": ("mlflow.llm.provider",),
+        "input_tokens": (
+            "mlflow.chat.tokenUsage#input_tokens",
+            "mlflow.spanOutputs#usage.prompt_tokens",
+            "mlflow.spanOutputs#usage.input_tokens",
+        ),
+        "output_tokens": (
+            "mlflow.chat.tokenUsage#output_tokens",
+            "mlflow.spanOutputs#usage.completion_tokens",
+            "mlflow.spanOutputs#usage.output_tokens",
+        ),
+        "cached_tokens": ("mlflow.chat.tokenUsage#cache_read_input_tokens",),
+        "reasoning_tokens": ("mlflow.spanOutputs#usage.completion_tokens_details.reasoning_tokens",),
+        "cost_usd": ("mlflow.llm.cost",),
+        "session_id": ("mlflow.trace.session",),
+        "user_id": ("mlflow.trace.user",),
+    },
+    capture="MLflow sends inputs and outputs of what it traces",
+)
+
+LAMINAR = Dialect(
+    name="laminar",
+    signs=(Sign(key="lmnr."),),
+    kinds=(
+        Kinds(
+            key="lmnr.span.type",
+            values={"llm": "llm", "tool": "tool", "default": "chain", "pipeline": "chain", "evaluator": "evaluator"},
+        ),
+    ),
+    places={
+        "input": ("json lmnr.span.input",),
+        "output": ("json lmnr.span.output",),
+        "session_id": ("lmnr.association.properties.session_id",),
+        "user_id": ("lmnr.association.properties.user_id",),
+    },
+    capture="unset ignore_input and ignore_output on the observed function",
+)

@@ -1,0 +1,49 @@
+"""Pydantic AI, and Logfire's instrumentation of model clients."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+PYDANTIC_AI = Dialect(
+    name="pydantic_ai",
+    signs=(Sign(scope="pydantic-ai"), Sign(key="pydantic_ai."), Sign(key="model_request_parameters")),
+    kinds=(
+        Kinds(key="pydantic_ai.all_messages", values={"": "agent"}),
+        Kinds(key="all_messages_events", values={"": "agent"}),
+    ),
+    span_names={"agent run": "agent", "running tools": "chain"},
+    places={
+        "trajectory": ("pydantic_ai.all_messages", "all_messages_events", "only events"),
+        "output": ("only final_result",),
+        "tool_arguments": ("only tool_arguments",),
+        "tool_result": ("only tool_response",),
+        "tool_definitions": ("model_request_parameters#function_tools",),
+        "asked_model": ("only model_name",),
+    },
+    capture="set include_content=True in the InstrumentationSettings of Pydantic AI",
+)
+
+LOGFIRE = Dialect(
+    name="logfire",
+    signs=(
+        Sign(scope="logfire.openai"),
+        Sign(scope="logfire.anthropic"),
+        Sign(scope="logfire.google"),
+        Sign(key="response_data"),
+    ),
+    kinds=(Kinds(key="response_data", values={"": "llm"}),),
+    places={
+        "trajectory": ("only events",),
+        "input": ("only request_data",),
+        "output": ("only response_data#message", "only response_data#combined_chunk_content"),
+        "tool_definitions": ("only request_data#tools",),
+        "asked_model": ("only request_data#model",),
+        "input_tokens": (
+            "only response_data#usage.prompt_tokens",
+            "only response_data#usage.input_tokens",
+        ),
+        "output_tokens": (
+            "only response_data#usage.completion_tokens",
+            "only response_data#usage.output_tokens",
+        ),
+    },
+    capture="Logfire sends it unless it is scrubbed",
+)

@@ -1,0 +1,265 @@
+"""The messages of one span: from attributes, from its events, from log records, or pieced together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from collector.conventions.collected import Candidate, Collected
+from collector.conventions.messages import (
+    find_messages,
+    message_of,
+    messages_of,
+    split_trajectory,
+    with_system,
+)
+from collector.conventions.parts import parts_of, text_part
+from collector.conventions.table import Slot
+from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, text_of
+from storage.records import JsonValue, LogRecord, Message, SpanType
+
+_EVENT_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+_CHOICE = "gen_ai.choice"
+_EVENT_CONTENT = "gen_ai.event.content"  # a whole message as JSON: Azure, Semantic Kernel for .NET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Messages and who told them."""
+
+    messages: list[Message] | None
+    source: str = ""
+    is_trajectory: bool = False
+
+
+_NOTHING = Told(messages=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """What went into a model or an agent, and what came out."""
+
+    asked: Told
+    answered: Told
+
+
+NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
+
+
+def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
+    """The messages of a span, each side from the strongest source that has it."""
+    asked = _from_rows(collected, "input_messages", "user")
+    answered = _from_rows(collected, "output_messages", "assistant")
+    if answered.messages is None:
+        answered = _pieced_together(collected)
+    if asked.messages is None or answered.messages is None:
+        told = _from_trajectory(collected)
+        asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
+    if asked.messages is None or answered.messages is None:
+        told = _from_events(collected, logs)
+        asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
+    if asked.messages is None:
+        asked = _from_raw(collected, "input", "user", kind)
+    if answered.messages is None:
+        answered = _from_raw(collected, "output", "assistant", kind)
+    system = _system(collected)
+    if system:
+        source = asked.source or collected.sources.get("system", "")
+        asked = Told(messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory)
+    return Dialogue(asked=asked, answered=answered)
+
+
+def _stronger(told: Told, other: Told) -> Told:
+    return told if told.messages is not None else other
+
+
+def _from_rows(collected: Collected, slot: Slot, role: str) -> Told:
+    candidates = collected.candidates(slot)
+    for number, (_, place, value, source) in enumerate(candidates):
+        if place.is_group:
+            found = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
+        else:
+            found = _read(collected, value, source, role)
+        if place.event:
+            found = [*(found or []), *_more(collected, candidates[number + 1 :], source, role)] or None
+        if found is not None:
+            return Told(messages=found, source=source)
+    return _NOTHING
+
+
+def _more(collected: Collected, others: list[Candidate], source: str, role: str) -> list[Message]:
+    """What further events of the same name add: some libraries send one for each message."""
+    found: list[Message] = []
+    for _, _, value, other in others:
+        if other == source:
+            found += [message for message in _read(collected, value, other, role) or () if message not in found]
+    return found
+
+
+def _read(collected: Collected, value: object, source: str, role: str) -> list[Message] | None:
+    if isinstance(value, str):
+        if not value or value.isspace():
+            return None
+        collected.note_redacted(source, value)
+        decoded = collected.opened(value, source)
+        if isinstance(decoded, str) and decoded.lstrip()[:1] in ("{", "["):
+            return None  # broken JSON: the raw text is shown
+        return messages_of(decoded, role)
+    return messages_of(clean(value), role)
+
+
+def _unnested(item: JsonValue, role: str) -> JsonValue:
+    """A numbered message, which OpenInference puts below `message`; one without a role is given the expected one."""
+    fields = as_dict(item)
+    inner = fields.get("message")
+    message = inner if isinstance(inner, dict) else fields
+    if not message:
+        return None
+    return message if isinstance(message.get("role"), str) else {**message, "role": role}
+
+
+def _pieced_together(collected: Collected) -> Told:
+    """An answer whose text, thoughts and calls stand apart."""
+    parts: list[JsonValue] = []
+    sources: list[str] = []
+    thoughts = next((text_of(value) for _, _, value, _ in collected.candidates("answer_reasoning")), None)
+    if thoughts:
+        parts.append({"type": "reasoning", "content": thoughts})
+    for _, _, value, source in collected.candidates("answer_text"):
+        text = text_of(value)
+        if text and not text.isspace():
+            parts.append(text_part(text))
+            sources.append(source)
+            break
+    for _, _, value, source in collected.candidates("answer_calls"):
+        calls = collected.opened(value, source) if isinstance(value, str) else clean(value)
+        found = [call for call in as_list(calls) if isinstance(call, dict)]
+        if found:
+            parts += as_list(message_of({"tool_calls": list[JsonValue](found)}, "assistant")["parts"])
+            sources.append(source)
+            break
+    if not sources:
+        return _NOTHING
+    return Told(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
+
+
+def _from_trajectory(collected: Collected) -> Dialogue:
+    for _, _, value, source in collected.candidates("trajectory"):
+        decoded = collected.opened(value, source) if isinstance(value, str) else clean(value)
+        if not isinstance(decoded, list):
+            continue
+        events = [as_dict(item) for item in decoded]
+        if any(event.get("event.name") == _CHOICE for event in events):
+            answers = [event for event in events if event.get("event.name") == _CHOICE]
+            questions = [event for event in events if event.get("event.name") != _CHOICE]
+            asked = find_messages(list[JsonValue](questions), "user")
+            answered = find_messages(list[JsonValue](answers), "assistant")
+        else:
+            asked, answered = split_trajectory(find_messages(decoded, "user") or [])
+        if asked or answered:
+            return Dialogue(
+                asked=Told(messages=asked or None, source=source, is_trajectory=True),
+                answered=Told(messages=answered or None, source=source, is_trajectory=True),
+            )
+    return NO_DIALOGUE
+
+
+def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
+    """OpenTelemetry's older events, on the span or in log records: one for each message."""
+    asked: list[Message] = []
+    answered: list[Message] = []
+    asked_source = answered_source = ""
+    for name, fields, origin in _message_events(collected, logs):
+        message = _event_message(name, fields)
+        if message is None:
+            continue
+        if name == _CHOICE:
+            answered.append(message)
+            answered_source = f"{origin} {name}"
+        else:
+            asked.append(message)
+            if message["role"] == "user" or not asked_source:
+                asked_source = f"{origin} {name}"
+    return Dialogue(
+        asked=Told(messages=asked or None, source=asked_source),
+        answered=Told(messages=answered or None, source=answered_source),
+    )
+
+
+def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, object], str]]:
+    for event in collected.span.events:
+        if event.name in _EVENT_ROLES:
+            yield event.name, event.attributes, "event"
+    for log in sorted(logs, key=lambda log: log.time_ns):
+        if log.event_name in _EVENT_ROLES:
+            body = log.body
+            if isinstance(body, dict):
+                yield log.event_name, body, "log"
+            elif body is not None:
+                yield log.event_name, {_EVENT_CONTENT: body}, "log"
+            else:
+                yield log.event_name, log.attributes, "log"
+
+
+def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
+    role = _EVENT_ROLES[name]
+    whole = fields.get(_EVENT_CONTENT)
+    if isinstance(whole, str) and looks_encoded(whole):
+        try:
+            decoded = decode(whole)
+        except NotJson:
+            decoded = whole
+        fields = decoded if isinstance(decoded, dict) else {"content": decoded}
+    elif whole is not None:
+        fields = {"content": whole}
+    message = fields.get("message")
+    if isinstance(message, str):  # Strands
+        fields = {"content": message}
+    elif isinstance(message, dict):
+        fields = message
+    told = as_dict(clean(fields))
+    if not {"content", "tool_calls", "parts", "function_call", "contents"} & told.keys():
+        return None
+    return message_of(told if isinstance(told.get("role"), str) else {**told, "role": role}, role)
+
+
+def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> Told:
+    """Messages within the request or the answer as the vendor's API has them; a model's plain text is one itself.
+
+    What a chain is given and gives is anybody's JSON: there, only what names its role is a message.
+    """
+    is_model = kind == "llm"
+    own_role = role if is_model or kind in ("agent", "embedding") else ""
+    for _, place, value, source in collected.candidates(slot):
+        if place.is_group and not place.path:
+            continue
+        told: object = collected.member(place, value, source) if place.path else value
+        if isinstance(told, str) and looks_encoded(told):
+            told = collected.opened(told, source)
+        if isinstance(told, list | dict):
+            found = find_messages(clean(told), own_role)
+        elif isinstance(told, str) and is_model and told.strip() and told.lstrip()[0] not in "[{":
+            found = messages_of(told, role)
+        else:
+            found = None
+        if found is not None:
+            return Told(messages=found, source=source)
+    return _NOTHING
+
+
+def _system(collected: Collected) -> list[JsonValue]:
+    parts: list[JsonValue] = []
+    for _, place, value, source in collected.candidates("system"):
+        decoded = collected.opened(value, source) if isinstance(value, str) else clean(value)
+        if isinstance(decoded, dict) and "parts" in decoded:
+            decoded = decoded["parts"]
+        parts += [part for part in parts_of(decoded) if part not in parts]
+        if parts and not place.event:
+            break
+    if parts:
+        collected.sources["system"] = collected.candidates("system")[0][3]
+    return parts

@@ -1,0 +1,83 @@
+"""Whether a span failed, and how: by its status, its exceptions, its attributes, or what its tool gave back."""
+
+from collections.abc import Sequence
+
+from collector.conventions import unwrap
+from collector.conventions.collected import Collected
+from collector.conventions.names import EXCEPTION_EVENT, EXCEPTION_MESSAGE, EXCEPTION_TYPE
+from collector.conventions.unwrap import Result
+from collector.conventions.values import encodable, text_of
+from storage.records import Event
+
+OK = 1
+ERROR = 2
+
+_TRACEBACK = "Traceback (most recent call last)"
+_MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
+
+
+def failure_of(collected: Collected, result: Result | None) -> tuple[str | None, str | None]:
+    """What is said about the failure, and its type; both None for a span that did not fail.
+
+    A tool fails without an error status, too: where its result says so.
+    """
+    error, error_type = _told(collected)
+    if result is None or error is not None or error_type is not None:
+        return error, error_type
+    if not result.is_error and not unwrap.says_error(result.value):
+        return None, None
+    collected.sources["error"] = collected.sources.get("tool_result", "")
+    return (text_of(result.value) or "failed without a message")[:_MAX_MESSAGE_CHARS], None
+
+
+def _told(collected: Collected) -> tuple[str | None, str | None]:
+    span = collected.span
+    has_failed = span.status_code == ERROR
+    for _, place, value, source in collected.candidates("failed"):
+        if (text_of(value) or "").strip('"').lower() == place.value:
+            has_failed = True
+            collected.sources["error"] = source
+    exceptions = [event for event in span.events if event.name == EXCEPTION_EVENT] if span.events else []
+    is_told = exceptions or collected.tells("error") or collected.tells("error_type")
+    if not has_failed and (span.status_code == OK or not is_told):
+        return None, None
+    error_type = collected.text("error_type") or _type(collected, exceptions)
+    if not has_failed and not exceptions and error_type is None and not collected.tells("error"):
+        return None, None
+    return _message(collected, exceptions, has_failed=has_failed, error_type=error_type), error_type
+
+
+def _type(collected: Collected, exceptions: Sequence[Event]) -> str | None:
+    for event in reversed(exceptions):
+        text = text_of(event.attributes.get(EXCEPTION_TYPE))
+        if text:
+            collected.sources["error_type"] = f"event {EXCEPTION_EVENT}"
+            return text
+    return None
+
+
+def _message(
+    collected: Collected, exceptions: Sequence[Event], *, has_failed: bool, error_type: str | None
+) -> str | None:
+    source = collected.sources.pop("error", None)
+    if collected.span.status_message:
+        collected.sources["error"] = "status"
+        return _shortened(collected.span.status_message)
+    for event in reversed(exceptions):
+        text = text_of(event.attributes.get(EXCEPTION_MESSAGE))
+        if text:
+            collected.sources["error"] = f"event {EXCEPTION_EVENT}"
+            return _shortened(text)
+    text = collected.text("error")
+    if text is not None:
+        return _shortened(text)
+    if not has_failed or error_type is not None:
+        return None
+    collected.sources["error"] = source or "status"
+    return "failed without a message"
+
+
+def _shortened(message: str) -> str:
+    """A message without the traceback behind it."""
+    before, found, _ = message.partition(_TRACEBACK)
+    return encodable((before.strip() if found and before.strip() else message)[:_MAX_MESSAGE_CHARS])

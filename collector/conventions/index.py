@@ -1,0 +1,176 @@
+"""The rows of all dialects by the key they are about, so that a span's own attributes are walked, not the table."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from collector.conventions.dialects.order import BY_NAME, DIALECTS, KIND_ORDER, SOURCES
+from collector.conventions.table import Dialect, Place, Sign, Slot, place_of
+from collector.conventions.values import text_of
+from storage.records import AttributeValue, SpanType
+
+NO_DIALECT = 1_000_000  # the rank of no sign
+_WEAK = 1_000
+_KNOWN_KEYS = 8_192  # a guess: some 200 bytes each; the keys of all dialects are 400, applications bring theirs
+_KNOWN_SCOPES = 1_024  # a guess
+_NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is to be known about one key of attributes."""
+
+    rank: int = NO_DIALECT  # of the dialect that it is a sign of
+    valued: tuple[tuple[str, int], ...] = ()  # ranks of dialects whose sign is one value of it
+    kinds: tuple[tuple[int, Mapping[str, SpanType]], ...] = ()
+    places: tuple[Place, ...] = ()
+    group: tuple[str, tuple[str, ...]] | None = None  # the key that it is numbered below, and the steps of its rest
+    is_genai: bool = False
+    with_genai: int = NO_DIALECT  # the rank of its sign if the span has a `gen_ai.` attribute
+
+
+def key_known(key: str) -> Known | None:
+    """What the table says about a key; None where it says nothing."""
+    known = _EXACT.get(key)
+    return known if known is not None else _guess(key)
+
+
+@lru_cache(maxsize=_KNOWN_SCOPES)
+def scope_rank(name: str) -> tuple[int, int]:
+    """The rank of the dialect whose scope this is, alone and where the span has some `gen_ai.` attribute."""
+    alone = [rank for rank, sign in _SIGNS if sign.scope and not sign.with_genai and _is_below(name, sign.scope)]
+    with_genai = [rank for rank, sign in _SIGNS if sign.scope and _is_below(name, sign.scope)]
+    return min(alone, default=NO_DIALECT), min(with_genai, default=NO_DIALECT)
+
+
+def resource_rank(attributes: Mapping[str, AttributeValue]) -> int:
+    """The rank of the dialect that a resource is a sign of."""
+    for rank, sign in _RESOURCE_SIGNS:
+        if attributes.get(sign.resource) == sign.value:
+            return rank
+    return NO_DIALECT
+
+
+def span_rank(name: str) -> int:
+    """The rank of the dialect that the name of a span is a sign of."""
+    for rank, sign in _SPAN_SIGNS:
+        if name.startswith(sign.span):
+            return rank
+    return NO_DIALECT
+
+
+def dialect_at(rank: int) -> Dialect | None:
+    """The dialect of a rank; None for no sign."""
+    return None if rank == NO_DIALECT else DIALECTS[rank % _WEAK]
+
+
+def event_places(name: str) -> tuple[Place, ...]:
+    """The rows about events of a name."""
+    return _EVENTS.get(name, ())
+
+
+@lru_cache(maxsize=_KNOWN_KEYS)
+def _guess(key: str) -> Known | None:
+    """A key that is in no row as it stands: the beginning of it is a sign, or it is numbered."""
+    if len(key) > _LONGEST_KEY:
+        return None
+    places: tuple[Place, ...] = ()
+    group = None
+    number = _NUMBER.search(key)
+    head = key[: number.start()] if number else ""
+    if head in _GROUPS:
+        places = _GROUPS[head]
+        group = (head, tuple(key[len(head) + 1 :].split(".")))
+    rank, with_genai = _key_ranks(key)
+    is_genai = key.startswith("gen_ai.")
+    if not places and rank == with_genai == NO_DIALECT and not is_genai:
+        return None
+    return Known(rank=rank, places=places, group=group, is_genai=is_genai, with_genai=with_genai)
+
+
+_LONGEST_KEY = 256  # characters: the longest key of a row has some 70
+
+_SIGNS: tuple[tuple[int, Sign], ...] = tuple(
+    (number + (_WEAK if sign.is_weak else 0), sign) for number, dialect in enumerate(DIALECTS) for sign in dialect.signs
+)
+_KEY_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.key and not sign.value)
+_RESOURCE_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.resource)
+_SPAN_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.span)
+
+
+def _is_below(name: str, beginning: str) -> bool:
+    """Whether a name is another one, or goes on after it with a dot, a slash or a dash: `openai_v2` is not `openai`."""
+    if not name.startswith(beginning):
+        return False
+    return len(name) == len(beginning) or beginning[-1] in "./" or name[len(beginning)] in "./ -"
+
+
+def _key_ranks(key: str) -> tuple[int, int]:
+    fitting = [(rank, sign) for rank, sign in _KEY_SIGNS if key == sign.key or _is_prefix(sign.key, key)]
+    alone = min((rank for rank, sign in fitting if not sign.with_genai), default=NO_DIALECT)
+    return alone, min((rank for rank, _ in fitting), default=NO_DIALECT)
+
+
+def _is_prefix(sign: str, key: str) -> bool:
+    return sign[-1] in ".:" and key.startswith(sign)
+
+
+def _all_places() -> list[Place]:
+    found: list[Place] = []
+    ranks: dict[Slot, int] = {}
+    for dialect in SOURCES:
+        for slot, rows in dialect.places.items():
+            for row in rows:
+                ranks[slot] = ranks.get(slot, 0) + 1
+                found.append(place_of(row, slot=slot, rank=ranks[slot], dialect=dialect.name))
+    return found
+
+
+_PLACES = _all_places()
+
+
+def _gathered(places: list[Place], by: str) -> dict[str, tuple[Place, ...]]:
+    found: dict[str, tuple[Place, ...]] = {}
+    for place in places:
+        name: str = getattr(place, by)
+        found[name] = (*found.get(name, ()), place)
+    return found
+
+
+_EVENTS = _gathered([place for place in _PLACES if place.event], "event")
+_GROUPS = _gathered([place for place in _PLACES if place.is_group and not place.event], "key")
+
+
+def _kinds_by_key() -> dict[str, tuple[tuple[int, Mapping[str, SpanType]], ...]]:
+    found: dict[str, tuple[tuple[int, Mapping[str, SpanType]], ...]] = {}
+    for dialect in DIALECTS:
+        for kinds in dialect.kinds:
+            rank = -1 if kinds.is_first else KIND_ORDER.index(kinds.key)
+            found[kinds.key] = (*found.get(kinds.key, ()), (rank, kinds.values))
+    return found
+
+
+BY_NAME_RANK = KIND_ORDER.index(BY_NAME)
+
+
+def _exact() -> dict[str, Known]:
+    kinds = _kinds_by_key()
+    places = _gathered([place for place in _PLACES if not place.is_group and not place.event], "key")
+    valued = [(sign.key, text_of(sign.value) or "", rank) for rank, sign in _SIGNS if sign.key and sign.value]
+    keys = {*kinds, *places, *(key for key, _, _ in valued), *(sign.key for _, sign in _KEY_SIGNS)}
+    found = {}
+    for key in keys:
+        rank, with_genai = _key_ranks(key)
+        found[key] = Known(
+            rank=rank,
+            valued=tuple((value, number) for other, value, number in valued if other == key),
+            kinds=kinds.get(key, ()),
+            places=places.get(key, ()),
+            is_genai=key.startswith("gen_ai."),
+            with_genai=with_genai,
+        )
+    return found
+
+
+_EXACT = _exact()

@@ -1,0 +1,359 @@
+"""Messages in the normal form, found and read by their shape.
+
+`{"role", "parts"}` with roles system, user, assistant and tool; a message of nothing but results has role tool.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from collector.conventions.parts import (
+    BLOCK_KEYS,
+    BLOCK_TYPES,
+    Part,
+    call_of,
+    part_of,
+    parts_of,
+    response_part,
+    text_part,
+)
+from collector.conventions.values import NotJson, as_dict, as_list, decode, encodable, looks_encoded
+from storage.records import JsonValue, Message
+
+MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
+
+_ROLES = {
+    **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk"), "user"),
+    **dict.fromkeys(("assistant", "ai", "model", "bot", "aimessage", "aimessagechunk"), "assistant"),
+    **dict.fromkeys(("system", "developer", "systemmessage"), "system"),
+    **dict.fromkeys(("tool", "function", "toolmessage", "functionmessage", "tool-response", "tool_response"), "tool"),
+    "tool-call": "assistant",  # smolagents
+}
+_CONTAINERS = (
+    "messages",
+    "contents",
+    "message",
+    "choices",
+    "generations",
+    "candidates",
+    "delta",
+    "content",
+    "output",
+    "outputs",
+    "update",
+    "response",
+    "inputs",
+    "input",
+)
+_SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
+_BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # what a request of OpenAI's responses has too
+_ITEM_ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
+_LANGCHAIN_TYPES = frozenset({"human", "ai", "system", "tool", "function", "chat", "AIMessageChunk"})
+
+
+def messages_of(value: object, role: str) -> list[Message] | None:
+    """What stands where messages should: also a bare text, parts without a message, and containers of messages."""
+    if isinstance(value, str):
+        return [_of_text(value, role)] if value.strip() else None
+    found = find_messages(value, role)
+    if found is not None or not isinstance(value, list | dict) or not value:
+        return found
+    blocks = as_list(value)
+    if all(isinstance(block, str) or _is_block(block) for block in blocks):
+        return [_finished({"role": role, "parts": parts_of(blocks)})]
+    return None
+
+
+def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list[Message] | None:
+    """The messages in decoded JSON: in a list, alone, or within a request or an answer; None where none are.
+
+    `role` is given to those that name none; where it is empty, nothing counts that does not name one.
+    """
+    if isinstance(value, list):
+        return _of_list(value, role, depth)
+    if not isinstance(value, dict):
+        return None
+    if _is_message(value):
+        message = message_of(value, role)
+        return [message] if message["role"] else None
+    if depth <= 0:
+        return None
+    for key in _CONTAINERS:
+        inner = value.get(key)
+        if isinstance(inner, list | dict) and inner:
+            found = find_messages(inner, role, depth - 1)
+            if found is not None:
+                return _with_system(value, found)
+    return _of_plain(value, role) if role else None
+
+
+def message_of(value: dict[str, JsonValue], role: str) -> Message:
+    """One message, whichever vendor's; `role` is taken where it names none."""
+    parts = value.get("parts")
+    if type(parts) is list and "content" not in value and "tool_calls" not in value:
+        message: Message = {"role": _role(value.get("role"), role), "parts": [p for b in parts for p in part_of(b)]}
+        return _finished(message, value)
+    kind = value.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if "kwargs" in value or "data" in value or kind in _LANGCHAIN_TYPES:
+        value = _langchain(value)
+    elif kind in _ITEM_ROLES:
+        return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)}, value)
+    inner = value.get("message")
+    if isinstance(inner, dict) and "role" not in value:
+        return message_of(inner, role)
+    own_role = _role(value.get("role"), role)
+    return _finished({"role": own_role, "parts": _all_parts(value, own_role)}, value)
+
+
+def with_system(instructions: Sequence[JsonValue], messages: list[Message] | None) -> list[Message] | None:
+    """System instructions as the first message, unless the messages bring their own."""
+    if not instructions or any(message["role"] == "system" for message in messages or ()):
+        return messages
+    return [{"role": "system", "parts": list(instructions)}, *(messages or ())]
+
+
+def text_said(message: Message) -> str:
+    """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
+    everything: list[str] = []
+    since_tool: list[str] = []
+    for part in as_list(message["parts"]):
+        if not isinstance(part, dict):
+            continue
+        kind = part.get("type")
+        content = part.get("content")
+        if kind == "text" and isinstance(content, str):
+            everything.append(content)
+            since_tool.append(content)
+        elif kind == "tool_call_response":
+            since_tool = []
+    return "\n".join(since_tool or everything)
+
+
+def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
+    """The last words that are not blank of one role."""
+    for message in reversed(messages or ()):
+        if message["role"] == role:
+            text = text_said(message)
+            if text and not text.isspace():
+                return encodable(text)
+    return None
+
+
+def answer_text(messages: Sequence[Message] | None) -> str | None:
+    """The last words of the model, unless somebody else has the last word: then this is no answer."""
+    if not messages or messages[-1]["role"] in ("user", "system"):
+        return None
+    return last_text(messages, "assistant")
+
+
+def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """A whole conversation as what was asked, up to the last words of the user, and what came of it."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index]["role"] == "user" and text_said(messages[index]):
+            return messages[: index + 1], messages[index + 1 :]
+    return messages, []
+
+
+def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
+    """The parts of a message that have a type."""
+    for part in as_list(message["parts"]):
+        if isinstance(part, dict) and part.get("type") == kind:
+            yield part
+
+
+def _of_text(value: str, role: str) -> Message:
+    return {"role": role, "parts": [text_part(encodable(value))]}
+
+
+def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | None:
+    if value and all(isinstance(item, list) for item in value) and not _is_pair(value[0]):
+        inner = [m for item in value for m in find_messages(item, role, depth - 1) or ()] if depth > 0 else []
+        return inner or None
+    if value and all(isinstance(item, str) for item in value):
+        return None
+    found: list[Message] = []
+    was_item = False
+    for item in value:
+        if isinstance(item, dict) and _is_message(item):
+            message = message_of(item, role)
+            if not message["role"]:
+                return None
+            is_item = _is_item(item)
+            if found and _is_one_answer(found[-1], message, are_items=is_item and was_item):
+                found[-1] = {**found[-1], "parts": [*as_list(found[-1]["parts"]), *as_list(message["parts"])]}
+            else:
+                found.append(message)
+            was_item = is_item
+        elif _is_pair(item):
+            found.append(_of_pair(item))
+        elif depth > 0 and isinstance(item, dict):
+            found += find_messages(item, role, depth - 1) or ()
+    return found or None
+
+
+def _is_item(value: dict[str, JsonValue]) -> bool:
+    """Whether a message is one of the items that an answer of OpenAI's responses consists of."""
+    kind = value.get("type")
+    return isinstance(kind, str) and (kind in _ITEM_ROLES or kind == "message")
+
+
+def _is_one_answer(before: Message, message: Message, *, are_items: bool) -> bool:
+    """Whether two messages of the model are one answer: no model calls again before the result of a call is there."""
+    if message["role"] != "assistant" or before["role"] != "assistant":
+        return False
+    return are_items or (_has_call(before) and _has_call(message))
+
+
+def _has_call(message: Message) -> bool:
+    return next(parts_by_type(message, "tool_call"), None) is not None
+
+
+def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
+    """A request that has a prompt instead of messages; an answer that has a text."""
+    prompt = value.get("prompt", value.get("input") if not _BESIDE_INPUT.isdisjoint(value) else None)
+    if isinstance(prompt, str) and prompt:
+        return _with_system(value, [_of_text(prompt, "user")])
+    if isinstance(prompt, list) and prompt:
+        return messages_of(prompt, "user")
+    if isinstance(value.get("text"), str) and not {"generation_info", "finish_reason"}.isdisjoint(value):
+        return [_of_text(str(value["text"]), role)]
+    return None
+
+
+def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Message]:
+    instructions = next((value[key] for key in _SYSTEM_KEYS if value.get(key)), None)
+    if instructions is None:
+        instructions = next((v for k in _SYSTEM_KEYS if (v := as_dict(value.get("config")).get(k))), None)
+    if isinstance(instructions, dict):
+        instructions = instructions.get("parts", instructions.get("text"))
+    return with_system(parts_of(instructions), found) or found
+
+
+def _role(value: object, otherwise: str) -> str:
+    if not isinstance(value, str) or not value:
+        return otherwise
+    return _ROLES.get(value) or _ROLES.get(value.lower()) or encodable(value)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0].lower() in _ROLES  # noqa: PLR2004 - a pair
+
+
+def _of_pair(value: JsonValue) -> Message:
+    role, content = as_list(value)
+    return {"role": _role(role, "user"), "parts": parts_of(content)}
+
+
+def _is_message(value: dict[str, JsonValue]) -> bool:
+    if isinstance(value.get("role"), str):
+        return "parts" in value or "content" in value or "tool_calls" in value or _role(value["role"], "") in _KNOWN
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _LANGCHAIN_TYPES:
+        return "content" in value or isinstance(value.get("data"), dict)
+    if isinstance(kind, str) and kind in _ITEM_ROLES:
+        return True
+    if value.get("lc") and isinstance(value.get("kwargs"), dict):
+        return "content" in as_dict(value["kwargs"])
+    return isinstance(value.get("parts"), list) or ("content" in value and isinstance(value["content"], str))
+
+
+_KNOWN = frozenset({"user", "assistant", "system", "tool"})
+
+
+def _is_block(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
+
+
+def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A serialised message of LangChain as a plain one."""
+    name = value.get("type")
+    inner = value.get("kwargs", value.get("data"))
+    fields = inner if isinstance(inner, dict) else value
+    identity = value.get("id")
+    if value.get("lc") and isinstance(identity, list) and identity:
+        name = identity[-1]
+    more = as_dict(fields.get("additional_kwargs"))
+    role = fields.get("role") or (fields.get("type") if isinstance(fields.get("type"), str) else name)
+    calls = fields.get("tool_calls") or more.get("tool_calls")
+    kept = ("content", "tool_call_id", "name", "status")
+    return {
+        **{key: fields[key] for key in kept if fields.get(key) is not None},
+        "role": role,
+        **({"tool_calls": calls} if calls else {}),
+        **({"reasoning_content": more["reasoning_content"]} if more.get("reasoning_content") else {}),
+    }
+
+
+def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
+    """The parts of a message that spreads them over `content`, `tool_calls` and others."""
+    content = value.get("contents", value.get("parts", value.get("content")))
+    content = value.get("content") if content in (None, [], "") else content
+    if role == "tool":
+        results = _results(value, content)
+        if results is not None:
+            return results
+    thoughts = value.get("reasoning_content", value.get("reasoning"))
+    parts: list[JsonValue] = [{"type": "reasoning", "content": thoughts}] if isinstance(thoughts, str) else []
+    parts += parts_of(embedded_blocks(content))
+    if not parts and isinstance(value.get("refusal"), str):
+        parts.append(text_part(str(value["refusal"])))
+    calls = [as_dict(call) for call in as_list(value.get("tool_calls") or [])]
+    if isinstance(value.get("function_call"), dict):
+        calls.append(as_dict(value["function_call"]))
+    for call in calls:
+        part = call_of(as_dict(call.get("tool_call")) or call)
+        if not any(_is_same_call(part, other) for other in parts):
+            parts.append(part)
+    return parts
+
+
+def embedded_blocks(content: object) -> object:
+    """Content blocks that came as JSON text; any other text stays as it is."""
+    if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
+        try:
+            blocks = decode(content)
+        except NotJson:
+            return content
+        if isinstance(blocks, list) and all(_is_block(block) for block in blocks):
+            return blocks
+    return content
+
+
+def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:
+    """A tool's message; None where its content has parts that are results themselves."""
+    blocks = embedded_blocks(content)
+    if isinstance(blocks, list):
+        parts = parts_of(blocks)
+        if any(isinstance(part, dict) and part.get("type") == "tool_call_response" for part in parts):
+            return parts
+    identity = value.get("tool_call_id") or value.get("id")
+    name = value.get("name")
+    response = value.get("response") if content is None else content
+    is_error = value.get("status") == "error" or value.get("is_error") is True
+    part = response_part(
+        identity if isinstance(identity, str) else None,
+        response,
+        name if isinstance(name, str) else None,
+        is_error=is_error,
+    )
+    return [part]
+
+
+def _is_same_call(part: Part, other: JsonValue) -> bool:
+    if not isinstance(other, dict) or other.get("type") != "tool_call":
+        return False
+    return all(part[key] == other.get(key) for key in ("id", "name", "arguments"))
+
+
+def _finished(message: Message, source: dict[str, JsonValue] | None = None) -> Message:
+    parts = as_list(message["parts"])
+    if parts and all(isinstance(part, dict) and part.get("type") == "tool_call_response" for part in parts):
+        message["role"] = "tool"
+    if source is not None:
+        for key in ("name", "finish_reason"):
+            value = source.get(key)
+            if isinstance(value, str) and value:
+                message[key] = value
+    return message

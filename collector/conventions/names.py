@@ -1,0 +1,35 @@
+"""Names that are the same in every dialect: of resources, of exceptions, of identifiers that join spans."""
+
+from collections.abc import Mapping
+
+from collector.conventions.values import text_of
+from storage.records import AttributeValue
+
+PROJECT_KEYS = ("dokimos.project", "dokimos.project.name", "openinference.project.name", "service.name")
+"""Resource attributes that name the project, strongest first."""
+
+SERVICE_NAME = "service.name"
+SDK_NAME = "telemetry.sdk.name"
+
+EXCEPTION_EVENT = "exception"
+EXCEPTION_TYPE = "exception.type"
+EXCEPTION_MESSAGE = "exception.message"
+EXCEPTION_STACKTRACE = "exception.stacktrace"
+
+RESPONSE_ID = "gen_ai.response.id"
+"""One answer of a model: spans that share it tell of the same call."""
+
+PENDING = ("logfire.span_type", "pending_span")
+"""What marks the announcement of a span that is sent again when it has ended."""
+
+
+def project_of(resource_attributes: Mapping[str, AttributeValue]) -> str:
+    """The project that a resource belongs to; empty when it names none."""
+    texts = (text_of(resource_attributes.get(key)) for key in PROJECT_KEYS)
+    return next((text for text in texts if text and not text.isspace()), "")
+
+
+def service_of(resource_attributes: Mapping[str, AttributeValue]) -> str:
+    """The name of the service that a resource describes; empty when it has none."""
+    text = text_of(resource_attributes.get(SERVICE_NAME)) or ""
+    return "" if text.isspace() else text

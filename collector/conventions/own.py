@@ -1,0 +1,65 @@
+"""An operator's own keys: fields of a project that stand under names no dialect has."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from collector.conventions.table import Slot
+
+EVERY_PROJECT = "*"
+
+FIELDS: dict[str, Slot] = {
+    "input": "input",
+    "output": "output",
+    "input_messages": "input_messages",
+    "output_messages": "output_messages",
+    "tool_name": "tool_name",
+    "tool_call_id": "tool_call_id",
+    "tool_arguments": "tool_arguments",
+    "tool_result": "tool_result",
+    "tool_definitions": "tool_definitions",
+    "model": "model",
+    "provider": "provider",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_tokens": "cached_tokens",
+    "reasoning_tokens": "reasoning_tokens",
+    "cost_usd": "cost_usd",
+    "session_id": "session_id",
+    "user_id": "user_id",
+    "error": "error",
+    "error_type": "error_type",
+}
+"""The fields that can be given keys of one's own; `dokimos.<field>` is read for each of them, and wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """Per project, or for `*`, the attributes that hold a field, strongest first; a project's own come before `*`.
+
+    Raises `ValueError` that names a field which does not exist.
+    """
+
+    projects: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for project, fields in self.projects.items():
+            for name, keys in fields.items():
+                if name not in FIELDS:
+                    raise ValueError(f"project {project!r}: {name!r} is no field; there are {', '.join(FIELDS)}")
+                if isinstance(keys, str) or not all(keys):
+                    raise ValueError(f"project {project!r}: {name!r} wants a list of attribute keys")
+
+    def of(self, project: str) -> list[tuple[Slot, str]]:
+        """What holds for a project: fields and keys, strongest first."""
+        if not self.projects:
+            return []
+        scopes = (project, EVERY_PROJECT) if project != EVERY_PROJECT else (EVERY_PROJECT,)
+        return [
+            (FIELDS[name], key)
+            for scope in scopes
+            for name, keys in self.projects.get(scope, {}).items()
+            for key in keys
+        ]
+
+
+NO_KEYS = OwnKeys()

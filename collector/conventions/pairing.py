@@ -1,0 +1,162 @@
+"""Which run of a tool is which call that a model asked for: by call id, else by place, name, order and arguments.
+
+Where more than one answer is possible the run has no call id: none is made up.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from collector.conventions.asked import Asked, lone_value
+from collector.conventions.tree import Tree
+from storage.records import JsonValue, Span, SpanReading
+
+_MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model asked for it; beyond, the whole trace
+_WHOLE_TRACE = ""
+_ANY = "*"
+_Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, what is known of the arguments
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """One run of a tool, by its own span."""
+
+    span: Span
+    reading: SpanReading
+    key: str | None  # of its arguments; None where they are not told
+    call_id: str | None
+    asked: Asked | None = None
+    is_ambiguous: bool = False  # several calls could be meant
+
+    def learn(self, other: "Run") -> None:
+        """Take from another span of the same run what this one does not tell."""
+        mine, theirs = self.reading, other.reading
+        self.call_id = self.call_id or other.call_id
+        self.key = self.key if self.key is not None else other.key
+        self.reading = replace(
+            mine,
+            tool_arguments=theirs.tool_arguments if mine.tool_arguments is None else mine.tool_arguments,
+            tool_result=theirs.tool_result if mine.tool_result is None else mine.tool_result,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Book:
+    """The calls that no run has taken yet."""
+
+    buckets: dict[_Bucket, list[Asked]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+    heads: dict[_Bucket, int] = field(default_factory=dict)  # before it, all of a bucket are taken
+
+    def free(self, bucket: _Bucket, limit: int, before_ns: int | None) -> list[Asked]:
+        """Up to `limit` calls of a bucket that are free and were asked for before some moment."""
+        calls = self.buckets.get(bucket)
+        if calls is None:
+            return []
+        head = self.heads.get(bucket, 0)
+        while head < len(calls) and id(calls[head]) in self.taken:
+            head += 1
+        self.heads[bucket] = head
+        found: list[Asked] = []
+        for call in calls[head : head + limit * 4]:
+            if before_ns is not None and call.start_ns > before_ns:
+                break
+            if id(call) not in self.taken:
+                found.append(call)
+                if len(found) == limit:
+                    break
+        return found
+
+
+def pair(tree: Tree, runs: list[Run], asked: list[Asked], *, is_history: bool = False) -> list[Asked]:
+    """Give each run its call; the calls that no run is for.
+
+    History is told after its calls have run, so that time does not order them.
+    """
+    book = _Book()
+    _pair_by_id(book, runs, asked)
+    open_runs = [run for run in runs if run.call_id is None and run.asked is None]
+    free = [call for call in asked if id(call) not in book.taken]
+    if open_runs and free:
+        _fill(tree, book, free)
+        for form in (_form_of_run, _any_form):
+            for group in _groups([run for run in open_runs if run.asked is None and not run.is_ambiguous], form):
+                _pair_group(tree, book, group, form(group[0]), is_history=is_history)
+    return [call for call in asked if id(call) not in book.taken]
+
+
+def _pair_by_id(book: _Book, runs: list[Run], asked: list[Asked]) -> None:
+    by_id: dict[str, list[Asked]] = {}
+    for call in asked:
+        if call.call_id is not None:
+            by_id.setdefault(call.call_id, []).append(call)
+    for run in runs:
+        calls = by_id.get(run.call_id or "", [])
+        fitting = [call for call in calls if call.name == run.reading.tool_name or call.key == run.key]
+        fitting.sort(key=lambda call: call.key != run.key)
+        for call in fitting[:1] if len({c.key for c in fitting}) > 1 and fitting[0].key == run.key else fitting:
+            book.taken.add(id(call))
+            run.asked = run.asked or call
+
+
+def _fill(tree: Tree, book: _Book, calls: list[Asked]) -> None:
+    for call in sorted(calls, key=lambda call: call.start_ns):
+        forms = [f"={call.key}", _ANY]
+        lone = lone_value(call.arguments)
+        if lone is not None:
+            forms.append(f"~{lone}")
+        for level in (call.span_id, *tree.above(call.span_id, _MAX_LEVELS), _WHOLE_TRACE):
+            for form in forms:
+                book.buckets.setdefault((level, call.name, form), []).append(call)
+
+
+def _form_of_run(run: Run) -> str:
+    arguments = run.reading.tool_arguments
+    if arguments is None:
+        return _ANY
+    return f"~{arguments}" if isinstance(arguments, str) else f"={run.key}"
+
+
+def _any_form(run: Run) -> str:  # noqa: ARG001 - a form like the other
+    return _ANY
+
+
+def _groups(runs: Sequence[Run], form: object) -> Iterator[list[Run]]:
+    """Runs that nothing but their order tells apart: below one parent, with one name and equal arguments."""
+    found: dict[tuple[str | None, str | None, str], list[Run]] = {}
+    for run in runs:
+        shape = form(run)  # type: ignore[operator] # one of the two above
+        found.setdefault((run.span.parent_span_id, run.reading.tool_name, shape), []).append(run)
+    yield from found.values()
+
+
+def _pair_group(tree: Tree, book: _Book, group: list[Run], form: str, *, is_history: bool) -> None:
+    name = group[0].reading.tool_name or ""
+    before_ns = None if is_history else group[-1].span.start_ns
+    for level in (*tree.above(group[0].span.span_id, _MAX_LEVELS), _WHOLE_TRACE):
+        calls = book.free((level, name, form), len(group) + 1, before_ns)
+        if not calls:
+            continue
+        if form == _ANY:
+            calls = [call for call in calls if _fit(call.arguments, group[0].reading.tool_arguments)]
+            if len(calls) != len(group) or (len(group) > 1 and group[0].key is not None):
+                continue
+        if len(calls) == len(group):
+            for run, call in zip(group, calls, strict=True):
+                run.asked, run.call_id = call, call.call_id
+        else:
+            for run in group:
+                run.is_ambiguous = True
+            for call in calls:
+                call.call_id = None
+        book.taken.update(id(call) for call in calls[: len(group)])
+        return
+
+
+def _fit(asked: JsonValue, ran: JsonValue) -> bool:
+    """Whether the arguments of a call and of a run can be the same: a framework adds defaults and drops nulls."""
+    if asked is None or ran is None or isinstance(asked, str) or isinstance(ran, str):
+        return True
+    if isinstance(asked, dict) and isinstance(ran, dict):
+        shared = asked.keys() & ran.keys()
+        return (shared == asked.keys() or shared == ran.keys()) and all(asked[key] == ran[key] for key in shared)
+    return asked == ran

@@ -1,0 +1,239 @@
+"""The parts of a message in the normal form, read by their shape: every vendor's content blocks."""
+
+import re
+from collections.abc import Callable
+
+from collector.conventions import unwrap
+from collector.conventions.values import as_dict, text_of
+from storage.records import JsonValue
+
+Part = dict[str, JsonValue]
+
+_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
+_IDS = ("id", "toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id")
+_CALL_IDS = ("call_id", "id")
+_NAMES = ("name", "toolName", "tool_name")
+_ARGUMENTS = ("arguments", "args", "input", "parameters")
+_RESPONSES = ("response", "result", "output", "content")
+_MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
+_MAX_WRAPPERS = 6
+
+
+def parts_of(content: object) -> list[JsonValue]:
+    """The parts of any content: a text, a block, or a list of them."""
+    if isinstance(content, str):
+        return [text_part(content)] if content else []
+    if content is None:
+        return []
+    return [part for block in (content if isinstance(content, list) else [content]) for part in part_of(block)]
+
+
+def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
+    """The parts that one content block stands for; what is not known is kept as it came."""
+    if isinstance(block, str):
+        return [text_part(block)] if block else []
+    if not isinstance(block, dict):
+        text = text_of(block)
+        return [text_part(text)] if text else []
+    kind = block.get("type", block.get("kind", block.get("part_kind")))
+    if kind == "text" and type(block.get("content")) is str:
+        return [block] if block["content"] else []
+    reader = _BY_TYPE.get(kind) if isinstance(kind, str) else None
+    if reader is not None:
+        part = reader(block)
+        return [block if part is None else part]
+    call = block.get("tool_call")
+    if isinstance(call, dict):  # OpenInference
+        return [call_of(call)]
+    content = block.get("message_content")
+    if isinstance(content, dict) and wrappers:  # likewise
+        return part_of(content, wrappers - 1)
+    for key, reader in _BY_KEY:
+        if block.get(key) is not None:
+            part = reader(block)
+            if part is not None:
+                return [part]
+    return [block]
+
+
+def call_of(block: dict[str, JsonValue]) -> Part:
+    """A tool call, however it is spelled."""
+    function = as_dict(block.get("function"))
+    inner = {**block, **function} if function else block
+    return {
+        "type": "tool_call",
+        "id": _text(block, _IDS),
+        "name": _text(inner, _NAMES),
+        "arguments": unwrap.arguments(_first(inner, _ARGUMENTS)),
+    }
+
+
+def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:
+    """A tool's result, unwrapped; `is_error` is there only where the result says so."""
+    result = unwrap.result(response)
+    part: Part = {"type": "tool_call_response", "id": call_id or result.call_id, "response": result.value}
+    if name:
+        part["name"] = name
+    if is_error or result.is_error:
+        part["is_error"] = True
+    return part
+
+
+def text_part(text: str) -> Part:
+    """Words."""
+    return {"type": "text", "content": text}
+
+
+def _first(block: dict[str, JsonValue], keys: tuple[str, ...]) -> JsonValue:
+    return next((block[key] for key in keys if block.get(key) is not None), None)
+
+
+def _text(block: dict[str, JsonValue], keys: tuple[str, ...]) -> str | None:
+    value = _first(block, keys)
+    return value if isinstance(value, str) else text_of(value)
+
+
+def _words(block: dict[str, JsonValue]) -> Part | None:
+    content = _first(block, ("content", "text", "refusal"))
+    if isinstance(content, dict):  # OpenAI's assistants
+        content = content.get("value")
+    if block.get("thought") is True:
+        return {"type": "reasoning", "content": content}
+    return text_part(content) if isinstance(content, str) else None
+
+
+def _reasoning(block: dict[str, JsonValue]) -> Part:
+    content = _first(block, ("content", "thinking", "text", "reasoning", "reasoningText", "summary"))
+    if isinstance(content, list):
+        texts = (_first(as_dict(item), ("text", "content")) if isinstance(item, dict) else item for item in content)
+        content = "\n".join(text for text in texts if isinstance(text, str))
+    elif isinstance(content, dict):
+        content = content.get("text")
+    return {"type": "reasoning", "content": content}
+
+
+def _responses_call(block: dict[str, JsonValue]) -> Part:
+    """OpenAI's responses know a call by `call_id`; `id` is the item's."""
+    return {**call_of(block), "id": _text(block, _CALL_IDS)}
+
+
+def _result(block: dict[str, JsonValue]) -> Part:
+    response = _first(block, _RESPONSES)
+    is_error = block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
+    return response_part(_text(block, (*_IDS[1:], "id")), response, _text(block, _NAMES), is_error=is_error)
+
+
+def _bedrock_call(block: dict[str, JsonValue]) -> Part:
+    return call_of(as_dict(block["toolUse"]))
+
+
+def _bedrock_result(block: dict[str, JsonValue]) -> Part:
+    return _result(as_dict(block["toolResult"]))
+
+
+def _gemini_call(block: dict[str, JsonValue]) -> Part | None:
+    call = _first(block, ("function_call", "functionCall"))
+    return call_of(call) if isinstance(call, dict) else None
+
+
+def _gemini_result(block: dict[str, JsonValue]) -> Part | None:
+    answer = _first(block, ("function_response", "functionResponse"))
+    if not isinstance(answer, dict):
+        return None
+    part = _result(answer)
+    return {**part, "response": unwrap.without_adk_wrapping(part["response"])}
+
+
+def _image(block: dict[str, JsonValue]) -> Part | None:
+    return _media(block, "image")
+
+
+def _sound(block: dict[str, JsonValue]) -> Part | None:
+    return _media(block, "audio")
+
+
+def _video(block: dict[str, JsonValue]) -> Part | None:
+    return _media(block, "video")
+
+
+def _document(block: dict[str, JsonValue]) -> Part | None:
+    return _media(block, "document")
+
+
+def _any_media(block: dict[str, JsonValue]) -> Part | None:
+    return _media(block, None)
+
+
+def _media(block: dict[str, JsonValue], modality: str | None) -> Part | None:
+    """A picture or another medium: by its address, by its bytes, or by the name of an uploaded file."""
+    if block.get("type") in ("uri", "blob", "file") and not {"uri", "content", "file_id"}.isdisjoint(block):
+        return None  # it has the normal form
+    holder = block
+    for _ in range(_MAX_WRAPPERS):
+        inner = next((holder[key] for key in _MEDIA_HOLDERS if isinstance(holder.get(key), dict)), None)
+        if not isinstance(inner, dict):
+            break
+        holder = {**holder, **inner} if inner is not holder else inner
+        holder = {key: value for key, value in holder.items() if value is not inner}
+    media_type = _text(holder, _MEDIA_TYPES)
+    modality = modality or (media_type.partition("/")[0] if media_type else None)
+    content = _first(holder, ("url", "uri", "file_uri", "fileUri", "image_url", "image", "data", "bytes", "content"))
+    if isinstance(content, str):
+        return _located(content, modality, media_type)
+    file_id = _text(holder, ("file_id", "fileId"))
+    return {"type": "file", "modality": modality, "file_id": file_id} if file_id else None
+
+
+def _located(content: str, modality: str | None, media_type: str | None) -> Part:
+    encoded = _DATA_URI.match(content)
+    if encoded:
+        content, media_type = content[encoded.end() :], encoded[1] or media_type
+    elif "://" in content[:32]:
+        return {"type": "uri", "modality": modality, "uri": content}
+    return {"type": "blob", "modality": modality, "mime_type": media_type, "content": content}
+
+
+_MEDIA_HOLDERS = (
+    "image_url",
+    "image",
+    "source",
+    "input_audio",
+    "file",
+    "inline_data",
+    "inlineData",
+    "file_data",
+    "fileData",
+)
+_Reader = Callable[[dict[str, JsonValue]], Part | None]
+_BY_TYPE: dict[str, _Reader] = {
+    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), _words),
+    **dict.fromkeys(("reasoning", "thinking", "thought", "redacted_thinking"), _reasoning),
+    **dict.fromkeys(("tool_call", "tool-call", "tool_use", "toolCall", "function"), call_of),
+    "function_call": _responses_call,
+    **dict.fromkeys(
+        ("tool_call_response", "tool-result", "tool_result", "toolResult", "function_call_output", "tool-return"),
+        _result,
+    ),
+    **dict.fromkeys(("image", "image_url", "image-url", "input_image", "image_file"), _image),
+    **dict.fromkeys(("audio", "audio-url", "input_audio"), _sound),
+    "video-url": _video,
+    **dict.fromkeys(("document", "document-url", "input_file"), _document),
+    **dict.fromkeys(("file", "binary", "media", "blob", "uri"), _any_media),
+}
+_BY_KEY: tuple[tuple[str, _Reader], ...] = (
+    ("toolUse", _bedrock_call),
+    ("toolResult", _bedrock_result),
+    ("function_call", _gemini_call),
+    ("functionCall", _gemini_call),
+    ("function_response", _gemini_result),
+    ("functionResponse", _gemini_result),
+    ("inline_data", _any_media),
+    ("inlineData", _any_media),
+    ("file_data", _any_media),
+    ("fileData", _any_media),
+    ("image", _image),
+    ("reasoningContent", lambda block: _reasoning(as_dict(block["reasoningContent"]))),
+    ("text", _words),
+)
+BLOCK_KEYS = frozenset(key for key, _ in _BY_KEY)
+BLOCK_TYPES = frozenset(_BY_TYPE)

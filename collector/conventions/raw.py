@@ -1,0 +1,59 @@
+"""Input and output as they came, where they are no messages."""
+
+import json
+
+from collector.conventions.collected import BLANKS, Candidate, Collected
+from collector.conventions.table import Slot
+from collector.conventions.values import encodable, text_of
+from storage.records import Message
+
+_EMPTY = frozenset({"", "{}", "[]", "null", '""'})
+_OURS = 2  # below this rank are `dokimos.*` and an operator's own keys
+
+
+def ours(collected: Collected, slot: Slot) -> str | None:
+    """The text under `dokimos.*` or an operator's own key, which beats whatever messages say."""
+    if not collected.tells(slot):
+        return None
+    return _first(collected, slot, [one for one in collected.candidates(slot) if one[0] < _OURS])
+
+
+def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages: list[Message] | None) -> str | None:
+    """The first of the slots that holds some text, as it came; else the messages as JSON."""
+    for slot in slots:
+        if collected.tells(slot):
+            text = _first(collected, field, collected.candidates(slot))
+            if text is not None:
+                return text
+    if messages and any(message["parts"] for message in messages):
+        return encodable(json.dumps(messages, ensure_ascii=False))
+    return None
+
+
+def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str | None:
+    for _, place, value, source in candidates:
+        if place.is_group and not place.path:
+            continue
+        told: object = collected.member(place, value, source) if place.path else value
+        if place.is_json:
+            told = _unquoted(collected, told, source)
+        text = text_of(told)
+        if text is None or text.isspace() or text.strip() in _EMPTY:
+            continue
+        if text in BLANKS:
+            collected.note(field, f"{source} holds only the placeholder {text}")
+            continue
+        collected.note_redacted(field, text)
+        collected.sources[field] = source
+        return text
+    return None
+
+
+def _unquoted(collected: Collected, told: object, source: str) -> object:
+    """A JSON text without its quotes; several of them, one to a line."""
+    if isinstance(told, list) and all(isinstance(item, str) for item in told):
+        return "\n".join(str(_unquoted(collected, item, source)) for item in told)
+    if isinstance(told, str) and told[:1] == '"':
+        inner = collected.opened(told, source)
+        return inner if isinstance(inner, str) else told
+    return told

@@ -1,0 +1,117 @@
+"""What a dialect is made of: rows that say how it is recognised and where it keeps each field.
+
+A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
+in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
+log record). `only key` counts where the dialect was recognised by something else, for keys that could be anybody's;
+`json key` is a text that was written as JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from storage.records import SpanType
+
+Slot: TypeAlias = Literal[
+    "input",
+    "output",
+    "input_messages",
+    "output_messages",
+    "trajectory",  # what was asked and what came of it, in one list
+    "system",
+    "answer_text",  # the pieces of an answer that is not told as a message
+    "answer_reasoning",
+    "answer_calls",
+    "tool_name",
+    "tool_call_id",
+    "tool_arguments",
+    "tool_result",
+    "tool_definitions",
+    "model",
+    "asked_model",
+    "provider",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cached_apart",  # of a dialect whose input tokens leave the cached ones out
+    "reasoning_tokens",
+    "cost_usd",
+    "session_id",
+    "user_id",
+    "error",
+    "error_type",
+    "failed",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """What betrays a dialect: a key (or its beginning, with a dot or colon at the end), a scope, a resource, a name."""
+
+    key: str = ""
+    value: str = ""  # of the key or the resource's attribute; empty: any
+    scope: str = ""  # the beginning of the name
+    resource: str = ""  # the key of an attribute of the resource
+    span: str = ""  # the beginning of the name of the span
+    with_genai: bool = False  # counts only on a span that has some `gen_ai.` attribute
+    is_weak: bool = False  # counts only where no dialect gives another sign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """What a span does, by the value of a key; a value that is not in the map says nothing."""
+
+    key: str
+    values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "" is any other value
+    is_first: bool = False  # beats what any other key says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One dialect of instrumentation."""
+
+    name: str
+    signs: tuple[Sign, ...] = ()
+    kinds: tuple[Kinds, ...] = ()
+    span_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, where no key tells
+    places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
+    capture: str = ""  # how to have it send content
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One row, read."""
+
+    slot: Slot
+    rank: int  # among the places of its slot: the lowest that holds something wins
+    dialect: str
+    key: str
+    event: str = ""
+    path: tuple[str, ...] = ()
+    value: str = ""
+    is_group: bool = False
+    is_only: bool = False
+    is_json: bool = False
+
+
+def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> Place:
+    """A row as a value."""
+    is_only, is_json = row.startswith("only "), row.startswith(("json ", "only json "))
+    text = row.removeprefix("only ").removeprefix("json ")
+    event = ""
+    if text.startswith("event "):
+        event, _, text = text.removeprefix("event ").partition("/")
+    key, _, path = text.partition("#")
+    key, _, value = key.partition("=")
+    return Place(
+        slot=slot,
+        rank=rank,
+        dialect=dialect,
+        key=key.removesuffix(".*"),
+        event=event,
+        path=tuple(path.split(".")) if path else (),
+        value=value.lower(),
+        is_group=key.endswith(".*"),
+        is_only=is_only,
+        is_json=is_json,
+    )

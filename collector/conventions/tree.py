@@ -1,0 +1,71 @@
+"""The spans of a trace as a forest, whatever their parents say: cycles are cut, orphans are roots."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from storage.records import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """Spans by id, their parents within the trace, and the order in which they are told."""
+
+    spans: dict[str, Span]  # by start, each id once
+    parents: dict[str, str | None]
+    depths: dict[str, int]
+
+    def above(self, span_id: str, limit: int | None = None) -> Iterator[str]:
+        """The ancestors of a span, nearest first, `limit` of them at most."""
+        parent = self.parents.get(span_id)
+        count = 0
+        while parent is not None and (limit is None or count < limit):
+            yield parent
+            parent = self.parents[parent]
+            count += 1
+
+    def above_any(self, span_ids: Iterator[str]) -> set[str]:
+        """All ancestors of the spans, in time that is linear in the size of the trace."""
+        found: set[str] = set()
+        for span_id in span_ids:
+            for ancestor in self.above(span_id):
+                if ancestor in found:
+                    break
+                found.add(ancestor)
+        return found
+
+    def root(self) -> Span | None:
+        """The first span without a parent; where none came, the first whose parent did not come."""
+        tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
+        return next((span for span in tops if span.parent_span_id is None), tops[0] if tops else None)
+
+
+def tree_of(spans: Sequence[Span]) -> Tree:
+    """The forest of some spans; of two with one id the first is taken."""
+    known: dict[str, Span] = {}
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        known.setdefault(span.span_id, span)
+    parents = {
+        span_id: span.parent_span_id if span.parent_span_id in known else None for span_id, span in known.items()
+    }
+    depths: dict[str, int] = {}
+    for span_id in known:
+        _descend(span_id, parents, depths)
+    return Tree(spans=known, parents=parents, depths=depths)
+
+
+def _descend(span_id: str, parents: dict[str, str | None], depths: dict[str, int]) -> None:
+    """Note how deep a span lies; the link that closes a cycle is cut."""
+    path: list[str] = []
+    on_path: set[str] = set()
+    at: str | None = span_id
+    while at is not None and at not in depths:
+        if at in on_path:
+            parents[path[-1]] = None
+            break
+        path.append(at)
+        on_path.add(at)
+        at = parents[at]
+    depth = depths[at] if at is not None and at in depths else -1
+    for one in reversed(path):
+        depth = 0 if parents[one] is None else depth + 1
+        depths[one] = depth

@@ -1,0 +1,141 @@
+"""Tool arguments and tool results without what frameworks wrap around them."""
+
+import re
+from dataclasses import dataclass
+
+from collector.conventions.values import as_dict, opened, parsed
+from storage.records import JsonValue
+
+_ERROR_TEXT = re.compile(
+    r"\s*(?:Traceback \(most recent call last\)|(?:tool |execution )?error\b|[\w.]*(?:Error|Exception)\b\s*[:(])",
+    re.IGNORECASE,
+)
+_ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
+_ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
+_ERROR_STATUSES = frozenset({"error", "failed", "failure"})
+_MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: two were seen
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool gave back."""
+
+    value: JsonValue
+    call_id: str | None = None  # where the wrapping names it
+    is_error: bool = False
+
+
+def arguments(value: object) -> JsonValue:
+    """What a tool was called with."""
+    inner = parsed(value)
+    if not isinstance(inner, dict):
+        return inner
+    if "kwargs" in inner and "args" in inner:
+        return _bound(inner)
+    if "input_str" in inner and "inputs" in inner:  # LangChain by OpenLLMetry
+        inputs = inner["inputs"]
+        return inputs if isinstance(inputs, dict) and inputs else parsed(inner["input_str"])
+    return inner
+
+
+def _bound(call: dict[str, JsonValue]) -> JsonValue:
+    """Arguments as Python bound them: by name where they were given so, else all that was there."""
+    positional, named = call["args"], call["kwargs"]
+    if not positional and isinstance(named, dict):
+        return named
+    if not named and isinstance(positional, list) and len(positional) == 1 and isinstance(positional[0], dict):
+        return positional[0]
+    return {"args": positional, "kwargs": named}
+
+
+def result(value: object) -> Result:
+    """What a tool gave back, out of serialised messages, content blocks and typed values."""
+    inner, call_id, is_error = parsed(value), None, False
+    for _ in range(_MAX_LAYERS):
+        layer = _layer(inner)
+        if layer is None:
+            break
+        inner = opened(layer.value)
+        call_id = call_id or layer.call_id
+        is_error = is_error or layer.is_error
+    return Result(inner, call_id, is_error)
+
+
+def says_error(value: object) -> bool:
+    """Whether a result tells of a failure: a serialised error, or a text that begins like one."""
+    if isinstance(value, str):
+        return bool(_ERROR_TEXT.match(value[:_ERROR_TEXT_HEAD]))
+    if not isinstance(value, dict):
+        return False
+    if value.get("isError") is True or value.get("is_error") is True:
+        return True
+    if str(value.get("status")).lower() in _ERROR_STATUSES:
+        return True
+    error = value.get("error")
+    return isinstance(error, str | dict) and bool(error) and value.keys() <= _ERROR_KEYS
+
+
+def without_adk_wrapping(value: JsonValue) -> JsonValue:
+    """ADK and the Gemini client put what is no map under `result`."""
+    if isinstance(value, dict) and value.keys() == {"result"} and not isinstance(value["result"], dict):
+        return value["result"]
+    return value
+
+
+def _layer(value: JsonValue) -> Result | None:
+    if isinstance(value, list):
+        return _blocks(value)
+    if not isinstance(value, dict):
+        return None
+    if "toolResult" in value:  # Bedrock
+        return _layer_of_bedrock(as_dict(value["toolResult"]))
+    if value.get("lc") and isinstance(value.get("kwargs"), dict):
+        return _tool_message(as_dict(value["kwargs"]))
+    if value.get("type") in ("tool", "ToolMessage"):
+        data = value.get("data")
+        return _tool_message(data if isinstance(data, dict) else value)
+    if "output" in value and value.keys() <= {"output", "kwargs", "tags"} and _layer(value["output"]):
+        return Result(value["output"])
+    if isinstance(value.get("type"), str) and "value" in value:  # Vercel
+        is_error = _VERCEL.get(str(value["type"]))
+        return None if is_error is None else Result(value["value"], None, is_error)
+    if "content" in value and value.keys() <= {"content", "isError", "_meta", "meta", "structuredContent"}:  # MCP
+        blocks = _blocks(value["content"])
+        return Result(blocks.value, None, value.get("isError") is True) if blocks else None
+    if value.keys() == {"json"}:  # a block of Bedrock
+        return Result(value["json"])
+    return None
+
+
+def _tool_message(fields: dict[str, JsonValue]) -> Result | None:
+    """LangChain's ToolMessage."""
+    if "content" not in fields or "tool_call_id" not in fields:
+        return None
+    call_id = fields["tool_call_id"]
+    return Result(fields["content"], call_id if isinstance(call_id, str) else None, fields.get("status") == "error")
+
+
+def _layer_of_bedrock(fields: dict[str, JsonValue]) -> Result:
+    call_id = fields.get("toolUseId")
+    is_error = fields.get("status") == "error"
+    return Result(fields.get("content"), call_id if isinstance(call_id, str) else None, is_error)
+
+
+def _blocks(value: object) -> Result | None:
+    """A list of text blocks as their text; a list that holds anything else stays."""
+    if not isinstance(value, list) or not value:
+        return None
+    texts: list[str] = []
+    for block in value:
+        if not isinstance(block, dict) or block.get("type", "text") != "text":
+            only = block if len(value) == 1 and isinstance(block, dict) else {}
+            return Result(only["json"]) if only.keys() == {"json"} else None
+        text = block.get("text")
+        if not isinstance(text, str) or not block.keys() <= {"type", "text", "annotations", "id", "meta", "_meta"}:
+            return None
+        texts.append(text)
+    return Result("\n".join(texts))
+
+
+_VERCEL = {"json": False, "text": False, "content": False, "error-text": True, "error-json": True}
+"""The types of a result, and whether it is an error."""

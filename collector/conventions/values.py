@@ -1,0 +1,204 @@
+"""Attribute values as JSON: decoded within bounds, and always encodable as UTF-8."""
+
+import ast
+import base64
+import json
+import math
+import re
+from collections.abc import Mapping
+
+from storage.records import JsonValue
+
+MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
+MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21 ms at most
+MAX_ENCODED = 3  # JSON in JSON in JSON: nobody was seen to encode more than twice
+MAX_TOKENS = 2**63 - 1
+TOO_DEEP = "<nested too deeply>"
+
+_BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
+# What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
+_LITERAL_STRING = re.compile(
+    r"""b?'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
+    r'''|b?"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
+)
+_LITERAL_REST = re.compile(r"(?:[\s,:\[\](){}]|(?<![\w.+-])-?(?:\d[\w.]*|\.\d+)(?:(?<=e)[+-]\d+)?|True|False|None|S)*+")
+
+
+class NotJson(ValueError):
+    """The text is no JSON; the message says where it breaks."""
+
+
+def encodable(text: str) -> str:
+    """JSON may spell half of a surrogate pair, which no UTF-8 answer can carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def decode(text: str) -> JsonValue:
+    """JSON as a value that can be written as JSON again; raises `NotJson`."""
+    try:
+        value: JsonValue = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        raise NotJson("is cut off" if at_end else f"breaks at character {error.pos}") from None
+    except RecursionError:
+        raise NotJson(f"is nested more than {MAX_DEPTH} levels deep") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise NotJson(str(error)) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        raise NotJson(f"is nested more than {MAX_DEPTH} levels deep")
+    return clean(value) if "\\ud" in text or "\\uD" in text else value
+
+
+def parsed(value: object) -> JsonValue:
+    """Text as JSON, else as a Python literal, else as it is; JSON within JSON is opened."""
+    if not isinstance(value, str):
+        return clean(value)
+    text = encodable(value)
+    for _ in range(MAX_ENCODED):
+        try:
+            inner = decode(text)
+        except NotJson:
+            return _literal(text)
+        if not isinstance(inner, str) or not looks_encoded(inner):
+            return inner
+        text = inner
+    return text
+
+
+def opened(value: object) -> JsonValue:
+    """Like `parsed`, but only text that looks like JSON or a literal is opened: numbers stay text."""
+    return parsed(value) if not isinstance(value, str) or looks_encoded(value) else encodable(value)
+
+
+def looks_encoded(text: str) -> bool:
+    """Whether a text begins and ends like a JSON array, object or string, or like a Python literal."""
+    stripped = text.strip()
+    return len(stripped) > 1 and _BRACKETS.get(stripped[0]) == stripped[-1]
+
+
+def text_of(value: object) -> str | None:
+    """Any attribute value as text; arrays and maps as JSON."""
+    match value:
+        case None:
+            return None
+        case str():
+            return encodable(value)
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case _:
+            return json.dumps(clean(value), ensure_ascii=False)
+
+
+def clean(value: object, depth: int = 0) -> JsonValue:
+    """What JSON can carry: bytes as base64, NaN as text, half surrogate pairs replaced, depth bounded."""
+    match value:
+        case str():
+            return encodable(value)
+        case None | bool() | int():
+            return value
+        case float():
+            return _finite(value)
+        case Mapping() | list() | tuple() | set() | frozenset() if depth >= MAX_DEPTH:
+            return TOO_DEEP
+        case Mapping():
+            return {encodable(str(key)): clean(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [clean(item, depth + 1) for item in value]
+        case set() | frozenset():
+            return [clean(item, depth + 1) for item in sorted(value, key=repr)]
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case _:
+            return encodable(str(value))
+
+
+def whole(value: object) -> int | None:
+    """A count: a number of any type, or a text of one; None for NaN, negative ones and everything else."""
+    number = fraction(value)
+    if number is None or number < 0 or number > MAX_TOKENS:
+        return None
+    return value if type(value) is int else int(number)
+
+
+def fraction(value: object) -> float | None:
+    """A finite number, also where it came as text."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def at(value: object, path: tuple[str, ...]) -> JsonValue:
+    """What lies at a path of keys in decoded JSON; None where it is not there."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value  # type: ignore[return-value] # a part of what `decode` made
+
+
+def as_dict(value: object) -> dict[str, JsonValue]:
+    """A map, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: JsonValue) -> list[JsonValue]:
+    """A list, or a value as the only one of a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def _finite(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+_DECODER = json.JSONDecoder(parse_float=lambda text: _finite(float(text)), parse_constant=str)
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for node in level
+            for inner in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _literal(text: str) -> JsonValue:
+    """A Python literal as `repr` writes it; the text itself where it is none.
+
+    Only what the patterns know reaches the compiler: no operators, no names, no deep nesting.
+    """
+    if len(text) > MAX_LITERAL_CHARS or not looks_encoded(text):
+        return text
+    skeleton = _LITERAL_STRING.sub("S", text)
+    if not _LITERAL_REST.fullmatch(skeleton) or _nesting(skeleton) > MAX_DEPTH:
+        return text
+    try:
+        return clean(ast.literal_eval(text.strip()))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+
+
+def _nesting(skeleton: str) -> int:
+    deepest = depth = 0
+    for character in skeleton:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+    return deepest

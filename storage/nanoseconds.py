@@ -1,0 +1,61 @@
+"""TIMESTAMP_NS as text in the answers to SQL, at any depth: fetched as values they would lose the last three digits."""
+
+import itertools
+from collections.abc import Iterator
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+_TIMESTAMP_NS = "TIMESTAMP_NS"
+
+
+def with_texts(select: str, types: list[str]) -> str:
+    """The SELECT with its TIMESTAMP_NS as RFC 3339, those inside arrays, structs and maps included.
+
+    Values inside a UNION stay as they are.
+    """
+    if not any(_TIMESTAMP_NS in each for each in types):
+        return select
+    names = (f"nested_{number}" for number in itertools.count())
+    columns = [
+        _text(f"#{position}", duckdb.sqltype(each), names) if _TIMESTAMP_NS in each else f"#{position}"
+        for position, each in enumerate(types, 1)
+    ]
+    # A text may end in a semicolon and a comment, which `query` takes and a subquery does not.
+    return f"SELECT {', '.join(columns)} FROM query({_literal(select)})"  # noqa: S608 - it can only read
+
+
+def _text(value: str, kind: DuckDBPyType, names: Iterator[str]) -> str:
+    """An expression for the value with each TIMESTAMP_NS in it as text."""
+    if str(kind) == _TIMESTAMP_NS:
+        return f"replace({value}::VARCHAR, ' ', 'T') || 'Z'"
+    if _TIMESTAMP_NS not in str(kind):
+        return value
+    children = [
+        (name, child) for name, child in kind.children if isinstance(child, DuckDBPyType)
+    ]  # not an array's size
+    match kind.id:
+        case "list" | "array":
+            item = next(names)
+            return f"list_transform({value}, lambda {item}: {_text(item, children[0][1], names)})"
+        case "struct":
+            fields = [
+                f"{_name(name)} := {_text(f'struct_extract({value}, {_literal(name)})', child, names)}"
+                for name, child in children
+            ]
+            return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({', '.join(fields)}) END"
+        case "map":
+            pair = next(names)
+            key, content = (_text(f"{pair}.{name}", child, names) for name, child in children)
+            entry = f"lambda {pair}: struct_pack(key := {key}, value := {content})"
+            return f"map_from_entries(list_transform(map_entries({value}), {entry}))"
+        case _:
+            return value
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

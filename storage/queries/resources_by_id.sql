@@ -1,0 +1,4 @@
+-- Resources by their ids.
+SELECT *
+FROM resource
+WHERE resource_id IN (SELECT unnest($ids::UBIGINT[]));
