@@ -70,9 +70,9 @@ def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: st
         key = str(problem["loc"][-1])
         known = _known_keys(shape) if shape is not None and len(problem["loc"]) == 1 else ()
         return f"{place}: {unknown(key, known) if known else 'unknown key'}"
-    if not place:
-        return f"expected an object (got {_brief(problem['input'])})"
     message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"])
+    if not place:  # of the whole: one of our own sentences, or that it is none
+        return message if problem["type"] == "value_error" else f"expected an object (got {_brief(problem['input'])})"
     if problem["type"] == "missing":
         return f"{place}: is required"
     return f"{place}: {message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"

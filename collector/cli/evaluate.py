@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.options import one_source, source_options
+from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
 from collector.cli.source import open_source
 from collector.cli.text import one_line
 
 if TYPE_CHECKING:
     from collector.evaluation.batch import Summary
+    from collector.evaluation.eval_set import EvalSet, ItemResult
     from evaluators.model import Case
     from evaluators.outcome import Outcome
 
@@ -45,6 +46,7 @@ class Choice:
     traces: tuple[Path, ...]
     report: str
     junit: Path | None
+    judge: Mapping[str, Any] | None
 
 
 @click.command()
@@ -60,6 +62,7 @@ class Choice:
 )
 @click.option("--report", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write JUnit XML to this file.")
+@judge_options
 @source_options
 @click.pass_context
 def evaluate(context: click.Context, /, **options: Any) -> None:
@@ -67,7 +70,7 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
 
     Exits with 0 when it passes, 1 when it does not, 2 when it cannot be judged.
     """
-    choice = Choice(**options)
+    choice = Choice(judge=take_judge(options), **options)
     one_source(choice.server, choice.data)
     try:
         code = _mode(choice)(choice)
@@ -85,7 +88,7 @@ def _mode(choice: Choice) -> Callable[[Choice], int]:
         "batch": (_evaluate_batch, set()),
         "eval_set": (_evaluate_set, {"evaluators", "traces", "junit"}),
     }
-    given = {name for name in Choice.__slots__ if getattr(choice, name) and name != "report"}
+    given = {name for name in Choice.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
     chosen = [name for name in modes if name in given]
     if len(chosen) != 1:
         raise click.UsageError("one of --evaluator, --batch and --eval-set is needed")
@@ -103,18 +106,23 @@ def _option(name: str) -> str:
 
 def _evaluate_one(choice: Choice) -> int:
     from collector.evaluation.batch import Summary
+    from collector.evaluation.judging import judged_evaluators
     from evaluators.errors import Broken
     from evaluators.evaluator import run
     from evaluators.outcome import Failure
-    from evaluators.registry import build
 
     if choice.case is None and choice.trace is None:
         raise click.UsageError("a case is needed: a file, - for standard input, or --trace ID")
     name = str(choice.evaluator)
     configuration = _configuration(choice.config)
+
+    async def judge() -> "Outcome":
+        async with judged_evaluators(choice.judge) as make:
+            return await run(make(name, configuration), _case(choice))
+
     outcome: Outcome
     try:
-        outcome = asyncio.run(run(build(name, configuration), _case(choice)))
+        outcome = asyncio.run(judge())
     except Broken as broken:
         outcome = Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
     print_json(outcome.to_document())
@@ -125,16 +133,17 @@ def _evaluate_one(choice: Choice) -> int:
 
 def _evaluate_batch(choice: Choice) -> int:
     from collector.evaluation.batch import Summary, evaluate_lines, lines_of
-    from evaluators.registry import build
+    from collector.evaluation.judging import judged_evaluators
 
     summary = Summary()
 
     async def answer(advance: Callable[[], None]) -> None:
-        with _opened(str(choice.batch)) as file:
-            async for key, outcome in evaluate_lines(lines_of(file), build):
-                print_json_line({"id": key, **outcome.to_document()})
-                summary.add(outcome)
-                advance()
+        async with judged_evaluators(choice.judge) as make:
+            with _opened(str(choice.batch)) as file:
+                async for key, outcome in evaluate_lines(lines_of(file), make):
+                    print_json_line({"id": key, **outcome.to_document()})
+                    summary.add(outcome)
+                    advance()
 
     with counting("evaluated") as advance:
         asyncio.run(answer(advance))
@@ -143,23 +152,17 @@ def _evaluate_batch(choice: Choice) -> int:
 
 def _evaluate_set(choice: Choice) -> int:
     from collector.cli.eval_report import print_report
-    from collector.evaluation.eval_set import BadEvalSet, find_recordings, judge_item, load_eval_set
+    from collector.evaluation.eval_set import BadEvalSet
     from collector.evaluation.recorded import Unreadable
     from collector.evaluation.report import junit, report_document, summary_of
-    from evaluators.registry import build
 
     if choice.eval_set is None or choice.evaluators is None or not choice.traces:
         raise click.UsageError("--eval-set needs --evaluators DIR and --traces PATH")
     try:
-        eval_set = load_eval_set(choice.eval_set, choice.evaluators, build)
-        recordings = find_recordings(eval_set.items, choice.traces)
+        with counting("items") as advance:
+            eval_set, results = asyncio.run(_judge_set(choice.eval_set, choice.evaluators, choice, advance))
     except (BadEvalSet, Unreadable) as error:
         raise BadInput(one_line(str(error))) from error
-    with counting("items") as advance:
-        results = []
-        for item in eval_set.items:
-            results.append(asyncio.run(judge_item(eval_set, item, recordings.get(item.id))))
-            advance()
     if choice.junit is not None:
         choice.junit.write_text(junit(eval_set, results), encoding="utf-8")
     if choice.report == "json":
@@ -167,6 +170,22 @@ def _evaluate_set(choice: Choice) -> int:
     else:
         print_report(eval_set, results)
     return _told(summary_of(results))
+
+
+async def _judge_set(
+    file: Path, evaluators: Path, choice: Choice, advance: Callable[[], None]
+) -> "tuple[EvalSet, list[ItemResult]]":
+    from collector.evaluation.eval_set import find_recordings, judge_item, load_eval_set
+    from collector.evaluation.judging import judged_evaluators
+
+    results = []
+    async with judged_evaluators(choice.judge) as make:
+        eval_set = load_eval_set(file, evaluators, make)
+        recordings = find_recordings(eval_set.items, choice.traces)
+        for item in eval_set.items:
+            results.append(await judge_item(eval_set, item, recordings.get(item.id)))
+            advance()
+    return eval_set, results
 
 
 def _told(summary: "Summary") -> int:

@@ -1,12 +1,12 @@
 """Judges of what an agent did: its tasks, the arguments of its calls, its plan."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from pydantic import BaseModel, Field, model_validator
 
 from evaluators.case import actual_calls, actual_value, enter, find, get, primary_text
-from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
+from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered, pretty
@@ -15,8 +15,6 @@ from evaluators.judges.relevance import at_one_where_strict
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
 from evaluators.text import shown
-
-Required = tuple[Annotated[Parameter, Upper], ...]
 
 _LISTED = 5
 """Things that a reason quotes; all of them are in the metadata. A guess."""
@@ -72,14 +70,14 @@ class TaskCompletion(Configuration):
     """How much must be completed."""
 
     threshold: Share = Field(default=0.5, description="The share of completed tasks that passes.")
-    evaluation_params: Required = ("INPUT",)
+    evaluation_params: Parts = required("INPUT")
 
 
 class ToolArgumentHallucination(Configuration):
     """How many calls must be grounded."""
 
     threshold: Share = Field(default=0.8, description="The share of grounded calls that passes.")
-    evaluation_params: Required = ("INPUT",)
+    evaluation_params: Parts = required("INPUT")
 
 
 class Plan(Configuration):

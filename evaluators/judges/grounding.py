@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from evaluators.case import actual_value, find, primary_text
-from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
+from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered, pretty
@@ -14,8 +14,6 @@ from evaluators.judges.asking import TEXT, Answer, Numbered, Question, answer_ea
 from evaluators.judging import Judge
 from evaluators.model import Case, text_of
 from evaluators.text import shown
-
-Required = tuple[Annotated[Parameter, Upper], ...]
 
 _LISTED = 5
 """Claims that a reason quotes; all of them are in the metadata. A guess."""
@@ -52,7 +50,7 @@ SUPPORT: Final = Question(
 class Grounding(Configuration):
     """Where the context is."""
 
-    evaluation_params: Required = ("INPUT", "ACTUAL_OUTPUT")
+    evaluation_params: Parts = required("INPUT", "ACTUAL_OUTPUT")
     context_key: str = Field(
         default="context", description="Where the context is: a key of actualOutputs, else of metadata, else of inputs."
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from evaluators.case import actual_calls, actual_value, expected_calls, expected_value, primary_text
-from evaluators.configuration import Configuration, Parameter, Share, Upper
+from evaluators.configuration import Configuration, Parts, Share, Upper, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, pretty
@@ -40,7 +40,7 @@ class Pairwise(Configuration):
     threshold: Share = Field(
         default=0.5, description="The score that passes: the candidate wins with 1, ties with 0.5, loses with 0."
     )
-    evaluation_params: tuple[Annotated[Parameter, Upper], ...] = ("INPUT",)
+    evaluation_params: Parts = required("INPUT")
     criteria: NonBlank = Field(
         default="Which one answers the question better: correct, complete, relevant and clear?",
         description="What makes one better, in plain words.",

@@ -1,12 +1,12 @@
 """`contextual_relevance`: how relevant is each retrieved chunk to the question."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from pydantic import Field, model_validator
 
 from evaluators.case import enter, primary_text
-from evaluators.configuration import Configuration, Flag, Parameter, Share, Upper
+from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced
 from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, together
@@ -33,7 +33,7 @@ class ContextualRelevance(Configuration):
     """Where the retrieved chunks are."""
 
     threshold: Share = Field(default=0.5, description="The mean score that passes.")
-    evaluation_params: tuple[Annotated[Parameter, Upper], ...] = ("INPUT",)
+    evaluation_params: Parts = required("INPUT")
     retrieval_context_key: str = Field(
         default="retrievalContext",
         description="Where the chunks are: a key of actualOutputs, else of metadata, else of inputs.",
