@@ -13,6 +13,7 @@ from collector.app import Running
 from collector.cli.main import main
 from collector.evaluation import batch
 from collector.evaluation.recorded import recordings_in
+from collector.evaluation.trace_case import passages_in
 from collector.otlp import json_request
 from evaluators.registry import KINDS
 from tests.evaluating import call, called, outputs
@@ -212,6 +213,21 @@ def test_any_recorded_trace_is_a_case(file: Path) -> None:
             code, outcome = evaluated("--evaluator", name, "--config", json.dumps(config), given=document)
             assert outcome["outcome"] == "verdict", outcome["reason"]
             assert code in {0, 1}
+
+
+@pytest.mark.parametrize(
+    "retrieved, passages",
+    [
+        ("plain text", ["plain text"]),
+        ('["one", "two"]', ["one", "two"]),
+        ('{"documents": [{"page_content": "one", "metadata": {"page": 3}}, {"text": "two"}]}', ["one", "two"]),
+        ('[{"document": {"content": "one"}, "score": 0.5}, {"name": "two"}]', ["one", '{"name":"two"}']),
+        ('{"answer": 1}', ['{"answer": 1}']),
+    ],
+)
+def test_what_was_retrieved_is_cut_into_passages(retrieved: str, passages: list[str]) -> None:
+    """Each retrieved document is a passage by itself, since relevance is judged one by one."""
+    assert passages_in(retrieved) == passages
 
 
 def a_span(number: int, name: str, arguments: object, result: object, **more: object) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition
+from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of
 from evaluators.summary import TokenUsage, TraceSummary
+from evaluators.wire import parse_json
 from storage import records
 from storage.records import Span, SpanReading, TraceReading
 
 _ROLES = {"user", "assistant", "system", "tool"}
 _NS_PER_MS = 1_000_000
+_LISTS = ("documents", "results", "matches", "chunks", "nodes")  # members of a retriever's output that hold documents
+_TEXTS = ("page_content", "pageContent", "content", "text")  # members of a document that hold its text
 
 
 def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
@@ -124,7 +127,27 @@ def _context(reading: TraceReading, spans: Sequence[Span]) -> list[str]:
         (item for item in reading.spans.items() if item[1].span_type == "retriever"),
         key=lambda item: started.get(item[0], 0),
     )
-    return [one.output for _, one in retrieved if one.output]
+    return [passage for _, one in retrieved if one.output for passage in passages_in(one.output)]
+
+
+def passages_in(retrieved: str) -> list[str]:
+    """The texts that a retriever gave, each by itself where its output is a list of them or of documents."""
+    try:
+        value = parse_json(retrieved)
+    except ValueError:
+        return [retrieved]
+    if isinstance(value, dict):
+        value = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
+    return [_passage(item) for item in value] if isinstance(value, list) else [retrieved]
+
+
+def _passage(item: object) -> str:
+    """The text of a document, or all of it where no member is known to be its text."""
+    fields = item.get("document", item) if isinstance(item, dict) else item
+    if isinstance(fields, dict):
+        texts = (fields[key] for key in _TEXTS if isinstance(fields.get(key), str))
+        return next(texts, text_of(item))
+    return text_of(fields)
 
 
 def _call(call: records.ToolCall) -> ToolCall:
