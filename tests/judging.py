@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluators.case import parse_case
-from evaluators.chat.client import ChatModel, Connection, Price
+from evaluators.chat.client import ChatModel
+from evaluators.chat.connection import Connection, Price
 from evaluators.chat.judge import ChatJudge
 from evaluators.evaluator import run
 from evaluators.outcome import Failure, Outcome, Verdict

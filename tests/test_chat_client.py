@@ -11,7 +11,8 @@ from typing import get_args
 
 import pytest
 
-from evaluators.chat.client import Answered, BadConnection, ChatModel, Connection, Price, Unanswered
+from evaluators.chat.client import Answered, ChatModel, Unanswered
+from evaluators.chat.connection import BadConnection, Connection, Price
 from evaluators.chat.exchange import ANSWER_BYTES
 from evaluators.chat.retry import wait_asked_for
 from evaluators.chat.wire import Prompt, Protocol

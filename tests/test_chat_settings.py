@@ -1,6 +1,8 @@
 """How a judge is configured, and that what is configured is what is asked."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ from evaluators.chat.settings import Judges, parse_judge
 from evaluators.errors import BadConfiguration
 from evaluators.judging import PromptMessage
 from tests.model_server import CHAT, RESPONSES, a_model
+from tests.source_tree import ROOT
 
 QUESTION = (PromptMessage(role="system", content="Judge."), PromptMessage(role="user", content="This."))
 
@@ -87,3 +90,9 @@ def test_a_connection_that_cannot_work_is_a_bad_configuration(
     with pytest.raises(BadConfiguration, match=words) as raised:
         settings.connection(environment_variable)
     assert "two words" not in str(raised.value)
+
+
+def test_the_openai_package_is_loaded_for_a_judge_only() -> None:
+    """An evaluation that asks no model does not wait half a second for a client that it does not need."""
+    program = "import sys, collector.evaluation.judging; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

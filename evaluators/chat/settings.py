@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, Strict, ValidationError
 
-from evaluators.chat.client import BadConnection, ChatModel, Connection, Price
-from evaluators.chat.judge import ChatJudge
+from evaluators.chat.connection import BadConnection, Connection, Price
 from evaluators.chat.wire import Protocol
 from evaluators.configuration import Amount, Upper
 from evaluators.errors import BadConfiguration
 from evaluators.model import NonBlank
 from evaluators.wire import Wire, explain
+
+if TYPE_CHECKING:
+    from evaluators.chat.client import ChatModel
+    from evaluators.chat.judge import ChatJudge
 
 
 class JudgeSettings(Wire):
@@ -92,12 +95,16 @@ class Judges(AbstractAsyncContextManager["Judges"]):
             await model.close()
         self._models.clear()
 
-    def judge(self, document: Any) -> ChatJudge:  # noqa: ANN401 - what a configuration says
+    def judge(self, document: Any) -> "ChatJudge":  # noqa: ANN401 - what a configuration says
         """The judge that a configuration describes.
 
         Raises:
             BadConfiguration: it describes none.
         """
+        # The openai package takes half a second to load, and most evaluations ask no judge.
+        from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
+        from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
+
         connection = parse_judge(document).connection(self._variable)
         model = self._models.get(connection)
         if model is None:
