@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evaluators.configuration import Parameter
 from evaluators.errors import BadCase
-from evaluators.model import Case, ToolCall, ToolDefinition, text_of
+from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
 from evaluators.path import Nowhere, Path
 from evaluators.wire import explain, parse_json
 
@@ -129,6 +129,25 @@ def offered_tools(case: Case, path: Path | None = None) -> tuple[ToolDefinition,
     """
     place = "metadata.tools"
     return _read(_TOOLS, enter(get(case, "metadata", "tools"), path, place), place)
+
+
+def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversation:
+    """The conversation under a key of the actual outputs: an object, the list of its messages, or the JSON of either.
+
+    Raises:
+        BadCase: it is missing or none.
+    """
+    place = f"actualOutputs.{key}"
+    value = enter(get(case, "actual_outputs", key), path, place)
+    if isinstance(value, str):
+        try:
+            value = parse_json(value)
+        except ValueError as error:
+            raise BadCase(f"{place}: not a conversation, and not the JSON of one ({error})") from None
+    try:
+        return Conversation.model_validate({"messages": value} if isinstance(value, list | tuple) else value)
+    except ValidationError as error:
+        raise BadCase(f"{place}: {explain(error, Conversation)}") from None
 
 
 def primary_text(case: Case, parameter: Parameter) -> str | None:

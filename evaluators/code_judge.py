@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from evaluators.case import actual_calls, actual_value, expected_value, find, primary_text
+from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.judging import Judge
-from evaluators.model import Case, Conversation, ToolCall, text_of
+from evaluators.model import Case, ToolCall, text_of
 from evaluators.process import NotRun, Program, run
 from evaluators.summary import summary_of
 from evaluators.wire import parse_json
@@ -153,13 +153,11 @@ def _as_messages(role: str, value: object) -> list[Any]:
 
 def _output_messages(case: Case, answer: object) -> list[dict[str, Any]] | None:
     """What the agent said and called: of its conversation, else one message of its answer and its calls."""
-    trajectory = find(case, "actual_outputs", "trajectory")
-    if trajectory is not None:
-        told = {"messages": trajectory} if isinstance(trajectory, list | tuple) else trajectory
+    if find(case, "actual_outputs", "trajectory") is not None:
         return [
             {"role": message.role, "content": message.content}
             | ({"tool_calls": [_call(call) for call in message.tool_calls]} if message.tool_calls else {})
-            for message in Conversation.model_validate(told).messages
+            for message in conversation_at(case, "trajectory").messages
         ]
     calls = () if find(case, "actual_outputs", "toolCalls") is None else actual_calls(case)
     if answer is None and not calls:

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from evaluators.case import enter, get
+from evaluators.case import conversation_at
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
-from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import NUMBER, REASON, Question, together
 from evaluators.judges.criteria import Scored, within
 from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank
-from evaluators.wire import Wire, explain, parse_json
+from evaluators.wire import Wire
 
 Strategy: TypeAlias = Literal["MEAN", "WEIGHTED_MEAN", "MIN", "MAX"]
 
@@ -90,7 +89,7 @@ def conversation_trajectory(settings: ConversationTrajectory) -> Check:
     combine = _STRATEGIES[settings.aggregation_strategy]
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        conversation = _conversation(case, settings)
+        conversation = conversation_at(case, settings.trajectory_key, settings.path)
         if not conversation.messages:
             return Assessment(score=0.0, reason="The conversation is empty.", vacuous=True)
         scores = await together([_ask(settings, criterion, conversation, judge) for criterion in settings.criteria])
@@ -127,20 +126,6 @@ def _message(message: Message, settings: ConversationTrajectory) -> dict[str, An
     if settings.include_tool_calls and message.tool_calls:
         told["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]
     return told
-
-
-def _conversation(case: Case, settings: ConversationTrajectory) -> Conversation:
-    place = f"actualOutputs.{settings.trajectory_key}"
-    value = enter(get(case, "actual_outputs", settings.trajectory_key), settings.path, place)
-    if isinstance(value, str):
-        try:
-            value = parse_json(value)
-        except ValueError as error:
-            raise BadCase(f"{place}: not a conversation, and not the JSON of one ({error})") from None
-    try:
-        return Conversation.model_validate({"messages": value} if isinstance(value, list | tuple) else value)
-    except ValidationError as error:
-        raise BadCase(explain(error, root=place)) from None
 
 
 def _weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
