@@ -3,6 +3,7 @@
 Broken
 ├── BadConfiguration   the evaluator cannot be built like this
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
+├── TooLarge           comparing would take longer than anybody waits
 └── BadReply           the judge answered, and the answer cannot be used
 """
 
@@ -25,6 +26,12 @@ class BadCase(Broken):
     """The test case cannot be judged by this evaluator; the message names the key."""
 
     kind = "bad_case"
+
+
+class TooLarge(Broken):
+    """There is more to compare than can be compared in seconds; the message says how much."""
+
+    kind = "too_large"
 
 
 class BadReply(Broken):

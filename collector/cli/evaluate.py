@@ -160,6 +160,8 @@ def _evaluate_set(choice: Choice) -> int:
         for item in eval_set.items:
             results.append(asyncio.run(judge_item(eval_set, item, recordings.get(item.id))))
             advance()
+    if not any(result.outcomes for result in results):
+        raise BadInput("no item names an evaluator of the set, so nothing was judged")
     if choice.junit is not None:
         choice.junit.write_text(junit(eval_set, results), encoding="utf-8")
     if choice.report == "json":
