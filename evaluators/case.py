@@ -11,10 +11,12 @@ from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_
 from evaluators.path import Nowhere, Path
 from evaluators.wire import explain, parse_json
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", ToolCall, ToolDefinition)
 
-_CALLS = TypeAdapter(tuple[ToolCall, ...])
-_TOOLS = TypeAdapter(tuple[ToolDefinition, ...])
+_LISTS: dict[type[Any], TypeAdapter[Any]] = {
+    ToolCall: TypeAdapter(tuple[ToolCall, ...]),
+    ToolDefinition: TypeAdapter(tuple[ToolDefinition, ...]),
+}
 _PARAMETERS: dict[Parameter, tuple[str, str]] = {
     "INPUT": ("inputs", "input"),
     "ACTUAL_OUTPUT": ("actual_outputs", "output"),
@@ -108,7 +110,7 @@ def actual_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
         BadCase: they are missing or no list of tool calls.
     """
     place = "actualOutputs.toolCalls"
-    return _read(_CALLS, enter(get(case, "actual_outputs", "toolCalls"), path, place), place)
+    return _read(ToolCall, enter(get(case, "actual_outputs", "toolCalls"), path, place), place)
 
 
 def expected_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
@@ -118,7 +120,7 @@ def expected_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]
         BadCase: they are missing or no list of tool calls.
     """
     get(case, "expected_outputs", "toolCalls")
-    return _read(_CALLS, expected_value(case, "toolCalls", path), "expectedOutputs.toolCalls")
+    return _read(ToolCall, expected_value(case, "toolCalls", path), "expectedOutputs.toolCalls")
 
 
 def offered_tools(case: Case, path: Path | None = None) -> tuple[ToolDefinition, ...]:
@@ -128,7 +130,7 @@ def offered_tools(case: Case, path: Path | None = None) -> tuple[ToolDefinition,
         BadCase: they are missing or no list of tool definitions.
     """
     place = "metadata.tools"
-    return _read(_TOOLS, enter(get(case, "metadata", "tools"), path, place), place)
+    return _read(ToolDefinition, enter(get(case, "metadata", "tools"), path, place), place)
 
 
 def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversation:
@@ -168,7 +170,7 @@ def parse_case(document: object) -> Case:
         raise BadCase(f"the test case: {explain(error, Case)}") from None
 
 
-def _read(adapter: TypeAdapter[tuple[Item, ...]], value: object, place: str) -> tuple[Item, ...]:
+def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:
     """A list of things: typed ones, objects, or one JSON text of them; a single thing is a list of one."""
     if isinstance(value, str):
         try:
@@ -178,9 +180,10 @@ def _read(adapter: TypeAdapter[tuple[Item, ...]], value: object, place: str) -> 
     if isinstance(value, Mapping | ToolCall | ToolDefinition):
         value = [value]
     try:
-        return adapter.validate_python(value)
+        found: tuple[Item, ...] = _LISTS[shape].validate_python(value)
     except ValidationError as error:
-        raise BadCase(explain(error, root=place)) from None
+        raise BadCase(explain(error, shape, root=place)) from None
+    return found
 
 
 _MISSING = object()

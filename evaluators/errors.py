@@ -5,7 +5,8 @@ Broken
 ├── BadCase            the test case lacks, or malforms, what the evaluator reads
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
-└── NotRun             the code judge gave no output that counts (process.py)
+├── NotRun             the code judge gave no output that counts (process.py)
+└── TooLarge           comparing would take longer than anybody waits
 """
 
 
@@ -25,6 +26,12 @@ class BadCase(Broken):
     """The test case cannot be judged by this evaluator; the message names the key."""
 
     kind = "bad_case"
+
+
+class TooLarge(Broken):
+    """There is more to compare than can be compared in seconds; the message says how much."""
+
+    kind = "too_large"
 
 
 class BadReply(Broken):

@@ -3,7 +3,12 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from evaluators.errors import TooLarge
+
+MOST_COMPARISONS: Final = 4_000_000
+"""Comparisons of two elements that one pairing may take: two seconds, at half a microsecond each."""
 
 Matches: TypeAlias = Callable[[int, int], bool]
 """Whether an element of the one list, by its index, goes with an element of the other."""
@@ -31,6 +36,7 @@ def longest_common(rows: int, columns: int, matches: Matches) -> list[tuple[int,
 def _walk_back(rows: int, columns: int, matches: Matches) -> list[tuple[int, int]]:
     if not rows or not columns:
         return []
+    refuse_more(rows * columns)
     lengths = [[0] * (columns + 1)]
     for row in range(rows):
         above, line = lengths[-1], [0]
@@ -48,6 +54,16 @@ def _walk_back(rows: int, columns: int, matches: Matches) -> list[tuple[int, int
         else:
             column -= 1
     return pairs[::-1]
+
+
+def refuse_more(comparisons: int) -> None:
+    """Refuse what would take too long.
+
+    Raises:
+        TooLarge: it would.
+    """
+    if comparisons > MOST_COMPARISONS:
+        raise TooLarge(f"{comparisons} comparisons are needed, and at most {MOST_COMPARISONS} are made")
 
 
 def most_pairs(
@@ -74,9 +90,11 @@ class _Pairing:
         self._matches = matches
         self._row_of: dict[int, int] = {column: row for row, column in enumerate(column_of) if column is not None}
         self._edges: dict[int, list[int]] = {}
+        self._compared = 0
 
     def serve(self, start: int) -> None:
         """Give one more row a column: a free one, else by moving others along the shortest alternating path."""
+        self._count()
         for column in range(self._columns):
             if column not in self._row_of and self._matches(start, column):
                 self.column_of[start], self._row_of[column] = column, start
@@ -97,8 +115,13 @@ class _Pairing:
 
     def _edges_of(self, row: int) -> list[int]:
         if row not in self._edges:
+            self._count()
             self._edges[row] = [column for column in range(self._columns) if self._matches(row, column)]
         return self._edges[row]
+
+    def _count(self) -> None:
+        self._compared += self._columns
+        refuse_more(self._compared)
 
     def _shift(self, free: int, came_from: Mapping[int, int]) -> None:
         """Back to the start of the path, let each row take the column that it led to."""

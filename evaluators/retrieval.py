@@ -12,6 +12,7 @@ from evaluators.evaluator import Assessment, Check, Kind, Need
 from evaluators.judging import Judge
 from evaluators.matching import PROMPT, AnyStrategy, MatchingStrategy
 from evaluators.model import Case
+from evaluators.pairing import refuse_more
 from evaluators.values import Key, key_of
 
 Items = Mapping[Key, object]
@@ -67,6 +68,7 @@ def recall(settings: Retrieval) -> Check:
 
 async def _count(rows: Items, columns: Items, matches: Callable[[object, object], Awaitable[bool]]) -> int:
     """How many rows match some column. Whatever the strategy, an item matches its like."""
+    refuse_more(sum(key not in columns for key in rows) * len(columns))
     return sum([key in columns or await _any(row, columns, matches) for key, row in rows.items()])
 
 

@@ -32,6 +32,8 @@ class Schema:
     """A compiled JSON Schema."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
+        if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
+            raise BadSchema("$schema is not text")
         kind = validator_for(document, default=Draft202012Validator)
         for error in kind(kind.META_SCHEMA, format_checker=kind.FORMAT_CHECKER).iter_errors(document):
             if not _is_about_a_type(error):

@@ -68,11 +68,14 @@ def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: st
     place = place.removeprefix(".")
     if problem["type"] == "extra_forbidden":
         key = str(problem["loc"][-1])
-        known = _known_keys(shape) if shape is not None and len(problem["loc"]) == 1 else ()
+        at_the_top = all(isinstance(step, int) for step in problem["loc"][:-1])
+        known = _known_keys(shape) if shape is not None and at_the_top else ()
         return f"{place}: {unknown(key, known) if known else 'unknown key'}"
     message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"])
-    if not place:  # of the whole: one of our own sentences, or that it is none
-        return message if problem["type"] == "value_error" else f"expected an object (got {_brief(problem['input'])})"
+    if not place and problem["type"] != "value_error":
+        return f"expected an object (got {_brief(problem['input'])})"
+    if problem["type"] == "value_error" and isinstance(problem["input"], Mapping):
+        return f"{place}: {message}" if place else message  # a rule over several keys, which it names
     if problem["type"] == "missing":
         return f"{place}: is required"
     return f"{place}: {message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"

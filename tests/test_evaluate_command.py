@@ -393,6 +393,7 @@ def test_weights_count(weather: Weather) -> None:
         ({"ToolCallOrderEvaluator": None}, "the item has no criteria, and the evaluator no defaultEvaluationCriteria"),
         ({"ToolCallCountEvaluator": {"toolCallsCount": {"a": ["~", 1]}}}, "expectedOutputs.toolCallsCount.a[0]: "),
         ({"Typo": {"toolCallsOrder": TOOLS}}, "strikt: unknown key; did you mean strict?"),
+        ({"ToolCallOrderEvalutor": {"toolCallsOrder": TOOLS}}, "no file has the evaluator ToolCallOrderEvalutor"),
         ({"Trajectory": {"expectedAgentBehavior": "x"}}, "there is no evaluator 'llm_judge_trajectory_similarity'"),
     ],
 )
@@ -409,6 +410,15 @@ def test_what_cannot_be_judged_spoils_nothing_else(weather: Weather, change: Map
     assert len(failures) == 1
     assert told in failures[0]["reason"]
     assert item["score"] is None
+
+
+def test_set_that_judges_nothing_is_no_green(weather: Weather) -> None:
+    """When no item names an evaluator of the set, that is bad input, and not a pass."""
+    weather.write_set({"id": "tokyo", "evaluationCriterias": {REFS[0]: {}}}, evaluatorRefs=REFS[1:])
+    weather.write_run("tokyo", the_weather_run("Tokyo"))
+    result = weather.judge()
+    assert result.exit_code == 2
+    assert "no item names an evaluator of the set" in result.stderr
 
 
 def test_item_without_a_run_is_a_failure(weather: Weather) -> None:

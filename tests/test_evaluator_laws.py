@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from evaluators.errors import BadConfiguration
 from evaluators.pairing import longest_common, most_pairs
 from evaluators.path import Nowhere, Path, parse_path
 from evaluators.quick_schema import quick_test
-from evaluators.registry import KINDS
+from evaluators.registry import KINDS, build
 from evaluators.values import key_of, same
 from tests.evaluating import call, called, evaluate, verdict
 
@@ -222,3 +223,45 @@ def test_any_case_has_an_outcome(case: dict[str, Any]) -> None:
         document = evaluate(name, needed.get(name, {}), case).to_document()
         assert document["outcome"] in {"verdict", "failure"}
         assert document["failure"] is None or document["failure"]["kind"] == "bad_case", document["failure"]
+
+
+KEYWORDS = [
+    "type",
+    "properties",
+    "required",
+    "enum",
+    "items",
+    "$ref",
+    "$schema",
+    "additionalProperties",
+    "pattern",
+    "not",
+]
+any_json = st.recursive(
+    scalars | st.sampled_from(["string", "#", "#/properties/x", "http://json-schema.org/draft-04/schema#", "("]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(schema=st.dictionaries(st.sampled_from(KEYWORDS), any_json, max_size=4), arguments=any_json)
+def test_any_schema_has_an_outcome(schema: dict[str, Any], arguments: object) -> None:
+    """Whatever a tool calls its schema, a call of it is judged, or the schema is said to be none."""
+    tools = [{"name": "t", "inputSchema": schema}]
+    document = evaluate(
+        "tool_call_validity", {}, called(call("t", arguments)) | {"metadata": {"tools": tools}}
+    ).to_document()
+    assert document["failure"] is None or document["failure"]["kind"] == "bad_case", document["failure"]
+
+
+@given(data=st.data(), value=values | st.sampled_from(["$.a", "EXACT", "STRICT", "any_order", "byField"]))
+def test_any_configuration_is_usable_or_refused(data: st.DataObject, value: object) -> None:
+    """Whatever stands under a key of a configuration, it builds an evaluator, or the refusal names the key."""
+    name = data.draw(st.sampled_from(sorted(KINDS)))
+    key = data.draw(st.sampled_from([field.alias for field in KINDS[name].configuration.model_fields.values()]))
+    refused = f"{name}: "
+    try:
+        build(name, {key: value})
+    except BadConfiguration as error:
+        refused = str(error)
+    assert refused.startswith(f"{name}: ")

@@ -130,7 +130,10 @@ def test_of_two_definitions_the_last_counts() -> None:
         (called(), "bad_case: metadata.tools is missing"),
         (called() | {"metadata": {"tools": [{"nam": "x"}]}}, "metadata.tools[0].name: is required"),
         ({"actualOutputs": {"toolCalls": ["x"]}, "metadata": {"tools": []}}, "actualOutputs.toolCalls[0]: "),
-        (called(call("a", result="x", tool="y")), "actualOutputs.toolCalls[0].tool: unknown key"),
+        (
+            called(call("a", tool="y")),
+            "actualOutputs.toolCalls[0].tool: unknown key; there are: arguments, durationMs, ",
+        ),
         (called({"name": " "}), "actualOutputs.toolCalls[0].name: "),
         ({"actualOutputs": {"toolCalls": "none"}}, "actualOutputs.toolCalls: not a list, and not the JSON of one"),
     ],
@@ -404,3 +407,14 @@ def test_both_spellings_and_text_are_read() -> None:
     """Calls under a snake_case key, and calls as JSON text, are calls."""
     case = {"actual_outputs": {"tool_calls": '[{"name": "a", "result": "x", "duration_ms": 5}]'}}
     assert evaluate("tool_error", {}, case).to_document()["score"] == 1
+
+
+def test_what_takes_too_long_to_compare_is_a_failure() -> None:
+    """Thousands of calls in another order are refused rather than compared for minutes; in the same order they pass."""
+    names = [f"tool_{number}" for number in range(3000)]
+    assert verdict("tool_trajectory", {}, called(*names, expected=names)).score == 1
+    told = failure("tool_trajectory", {}, called(*names, expected=names[::-1]))
+    assert told.startswith("too_large: 9000000 comparisons are needed")
+    assert failure("tool_trajectory", {"matchMode": "RECALL"}, called(*names, expected=names[::-1])).startswith(
+        "too_large"
+    )

@@ -163,6 +163,8 @@ def _evaluate_set(choice: Choice) -> int:
             eval_set, results = asyncio.run(_judge_set(choice.eval_set, choice.evaluators, choice, advance))
     except (BadEvalSet, Unreadable) as error:
         raise BadInput(one_line(str(error))) from error
+    if not any(result.outcomes for result in results):
+        raise BadInput("no item names an evaluator of the set, so nothing was judged")
     if choice.junit is not None:
         choice.junit.write_text(junit(eval_set, results), encoding="utf-8")
     if choice.report == "json":

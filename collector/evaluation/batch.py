@@ -33,7 +33,7 @@ class Line(Wire):
 
     id: Any = None
     evaluator: NonBlank
-    config: Mapping[str, Any] = {}
+    config: Mapping[str, Any] | None = None
     case: Any
 
 
@@ -105,7 +105,7 @@ async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
         if isinstance(document, dict):
             key, name = document.get("id"), text_of(document.get("evaluator", name))
         line = Line.model_validate(document)
-        evaluator = make(line.evaluator, line.config)
+        evaluator = make(line.evaluator, line.config or {})
         return key, await run(evaluator, parse_case(line.case))
     except Broken as broken:
         return key, Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

@@ -118,6 +118,7 @@ class EvalSet:
     name: str
     items: Sequence[Item]
     members: Sequence[Member]
+    known: frozenset[str]  # the ids of all evaluator files in small letters, those that the set does not use too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,7 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
         name=found.name or found.id or file.stem,
         items=found.evaluations,
         members=[_member(files[one.ref.lower()], one, make) for one in references],
+        known=frozenset(files),
     )
 
 
@@ -174,7 +176,13 @@ def find_recordings(items: Sequence[Item], places: Iterable[Path]) -> dict[str, 
 async def judge_item(eval_set: EvalSet, item: Item, recording: Recording | None) -> ItemResult:
     """What the set's evaluators say about the run of one item."""
     criteria = {key.lower(): value for key, value in item.evaluation_criterias.items()}
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {
+        key: Failure(
+            name=key, fingerprint=None, kind="bad_case", message=f"no file has the evaluator {key}", usage=None
+        )
+        for key in item.evaluation_criterias
+        if key.lower() not in eval_set.known
+    }
     for member in eval_set.members:
         if member.id.lower() in criteria:
             outcomes[member.id] = await _judge(member, item, criteria[member.id.lower()], recording)
