@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.evaluations import Cost
 from benchmarks.generator import Latencies
 from benchmarks.large import Large
 from benchmarks.machine import Machine
@@ -28,6 +29,7 @@ class Report:
     baseline: Scenario | None
     overload: Scenario | None
     large: Large | None
+    evaluations: list[Cost]
 
     def headline(self) -> Scenario | None:
         """Find the scenario that the baseline is compared with."""
@@ -60,7 +62,17 @@ def _lines(report: Report) -> Iterator[str]:
         yield ""
     if report.large:
         yield from _large(report.large)
+    if report.evaluations:
+        yield from _evaluations(report.evaluations)
     yield _machine(report)
+
+
+def _evaluations(costs: list[Cost]) -> Iterator[str]:
+    yield "| evaluator | 8 calls: µs a trace | traces/s on one core | 100 calls: ms a trace |"
+    yield "|---|--:|--:|--:|"
+    for cost in costs:
+        yield (f"| `{cost.name}` | {cost.short_us:.0f} | {1e6 / cost.short_us:,.0f} | {cost.long_us / 1000:.2f} |")
+    yield ""
 
 
 def _ratios(ours: Scenario, plain: Scenario) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from benchmarks import machine, report, server
+from benchmarks.evaluations import EVALUATE_SECONDS, measure_evaluators
 from benchmarks.generator import Door, Generator
 from benchmarks.large import measure_large
 from benchmarks.scenarios import Bench, Scenario, measure, measure_overload
@@ -47,6 +48,7 @@ class Choice:
 def run(choice: Choice, directory: Path) -> report.Report:
     """Measure one thing after the other, each with a server of its own below the directory."""
     described = machine.describe(directory)
+    evaluations = measure_evaluators(min(choice.seconds, EVALUATE_SECONDS)) if choice.wants("evaluators") else []
     with Generator(pool_spans=choice.pool_spans) as generator:
         bench = Bench(generator=generator, directory=directory, seconds=choice.seconds, senders=choice.senders)
         scenarios = [
@@ -68,6 +70,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
         baseline=baseline,
         overload=overload,
         large=large,
+        evaluations=evaluations,
     )
 
 
@@ -83,7 +86,9 @@ def _announced(name: str, scenario: Scenario) -> Scenario:
 @click.option(
     "--smoke", is_flag=True, help="Less than a second each, to see that all of it works; the numbers mean little."
 )
-@click.option("--only", "names", multiple=True, type=click.Choice([*LOADS, "baseline", "overload", "large"]))
+@click.option(
+    "--only", "names", multiple=True, type=click.Choice([*LOADS, "baseline", "overload", "large", "evaluators"])
+)
 @click.option(
     "--large",
     "stored",
@@ -106,7 +111,7 @@ def main(
     json_file: Path | None,
     directory: Path | None,
 ) -> None:
-    """Measure ingest and reads, and print the tables as Markdown."""
+    """Measure ingest, reads and evaluators, and print the tables as Markdown."""
     if stored is None and "large" in names:
         stored = LARGE_SPANS
     choice = Choice(

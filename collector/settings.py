@@ -115,6 +115,11 @@ def load_settings(file: Path | None, flags: Mapping[str, object], environ: Mappi
         raise BadSettings("; ".join(_explain(problem, origins) for problem in error.errors())) from None
 
 
+def environment_variable(name: str) -> str | None:
+    """The variable that a configuration names, such as the one that holds a judge's key; None where it is not set."""
+    return os.environ.get(name)
+
+
 def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":

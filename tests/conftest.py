@@ -1,6 +1,8 @@
-"""What all tests share: how hypothesis searches, and where other randomness begins."""
+"""What all tests share: how hypothesis searches, where other randomness begins, and what is compared with files."""
 
 import random
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,6 +11,13 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tracejury", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tracejury")
 
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flag that writes the golden files again."""
+    parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
+
 
 @pytest.fixture
 def seed() -> int:
@@ -16,3 +25,18 @@ def seed() -> int:
     number = random.SystemRandom().randrange(1 << 32)
     print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
     return number
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a text with the file of that name in tests/golden."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.exists(), f"{file} is missing: run pytest with --update-golden"
+        assert text == file.read_text(encoding="utf-8"), f"{name} has changed: run pytest with --update-golden"
+
+    return compare

@@ -2,6 +2,8 @@
 
 import click
 
+from collector.cli.evaluate import evaluate
+from collector.cli.evaluators import evaluators
 from collector.cli.render import prepare_output
 from collector.cli.send import send
 from collector.cli.serve import serve
@@ -12,9 +14,9 @@ from collector.cli.traces import traces
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tracejury", prog_name="tracejury")
 def main() -> None:
-    """Receive, keep and show the OpenTelemetry traces of LLM and agent applications."""
+    """Receive, keep, show and judge the OpenTelemetry traces of LLM and agent applications."""
     prepare_output()
 
 
-for command in (serve, traces, sql, send):
+for command in (serve, traces, sql, send, evaluate, evaluators):
     main.add_command(command)

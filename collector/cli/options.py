@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import BaseModel, ValidationError
@@ -33,6 +33,42 @@ def one_source(server: str | None, data: Path | None) -> None:
     """
     if server is not None and data is not None:
         raise click.UsageError("--server and --data exclude each other")
+
+
+def judge_options(command: Command) -> Command:
+    """`--judge-…`: the model that judges where a configuration names no other."""
+    options = [
+        click.option("--judge-base-url", metavar="URL", help="The address of the judge's API, up to /v1."),
+        click.option("--judge-model", metavar="MODEL", help="The model that judges."),
+        click.option(
+            "--judge-protocol",
+            type=click.Choice(["RESPONSES", "CHAT_COMPLETIONS"], case_sensitive=False),
+            help="What the API speaks. [default: RESPONSES]",
+        ),
+        click.option("--judge-key-env", metavar="NAME", help="The environment variable that holds the API's key."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
+    """What `judge_options` added, taken out of the options, in the form that `config.judge` has; None without any.
+
+    Raises:
+        click.UsageError: half of what a judge needs was given.
+    """
+    names = {
+        "baseUrl": "judge_base_url",
+        "model": "judge_model",
+        "protocol": "judge_protocol",
+        "keyEnv": "judge_key_env",
+    }
+    told = {key: options.pop(name) for key, name in names.items()}
+    judge = {key: value for key, value in told.items() if value is not None}
+    if judge and not judge.keys() >= {"baseUrl", "model"}:
+        raise click.UsageError("a judge needs --judge-base-url and --judge-model")
+    return judge or None
 
 
 def read_view(view: type[View], document: Document) -> View:

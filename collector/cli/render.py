@@ -2,9 +2,11 @@
 
 import csv
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +37,7 @@ def prepare_output() -> None:
 
 def print_traces(traces: Sequence[SummaryView]) -> None:
     """The list of traces, newest first as they came."""
-    console = _console()
+    console = output_console()
     if not traces:
         console.print("no traces here")
         return
@@ -44,7 +46,7 @@ def print_traces(traces: Sequence[SummaryView]) -> None:
 
 def print_trace(trace: TraceView) -> None:
     """One trace: its conversation and tool calls where it has any, and its tree."""
-    console = _console()
+    console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
     for text in trace_text.trace_text(trace, width=console.width, guides=guides):
         console.print(text, soft_wrap=True)
@@ -54,7 +56,7 @@ def print_trace(trace: TraceView) -> None:
 
 def print_explanation(span: Mapping[str, object]) -> None:
     """Which key told each field of a span, as the API's document of it says."""
-    console = _console()
+    console = output_console()
     for text in explanation_text(span, width=console.width):
         console.print(text, soft_wrap=True)
 
@@ -64,9 +66,24 @@ def print_json(document: object) -> None:
     sys.stdout.write(json_text(document) + "\n")
 
 
+def print_json_line(document: object) -> None:
+    """A document on one line, for a program that reads line by line."""
+    sys.stdout.write(json_text(document, indent=None) + "\n")
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[], None]]:
+    """Show a person who waits how many there are already; where nobody waits, show nothing."""
+    progress = Progress("{task.completed} {task.description}", console=Console(stderr=True), transient=True)
+    progress.disable = not sys.stderr.isatty()
+    with progress:
+        task = progress.add_task(what, total=None)
+        yield lambda: progress.advance(task)
+
+
 def print_table(table: TableView) -> None:
     """The answer to a query as a table, or as records where it has too many columns for the width."""
-    console = _console()
+    console = output_console()
     if len(table.columns) * _LEAST_COLUMN_CELLS > console.width:
         _print_records(table, console)
     else:
@@ -102,7 +119,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return list(unique)
 
 
-def _console() -> Console:
+def output_console() -> Console:
     """Standard output; nothing in a text is read as markup, as an emoji's name, or highlighted."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     return Console(

@@ -1,0 +1,259 @@
+"""`tracejury evaluate`: judge one case, many, or an eval set."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from collector.cli.options import judge_options, one_source, source_options, take_judge
+from collector.cli.render import counting, print_json, print_json_line
+from collector.cli.source import open_source
+from collector.cli.text import one_line
+
+if TYPE_CHECKING:
+    from collector.evaluation.batch import Summary
+    from collector.evaluation.eval_set import EvalSet, ItemResult
+    from evaluators.model import Case
+    from evaluators.outcome import Outcome
+
+BAD_INPUT = 2
+
+
+class BadInput(click.ClickException):
+    """What was to be judged cannot be read."""
+
+    exit_code = BAD_INPUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the command line says."""
+
+    case: str | None
+    evaluator: str | None
+    config: str | None
+    trace: str | None
+    server: str | None
+    data: Path | None
+    batch: str | None
+    eval_set: Path | None
+    evaluators: Path | None
+    traces: tuple[Path, ...]
+    report: str
+    junit: Path | None
+    judge: Mapping[str, Any] | None
+
+
+@click.command()
+@click.argument("case", required=False, metavar="[CASE.json]")
+@click.option("--evaluator", metavar="NAME", help="What judges; `tracejury evaluators` lists them.")
+@click.option("--config", metavar="JSON|@FILE", help="Its configuration.")
+@click.option("--trace", metavar="ID", help="Judge a stored trace; a case beside it adds expectations.")
+@click.option("--batch", metavar="FILE", help="One evaluation a line; - for standard input.")
+@click.option("--eval-set", type=click.Path(path_type=Path, dir_okay=False), help="Judge recorded runs by an eval set.")
+@click.option("--evaluators", type=click.Path(path_type=Path, file_okay=False), help="The evaluator files of the set.")
+@click.option(
+    "--traces", type=click.Path(path_type=Path, exists=True), multiple=True, help="Files or folders of recorded runs."
+)
+@click.option("--report", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write JUnit XML to this file.")
+@judge_options
+@source_options
+@click.pass_context
+def evaluate(context: click.Context, /, **options: Any) -> None:
+    """Judge a test case: its outcome as JSON.
+
+    Exits with 0 when it passes, 1 when it does not, 2 when it cannot be judged.
+    """
+    choice = Choice(judge=take_judge(options), **options)
+    one_source(choice.server, choice.data)
+    try:
+        code = _mode(choice)(choice)
+    except click.UsageError:
+        raise
+    except click.ClickException as error:  # such as a server that is not there
+        raise BadInput(error.format_message()) from error
+    context.exit(code)
+
+
+def _mode(choice: Choice) -> Callable[[Choice], int]:
+    """What to do; options of something else are refused."""
+    modes: dict[str, tuple[Callable[[Choice], int], set[str]]] = {
+        "evaluator": (_evaluate_one, {"case", "config", "trace", "server", "data"}),
+        "batch": (_evaluate_batch, set()),
+        "eval_set": (_evaluate_set, {"evaluators", "traces", "junit"}),
+    }
+    given = {name for name in Choice.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
+    chosen = [name for name in modes if name in given]
+    if len(chosen) != 1:
+        raise click.UsageError("one of --evaluator, --batch and --eval-set is needed")
+    mode, allowed = modes[chosen[0]]
+    useless = given - allowed - {chosen[0]}
+    if useless:
+        names = ", ".join("CASE.json" if name == "case" else _option(name) for name in sorted(useless))
+        raise click.UsageError(f"{names}: not used with {_option(chosen[0])}")
+    return mode
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _evaluate_one(choice: Choice) -> int:
+    from collector.evaluation.batch import Summary
+    from collector.evaluation.judging import judged_evaluators
+    from evaluators.errors import Broken
+    from evaluators.evaluator import run
+    from evaluators.outcome import Failure
+
+    if choice.case is None and choice.trace is None:
+        raise click.UsageError("a case is needed: a file, - for standard input, or --trace ID")
+    name = str(choice.evaluator)
+    configuration = _configuration(choice.config)
+
+    async def judge() -> "Outcome":
+        async with judged_evaluators(choice.judge) as make:
+            return await run(make(name, configuration), _case(choice))
+
+    outcome: Outcome
+    try:
+        outcome = asyncio.run(judge())
+    except Broken as broken:
+        outcome = Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+    print_json(outcome.to_document())
+    summary = Summary()
+    summary.add(outcome)
+    return summary.exit_code
+
+
+def _evaluate_batch(choice: Choice) -> int:
+    from collector.evaluation.batch import Summary, evaluate_lines, lines_of
+    from collector.evaluation.judging import judged_evaluators
+
+    summary = Summary()
+
+    async def answer(advance: Callable[[], None]) -> None:
+        async with judged_evaluators(choice.judge) as make:
+            with _opened(str(choice.batch)) as file:
+                async for key, outcome in evaluate_lines(lines_of(file), make):
+                    print_json_line({"id": key, **outcome.to_document()})
+                    summary.add(outcome)
+                    advance()
+
+    with counting("evaluated") as advance:
+        asyncio.run(answer(advance))
+    return _told(summary)
+
+
+def _evaluate_set(choice: Choice) -> int:
+    from collector.cli.eval_report import print_report
+    from collector.evaluation.eval_set import BadEvalSet
+    from collector.evaluation.recorded import Unreadable
+    from collector.evaluation.report import junit, report_document, summary_of
+
+    if choice.eval_set is None or choice.evaluators is None or not choice.traces:
+        raise click.UsageError("--eval-set needs --evaluators DIR and --traces PATH")
+    try:
+        with counting("items") as advance:
+            eval_set, results = asyncio.run(_judge_set(choice.eval_set, choice.evaluators, choice, advance))
+    except (BadEvalSet, Unreadable) as error:
+        raise BadInput(one_line(str(error))) from error
+    if not any(result.outcomes for result in results):
+        raise BadInput("no item names an evaluator of the set, so nothing was judged")
+    if choice.junit is not None:
+        choice.junit.write_text(junit(eval_set, results), encoding="utf-8")
+    if choice.report == "json":
+        print_json(report_document(eval_set, results))
+    else:
+        print_report(eval_set, results)
+    return _told(summary_of(results))
+
+
+async def _judge_set(
+    file: Path, evaluators: Path, choice: Choice, advance: Callable[[], None]
+) -> "tuple[EvalSet, list[ItemResult]]":
+    from collector.evaluation.eval_set import find_recordings, judge_item, load_eval_set
+    from collector.evaluation.judging import judged_evaluators
+
+    results = []
+    async with judged_evaluators(choice.judge) as make:
+        eval_set = load_eval_set(file, evaluators, make)
+        recordings = find_recordings(eval_set.items, choice.traces)
+        for item in eval_set.items:
+            results.append(await judge_item(eval_set, item, recordings.get(item.id)))
+            advance()
+    return eval_set, results
+
+
+def _told(summary: "Summary") -> int:
+    """The exit code, once the summary is told."""
+    click.echo(str(summary), err=True)
+    return summary.exit_code
+
+
+def _case(choice: Choice) -> "Case":
+    from collector.evaluation.trace_case import joined
+    from evaluators.case import parse_case
+    from evaluators.model import Case
+
+    given = Case() if choice.case is None else parse_case(_json(choice.case, "the case"))
+    return given if choice.trace is None else joined(_stored(choice), given)
+
+
+def _stored(choice: Choice) -> "Case":
+    """The case that a stored trace is."""
+    from collector.evaluation.recorded import recording_of
+
+    with open_source(choice.server, choice.data) as source:
+        document = source.otlp(str(choice.trace).strip().lower())
+    if document is None:
+        raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
+    return recording_of(document).case()
+
+
+def _configuration(text: str | None) -> Mapping[str, Any]:
+    if text is None:
+        return {}
+    configuration = _json(text[1:], "the configuration") if text.startswith("@") else _parsed(text, "the configuration")
+    if not isinstance(configuration, Mapping):
+        raise BadInput("the configuration is not a JSON object")
+    return configuration
+
+
+def _json(file: str, what: str) -> object:
+    """The JSON in a file, or in standard input."""
+    try:
+        with _opened(file) as opened:
+            text = opened.read().decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{what} is not UTF-8: {error}") from error
+    return _parsed(text, what)
+
+
+def _parsed(text: str, what: str) -> object:
+    from evaluators.wire import parse_json
+
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise BadInput(f"{what} is not JSON: {one_line(str(error))}") from error
+
+
+def _opened(file: str) -> AbstractContextManager[Any]:
+    """A file to read bytes from; - is standard input."""
+    if file == "-":
+        return _standard_input()
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise BadInput(f"{one_line(file)} cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _standard_input() -> Iterator[Any]:
+    yield sys.stdin.buffer

@@ -1,0 +1,145 @@
+"""Many evaluations, one a line: each line has its answer, in order, whatever it holds."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, TypeAlias
+
+from pydantic import ValidationError
+
+from evaluators.case import parse_case
+from evaluators.errors import BadConfiguration, Broken
+from evaluators.evaluator import Evaluator, run
+from evaluators.model import NonBlank, text_of
+from evaluators.outcome import Failure, Outcome, Skipped, Verdict
+from evaluators.wire import Wire, explain, parse_json
+
+LINE_BYTES: Final = 64 << 20
+"""A line may be this long. As a request body: a guess."""
+
+_AT_A_TIME: Final = 16
+"""Lines that are judged at the same time, since judges take seconds to answer. A guess."""
+
+_KEPT_EVALUATORS: Final = 256
+"""Evaluators that are kept for the next line with the same configuration. A guess."""
+
+Make: TypeAlias = Callable[[str, Mapping[str, Any]], Evaluator]
+"""How an evaluator is built from its name and its configuration. Raises `BadConfiguration`."""
+
+
+class Line(Wire):
+    """One evaluation."""
+
+    id: Any = None
+    evaluator: NonBlank
+    config: Mapping[str, Any] | None = None
+    case: Any
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many evaluations ended how."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one more."""
+        self.counts[ending(outcome)] += 1
+
+    @property
+    def exit_code(self) -> int:
+        """2 when anything broke, else 1 when anything did not pass, else 0."""
+        return 2 if self.counts["failed to evaluate"] else 1 if self.counts["not passed"] else 0
+
+    def __str__(self) -> str:
+        total = sum(self.counts.values())
+        parts = [f"{self.counts[name]} {name}" for name in _ENDINGS if self.counts[name]]
+        return f"{total} evaluated: {', '.join(parts) or 'nothing'}"
+
+
+_ENDINGS: Final = ("passed", "not passed", "skipped", "failed to evaluate")
+
+
+def ending(outcome: Outcome) -> str:
+    """How an evaluation ended, in the words of the summary."""
+    match outcome:
+        case Verdict():
+            return "passed" if outcome.success else "not passed"
+        case Skipped():
+            return "skipped"
+        case Failure():
+            return "failed to evaluate"
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; one that is too long is handed out as its beginning, which is longer than a line may be."""
+    while line := file.readline(LINE_BYTES + 2):
+        rest = line
+        while not rest.endswith(b"\n") and len(rest) == LINE_BYTES + 2:
+            rest = file.readline(LINE_BYTES + 2)
+        yield line
+
+
+async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tuple[Any, Outcome]]:
+    """The id and the outcome of each line, in order; some are judged while earlier ones are."""
+    maker = _remembering(make)
+    waiting: deque[asyncio.Task[tuple[Any, Outcome]]] = deque()
+    try:
+        for line in lines:
+            waiting.append(asyncio.create_task(_evaluate(line, maker)))
+            if len(waiting) >= _AT_A_TIME:
+                yield await waiting.popleft()
+        while waiting:
+            yield await waiting.popleft()
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
+    """What becomes of one line."""
+    key, name = None, "batch"
+    try:
+        document = _document(raw)
+        if isinstance(document, dict):
+            key, name = document.get("id"), text_of(document.get("evaluator", name))
+        line = Line.model_validate(document)
+        evaluator = make(line.evaluator, line.config or {})
+        return key, await run(evaluator, parse_case(line.case))
+    except Broken as broken:
+        return key, Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+    except ValidationError as error:
+        message = f"the line: {explain(error, Line)}"
+    except Exception as error:  # noqa: BLE001 - no line may keep the others from their answers
+        message = f"the line: {error}"
+    return key, Failure(name=name, fingerprint=None, kind="bad_line", message=message, usage=None)
+
+
+def _document(raw: bytes) -> object:
+    if len(raw) > LINE_BYTES:
+        raise ValueError(f"longer than {LINE_BYTES} bytes")
+    if not raw.strip():
+        raise ValueError("is empty")
+    return parse_json(raw.decode())
+
+
+def _remembering(make: Make) -> Make:
+    """Build evaluators once, including those that cannot be built."""
+    made: dict[str, Evaluator | BadConfiguration] = {}
+
+    def remember(name: str, configuration: Mapping[str, Any]) -> Evaluator:
+        key = text_of([name, configuration])
+        if key not in made:
+            if len(made) >= _KEPT_EVALUATORS:
+                made.clear()
+            try:
+                made[key] = make(name, configuration)
+            except BadConfiguration as error:
+                made[key] = error
+        found = made[key]
+        if isinstance(found, BadConfiguration):
+            raise found
+        return found
+
+    return remember

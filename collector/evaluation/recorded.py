@@ -1,0 +1,211 @@
+"""Recorded traces from files: OTLP/JSON as exporters send it, or spans as the SDK's console exporter prints them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from collector.conventions.names import project_of, service_of
+from collector.conventions.own import OwnKeys
+from collector.conventions.trace import read_trace
+from collector.evaluation.trace_case import case_of_trace
+from collector.otlp import json_request
+from collector.otlp.decode import Request, decode
+from collector.otlp.errors import Malformed
+from evaluators.model import Case
+from storage import rows
+from storage.records import Event, Resource, Scope, Span
+
+ITEM_ATTRIBUTE: Final = "tracejury.item"
+"""The attribute, of a resource or of any span, that says which item of an eval set a trace answers."""
+
+_KINDS: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+_STATUSES: Final = ("UNSET", "OK", "ERROR")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Unreadable(Exception):
+    """A file that holds no traces; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The spans of a run, by start time."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def items(self) -> set[str]:
+        """The items of eval sets that the run says it answers."""
+        told = (attributes.get(ITEM_ATTRIBUTE) for span in self.spans for attributes in _both(span))
+        return {item for item in told if isinstance(item, str)}
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace, of several the first."""
+        return self.spans[0].trace_id if self.spans else None
+
+    def case(self) -> Case:
+        """The test case that the run is."""
+        return case_of_trace(read_trace(self.spans, [], OwnKeys()), self.spans)
+
+
+def recordings_in(file: Path) -> list[Recording]:
+    """The traces in a file, each by itself.
+
+    Raises:
+        Unreadable: it holds none.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{file} cannot be read: {error}") from error
+    try:
+        spans = [span for document in _documents(text) for span in _spans(document)]
+    except (ValueError, Malformed) as error:
+        raise Unreadable(f"{file}: {error}") from error
+    if not spans:
+        raise Unreadable(f"{file}: holds no span")
+    return by_trace(spans)
+
+
+def recording_of(document: Mapping[str, Any]) -> Recording:
+    """The run in one OTLP/JSON export request.
+
+    Raises:
+        Malformed: it is none.
+    """
+    return _recording(_of_request(document))
+
+
+def by_trace(spans: Iterable[Span]) -> list[Recording]:
+    """The spans of each trace by themselves."""
+    traces: dict[str, list[Span]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(span)
+    return [_recording(found) for found in traces.values()]
+
+
+def merged(recordings: Sequence[Recording]) -> Recording:
+    """Several traces as one run."""
+    return _recording([span for recording in recordings for span in recording.spans])
+
+
+def _recording(spans: Iterable[Span]) -> Recording:
+    return Recording(spans=tuple(sorted(spans, key=lambda span: span.start_ns)))
+
+
+def _documents(text: str) -> Iterator[object]:
+    """One JSON document, or one a line."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                yield _line(line, number)
+        return
+    yield from document if isinstance(document, list) else [document]
+
+
+def _line(line: str, number: int) -> object:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is not JSON: {error}") from None
+
+
+def _spans(document: object) -> list[Span]:
+    if not isinstance(document, dict):
+        document = {}
+    if "context" in document and "attributes" in document:
+        return [_of_console(document)]
+    if "resourceSpans" in document or "resource_spans" in document:
+        return _of_request(document)
+    raise ValueError('neither an OTLP request ("resourceSpans") nor a span of the console exporter ("context")')
+
+
+def _of_request(document: Mapping[str, Any]) -> list[Span]:
+    body = json_request.to_protobuf(json.dumps(document).encode())
+    decoded = decode([Request(body=body)], received_at_us=0)
+    for outcome in decoded.outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome.rejected:
+            raise ValueError(outcome.message)
+    batch = decoded.batch
+    return rows.spans_of(batch.spans, rows.resources_of(batch.resources), rows.scopes_of(batch.scopes))
+
+
+def _of_console(document: Mapping[str, Any]) -> Span:
+    """One span as `ConsoleSpanExporter` of the Python SDK prints it.
+
+    Raises:
+        ValueError: it lacks what every span has.
+    """
+    context, resource = document["context"], document.get("resource") or {}
+    status = document.get("status") or {}
+    try:
+        attributes = dict(resource.get("attributes") or {})
+        return Span(
+            tenant="",
+            trace_id=_hex(context["trace_id"], 32),
+            span_id=_hex(context["span_id"], 16),
+            parent_span_id=_hex(document["parent_id"], 16) if document.get("parent_id") else None,
+            name=str(document["name"]),
+            kind=_number(_KINDS, document.get("kind")),
+            start_ns=_nanoseconds(document.get("start_time")) or 0,
+            end_ns=_nanoseconds(document.get("end_time")),
+            status_code=_number(_STATUSES, status.get("status_code")),
+            status_message=str(status.get("description") or ""),
+            attributes=dict(document["attributes"] or {}),
+            events=tuple(_event(event) for event in document.get("events") or ()),
+            links=(),
+            trace_state="",
+            flags=0,
+            dropped_attributes_count=0,
+            dropped_events_count=0,
+            dropped_links_count=0,
+            resource=Resource(
+                attributes=attributes,
+                dropped_attributes_count=0,
+                schema_url=str(resource.get("schema_url") or ""),
+                entity_refs=(),
+            ),
+            scope=Scope(name="", version="", attributes={}, dropped_attributes_count=0, schema_url=""),
+            project=project_of(attributes),
+            service_name=service_of(attributes),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a span of the console exporter: {type(error).__name__}: {error}") from None
+
+
+def _event(event: Mapping[str, Any]) -> Event:
+    return Event(
+        time_ns=_nanoseconds(event.get("timestamp")) or 0,
+        name=str(event["name"]),
+        attributes=dict(event.get("attributes") or {}),
+        dropped_attributes_count=0,
+    )
+
+
+def _hex(number: str, digits: int) -> str:
+    return f"{int(number, 16):0{digits}x}"
+
+
+def _number(names: Sequence[str], told: object) -> int:
+    name = str(told).rpartition(".")[2].upper()
+    return names.index(name) if name in names else 0
+
+
+def _nanoseconds(told: str | None) -> int | None:
+    if not told:
+        return None
+    instant = datetime.fromisoformat(told)
+    since = (instant if instant.tzinfo else instant.replace(tzinfo=UTC)) - _EPOCH
+    return since // timedelta(microseconds=1) * 1000
+
+
+def _both(span: Span) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    return span.attributes, span.resource.attributes

@@ -1,0 +1,179 @@
+"""The test case that a trace is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of
+from evaluators.summary import TokenUsage, TraceSummary
+from evaluators.wire import parse_json
+from storage import records
+from storage.records import Span, SpanReading, TraceReading
+
+_ROLES = {"user", "assistant", "system", "tool"}
+_NS_PER_MS = 1_000_000
+_LISTS = ("documents", "results", "matches", "chunks", "nodes")  # members of a retriever's output that hold documents
+_TEXTS = ("page_content", "pageContent", "content", "text")  # members of a document that hold its text
+
+
+def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
+    """What went into the run and what came out, under the keys that evaluators read.
+
+    What the trace does not tell is left out, so that an evaluator that needs it says so.
+    """
+    context = _context(reading, spans)
+    conversation = conversation_of(reading.conversation)
+    outputs: dict[str, Any] = {
+        "output": reading.output if reading.final_response is None else reading.final_response,
+        "toolCalls": [_call(call) for call in reading.tool_calls],
+        "context": context or None,
+        "retrievalContext": context or None,
+        "trajectory": conversation if conversation.messages else None,
+        "reasoningSteps": _reasoning(reading.conversation) or None,
+    }
+    metadata: dict[str, Any] = {
+        "tools": [_definition(tool) for tool in reading.tool_definitions] or None,
+        "traceSummary": summary_of_trace(reading, spans).model_dump(by_alias=True, exclude_none=True),
+        "traceId": spans[0].trace_id if spans else None,
+        "sessionId": reading.session_id,
+        "userId": reading.user_id,
+    }
+    return Case(inputs=_told({"input": reading.input}), actual_outputs=_told(outputs), metadata=_told(metadata))
+
+
+def joined(trace: Case, given: Case) -> Case:
+    """The case of a trace with what a person adds: expectations, and whatever is to be other than the trace says."""
+    return Case(
+        inputs={**trace.inputs, **given.inputs},
+        actual_outputs={**trace.actual_outputs, **given.actual_outputs},
+        expected_outputs=given.expected_outputs,
+        metadata={**trace.metadata, **given.metadata},
+    )
+
+
+def summary_of_trace(reading: TraceReading, spans: Sequence[Span]) -> TraceSummary:
+    """The run in numbers."""
+    names = [call.name for call in reading.tool_calls]
+    models = [one for one in reading.spans.values() if one.span_type == "llm"]
+    starts = [span.start_ns for span in spans if span.start_ns]
+    ends = [span.end_ns for span in spans if span.end_ns is not None]
+    usage = TokenUsage(input=reading.input_tokens, output=reading.output_tokens, cached=_cached(models))
+    return TraceSummary(
+        event_count=len(names),
+        tool_names=tuple(sorted(set(names))),
+        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)},
+        error_count=sum(call.is_error for call in reading.tool_calls),
+        llm_call_count=len(models),
+        token_usage=None if usage.input is None and usage.output is None else usage,
+        cost_usd=reading.cost_usd,
+        duration_ms=max((max(ends) - min(starts)) / _NS_PER_MS, 0.0) if starts and ends else None,
+    )
+
+
+def conversation_of(messages: Sequence[records.Message]) -> Conversation:
+    """The messages of a trace as evaluators read them: texts, and the calls of each message with their results."""
+    results = {
+        part.get("id"): part.get("response")
+        for message in messages
+        for part in _parts(message)
+        if part.get("type") == "tool_call_response"
+    }
+    return Conversation(messages=tuple(_message(message, results) for message in messages if _says(message)))
+
+
+def _message(message: records.Message, results: dict[Any, Any]) -> Message:
+    parts = _parts(message)
+    calls = [
+        ToolCall(
+            name=str(part.get("name") or "unnamed"),
+            arguments=part.get("arguments"),
+            result=results.get(part.get("id")),
+            id=part["id"] if isinstance(part.get("id"), str) else None,
+        )
+        for part in parts
+        if part.get("type") == "tool_call"
+    ]
+    role = message.get("role")
+    return Message.model_validate(
+        {
+            "role": role if role in _ROLES else "system",
+            "content": "\n".join(str(part.get("content")) for part in parts if part.get("type") == "text"),
+            "toolCalls": calls,
+        }
+    )
+
+
+def _says(message: records.Message) -> bool:
+    """Whether a message has anything besides the answers of tools, which stand with their calls."""
+    return any(part.get("type") != "tool_call_response" for part in _parts(message))
+
+
+def _parts(message: records.Message) -> list[dict[str, Any]]:
+    parts = message.get("parts")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def _reasoning(messages: Sequence[records.Message]) -> list[str]:
+    return [str(part["content"]) for message in messages for part in _parts(message) if _is_reasoning(part)]
+
+
+def _is_reasoning(part: dict[str, Any]) -> bool:
+    return part.get("type") == "reasoning" and bool(part.get("content"))
+
+
+def _context(reading: TraceReading, spans: Sequence[Span]) -> list[str]:
+    """What was retrieved, in the order in which the retrievers started."""
+    started = {span.span_id: span.start_ns for span in spans}
+    retrieved = sorted(
+        (item for item in reading.spans.items() if item[1].span_type == "retriever"),
+        key=lambda item: started.get(item[0], 0),
+    )
+    return [passage for _, one in retrieved if one.output for passage in passages_in(one.output)]
+
+
+def passages_in(retrieved: str) -> list[str]:
+    """The texts that a retriever gave, each by itself where its output is a list of them or of documents."""
+    try:
+        value = parse_json(retrieved)
+    except ValueError:
+        return [retrieved]
+    if isinstance(value, dict):
+        value = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
+    return [_passage(item) for item in value] if isinstance(value, list) else [retrieved]
+
+
+def _passage(item: object) -> str:
+    """The text of a document, or all of it where no member is known to be its text."""
+    fields = item.get("document", item) if isinstance(item, dict) else item
+    if isinstance(fields, dict):
+        texts = (fields[key] for key in _TEXTS if isinstance(fields.get(key), str))
+        return next(texts, text_of(item))
+    return text_of(fields)
+
+
+def _call(call: records.ToolCall) -> ToolCall:
+    duration = None if call.end_ns is None or not call.start_ns else max((call.end_ns - call.start_ns) / _NS_PER_MS, 0)
+    error = {"isError": True, "error": call.error} if call.is_error else {}
+    return ToolCall(
+        name=call.name if call.name.strip() else "unnamed",
+        arguments=call.arguments,
+        result=call.result,
+        id=call.call_id,
+        duration_ms=duration,
+        metadata={"spanId": call.span_id, **error},
+    )
+
+
+def _definition(tool: records.ToolDefinition) -> ToolDefinition:
+    schema = tool.parameters if isinstance(tool.parameters, dict | bool) else None
+    return ToolDefinition(
+        name=tool.name if tool.name.strip() else "unnamed", description=tool.description, input_schema=schema
+    )
+
+
+def _cached(models: Sequence[SpanReading]) -> int | None:
+    told = [one.cached_tokens for one in models if one.cached_tokens is not None]
+    return sum(told) if told else None
+
+
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,189 @@
+"""What evaluators read in a test case. Whatever is missing or malformed is named by its key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from evaluators.configuration import Parameter
+from evaluators.errors import BadCase
+from evaluators.model import Case, Conversation, ToolCall, ToolDefinition, text_of
+from evaluators.path import Nowhere, Path
+from evaluators.wire import explain, parse_json
+
+Item = TypeVar("Item", ToolCall, ToolDefinition)
+
+_LISTS: dict[type[Any], TypeAdapter[Any]] = {
+    ToolCall: TypeAdapter(tuple[ToolCall, ...]),
+    ToolDefinition: TypeAdapter(tuple[ToolDefinition, ...]),
+}
+_PARAMETERS: dict[Parameter, tuple[str, str]] = {
+    "INPUT": ("inputs", "input"),
+    "ACTUAL_OUTPUT": ("actual_outputs", "output"),
+    "EXPECTED_OUTPUT": ("expected_outputs", "output"),
+}
+_WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
+_OTHER_SPELLINGS = {
+    "toolCalls": "tool_calls",
+    "reasoningSteps": "reasoning_steps",
+    "traceSummary": "trace_summary",
+    "toolCallsCount": "tool_calls_count",
+    "toolCallsOrder": "tool_calls_order",
+    "toolOutputs": "tool_outputs",
+}
+
+
+def require(case: Case, parameters: Sequence[Parameter]) -> None:
+    """Refuse a case that lacks one of these.
+
+    Raises:
+        BadCase: one is missing or null.
+    """
+    for parameter in parameters:
+        part, key = _PARAMETERS[parameter]
+        if find(case, part, key) is None:
+            raise BadCase(f"{_WIRE_NAMES.get(part, part)}.{key} is missing; {parameter} is required")
+
+
+def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noqa: ANN401 - the user's value
+    """A value of one of the four maps; a key of ours may also be written in snake_case."""
+    values: Mapping[str, Any] = getattr(case, part)
+    if key in values:
+        return values[key]
+    return values.get(_OTHER_SPELLINGS.get(key, key), default)
+
+
+def get(case: Case, part: str, key: str) -> Any:  # noqa: ANN401 - the user's value
+    """A value that must be there, even if it is null.
+
+    Raises:
+        BadCase: it is not.
+    """
+    value = find(case, part, key, _MISSING)
+    if value is _MISSING:
+        raise BadCase(f"{_WIRE_NAMES.get(part, part)}.{key} is missing")
+    return value
+
+
+def actual_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
+    """The actual output under the key, at the path; null where there is no such output.
+
+    Raises:
+        BadCase: there is an output and nothing at the path in it.
+    """
+    value = find(case, "actual_outputs", key)
+    return value if path is None else enter(value, path, f"actualOutputs.{key}")
+
+
+def expected_value(case: Case, key: str, path: Path | None) -> Any:  # noqa: ANN401 - the user's value
+    """The expected output under the key; at the path where it has something there, else as it is.
+
+    So one may expect the whole structure, of which the path names a part, or that part alone.
+    """
+    value = find(case, "expected_outputs", key)
+    if path is None or value is None:
+        return value
+    try:
+        return path.find(value)
+    except Nowhere:
+        return value
+
+
+def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 - the user's value
+    """What is at the path in a value.
+
+    Raises:
+        BadCase: nothing is.
+    """
+    if path is None:
+        return value
+    try:
+        return path.find(value)
+    except Nowhere as nowhere:
+        raise BadCase(f"{place}: nothing at {path}: {nowhere}") from None
+
+
+def actual_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
+    """The calls that the agent made, in order.
+
+    Raises:
+        BadCase: they are missing or no list of tool calls.
+    """
+    place = "actualOutputs.toolCalls"
+    return _read(ToolCall, enter(get(case, "actual_outputs", "toolCalls"), path, place), place)
+
+
+def expected_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
+    """The calls that the agent should have made, in order.
+
+    Raises:
+        BadCase: they are missing or no list of tool calls.
+    """
+    get(case, "expected_outputs", "toolCalls")
+    return _read(ToolCall, expected_value(case, "toolCalls", path), "expectedOutputs.toolCalls")
+
+
+def offered_tools(case: Case, path: Path | None = None) -> tuple[ToolDefinition, ...]:
+    """The tools that the agent had.
+
+    Raises:
+        BadCase: they are missing or no list of tool definitions.
+    """
+    place = "metadata.tools"
+    return _read(ToolDefinition, enter(get(case, "metadata", "tools"), path, place), place)
+
+
+def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversation:
+    """The conversation under a key of the actual outputs: an object, the list of its messages, or the JSON of either.
+
+    Raises:
+        BadCase: it is missing or none.
+    """
+    place = f"actualOutputs.{key}"
+    value = enter(get(case, "actual_outputs", key), path, place)
+    if isinstance(value, str):
+        try:
+            value = parse_json(value)
+        except ValueError as error:
+            raise BadCase(f"{place}: not a conversation, and not the JSON of one ({error})") from None
+    try:
+        return Conversation.model_validate({"messages": value} if isinstance(value, list | tuple) else value)
+    except ValidationError as error:
+        raise BadCase(f"{place}: {explain(error, Conversation)}") from None
+
+
+def primary_text(case: Case, parameter: Parameter) -> str | None:
+    """The string form of the primary input, actual output or expected output."""
+    value = find(case, *_PARAMETERS[parameter])
+    return None if value is None else text_of(value)
+
+
+def parse_case(document: object) -> Case:
+    """The test case in a JSON document.
+
+    Raises:
+        BadCase: it is none; every wrong key is named.
+    """
+    try:
+        return Case.model_validate(document)
+    except ValidationError as error:
+        raise BadCase(f"the test case: {explain(error, Case)}") from None
+
+
+def _read(shape: type[Item], value: object, place: str) -> tuple[Item, ...]:
+    """A list of things: typed ones, objects, or one JSON text of them; a single thing is a list of one."""
+    if isinstance(value, str):
+        try:
+            value = parse_json(value)
+        except ValueError as error:
+            raise BadCase(f"{place}: not a list, and not the JSON of one ({error})") from None
+    if isinstance(value, Mapping | ToolCall | ToolDefinition):
+        value = [value]
+    try:
+        found: tuple[Item, ...] = _LISTS[shape].validate_python(value)
+    except ValidationError as error:
+        raise BadCase(explain(error, shape, root=place)) from None
+    return found
+
+
+_MISSING = object()

@@ -1,0 +1,177 @@
+"""The chat client: one question to a model, answered or failed within bounded time, bytes and attempts.
+
+The only place that retries: a pipeline above it sees one answer or one failure, with what the endpoint said about when
+to come again. The key is an argument; it is not logged, not shown, and cut out of every message.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+from urllib.parse import quote
+
+import openai
+
+from evaluators.chat.connection import Connection, Price
+from evaluators.chat.exchange import ErrorStatus, Exchange
+from evaluators.chat.retry import RETRYABLE, wait_asked_for
+from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
+from evaluators.errors import Broken
+from evaluators.outcome import Usage
+
+_SHOWN_CHARACTERS = 300
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
+
+FailureKind: TypeAlias = Literal[
+    "timeout", "unreachable", "refused", "rate_limited", "unavailable", "bad_reply", "declined"
+]
+
+
+class Unanswered(Broken):
+    """The model gave no usable answer; `kind` says whether asking again may help."""
+
+    def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after_s = retry_after_s  # as the endpoint asked, when it asked for longer than is waited here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer and what it took."""
+
+    answer: Answer
+    usage: Usage
+
+
+class ChatModel(AbstractAsyncContextManager["ChatModel"]):
+    """Asks one model. Leave the context to close its connections."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._exchange = Exchange(connection.base_url, connection.key, connection.protocol)
+        self._slots = asyncio.Semaphore(connection.in_flight)
+        self._takes_schemas = True  # until it refuses one and answers without
+
+    async def __aenter__(self) -> Self:
+        """Nothing to open: connections are made when they are needed."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._exchange.close()
+
+    async def ask(self, prompt: Prompt, schema: JsonSchema) -> Answered:
+        """Ask for an answer of this form. The form is a wish: read the text tolerantly.
+
+        Raises:
+            Unanswered: after the last attempt, or at once where another one would fail alike.
+        """
+        async with self._slots:
+            asking = _Asking(exchange=self._exchange, connection=self.connection, prompt=prompt)
+            try:
+                answer = await asking.answer(schema if self._takes_schemas else None)
+            except Unanswered as failure:
+                if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
+                    raise
+                answer = await asking.answer(None)
+                self._takes_schemas = False
+            return Answered(answer=answer, usage=asking.usage(answer))
+
+
+_SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
+_KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """One question and its attempts."""
+
+    exchange: Exchange
+    connection: Connection
+    prompt: Prompt
+    calls: int = 0
+    last_status: int | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    async def answer(self, schema: JsonSchema | None) -> Answer:
+        request = WIRES[self.connection.protocol].request(self.connection.model, self.prompt, schema)
+        for attempt in range(self.connection.attempts):
+            try:
+                return await self._attempt(request)
+            except Unanswered as failure:
+                wait_s = self._wait_s(failure, attempt)
+                if wait_s is None:
+                    raise
+            await asyncio.sleep(wait_s)
+        raise AssertionError  # the last attempt returned or raised
+
+    def usage(self, answer: Answer) -> Usage:
+        return Usage(
+            calls=self.calls,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            cost_usd=_cost_usd(self.connection.price, answer),
+            latency_ms=(time.monotonic() - self.started) * 1000,
+            model=answer.model,
+        )
+
+    def _wait_s(self, failure: Unanswered, attempt: int) -> float | None:
+        """How long to wait before the next attempt; None when there is none."""
+        if attempt + 1 >= self.connection.attempts or failure.kind not in RETRYABLE:
+            return None
+        if failure.retry_after_s is None:
+            return _FIRST_WAIT_S * (1 << attempt) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+        return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
+
+    async def _attempt(self, request: dict[str, Any]) -> Answer:
+        self.calls += 1
+        self.last_status = None
+        try:
+            async with asyncio.timeout(self.connection.timeout_s):
+                document = await self.exchange.send(request)
+            return WIRES[self.connection.protocol].answer(document)
+        except (TimeoutError, openai.APITimeoutError):
+            raise Unanswered("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
+        except NotAnAnswer as error:
+            raise Unanswered("bad_reply", self._shown(f"this is not what the protocol answers: {error}")) from None
+        except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, ErrorStatus):
+                raise self._failure_of(error.__cause__) from None
+            cause = error.__cause__ or error
+            raise Unanswered("unreachable", self._shown(f"{type(cause).__name__}: {cause}")) from None
+        except ErrorStatus as error:
+            raise self._failure_of(error) from None
+
+    def _failure_of(self, error: ErrorStatus) -> Unanswered:
+        self.last_status = error.status
+        kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
+        wait_s = wait_asked_for(error.headers, time.time())
+        return Unanswered(kind, self._shown(f"status {error.status}: {error.explanation()}"), wait_s)
+
+    def _shown(self, text: str) -> str:
+        """The text as an error may show it: short, on one line, without the key."""
+        key = self.connection.key
+        if key:
+            text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
+        line = " ".join(text.split())
+        return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
+
+
+def _cost_usd(price: Price | None, answer: Answer) -> float | None:
+    if price is None or answer.input_tokens is None or answer.output_tokens is None:
+        return None
+    of_input = answer.input_tokens * price.input_usd_per_million
+    of_output = answer.output_tokens * price.output_usd_per_million
+    return (of_input + of_output) / 1_000_000

@@ -1,0 +1,114 @@
+"""One request and its answer through the openai package: no retries, no redirects, bounded bytes."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import openai
+
+from evaluators.chat.wire import NotAnAnswer, Protocol
+
+ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
+ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
+USER_AGENT = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
+_STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
+_HEADERS = {"accept", "connection", "content-length", "content-type", "host", "transfer-encoding", _STREAMED}
+_FIRST_ERROR_STATUS = 300  # a redirect would carry the key and the data to an address that nobody configured
+
+
+class ErrorStatus(Exception):
+    """The endpoint answered with a status that is no success."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers  # lower-case names
+        self.body = body
+
+    def explanation(self) -> str:
+        """What the body says, without its JSON."""
+        text = self.body.decode("utf-8", "replace")
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            return text or "no explanation"
+        error = document.get("error", document) if isinstance(document, dict) else document
+        message = error.get("message", error) if isinstance(error, dict) else error
+        return message if isinstance(message, str) else json.dumps(message)
+
+
+class Exchange:
+    """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
+
+    def __init__(self, base_url: str, key: str | None, protocol: Protocol) -> None:
+        self._key = key
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
+        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
+        )
+        resources: dict[Protocol, Any] = {
+            "RESPONSES": self._client.responses,
+            "CHAT_COMPLETIONS": self._client.chat.completions,
+        }
+        self._create: Callable[..., AbstractAsyncContextManager[Any]] = resources[
+            protocol
+        ].with_streaming_response.create
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.close()
+
+    async def send(self, request: Mapping[str, Any]) -> object:
+        """The JSON document that the endpoint answers with.
+
+        Raises:
+            NotAnAnswer: it is not JSON, or too large.
+            ErrorStatus: the endpoint answered with an error.
+            openai.APIConnectionError: the connection failed, maybe half-way.
+        """
+        body = await _body(self._create(**request))
+        try:
+            document: object = json.loads(body)
+        except (ValueError, RecursionError):
+            raise NotAnAnswer("it is not JSON") from None
+        return document
+
+    async def _send_only_ours(self, request: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
+        """Leave out the headers that the package takes from its environment, or tells of this machine."""
+        for name in [name for name in request.headers if name.lower() not in _HEADERS]:
+            del request.headers[name]
+        request.headers["User-Agent"] = USER_AGENT
+        request.headers["Accept-Encoding"] = "identity"  # so that the bound on bytes is one on memory
+        if self._key is not None:
+            request.headers["Authorization"] = f"Bearer {self._key}"
+
+
+async def _body(exchange: AbstractAsyncContextManager[Any]) -> bytes:
+    body = bytearray()
+    async with exchange as response:
+        chunks = response.iter_bytes()
+        while True:
+            try:
+                chunk = await anext(chunks, None)
+            except Exception as error:  # the HTTP library's errors are not part of the package's interface
+                raise openai.APIConnectionError(request=response.http_request) from error
+            if chunk is None:
+                return bytes(body)
+            body += chunk
+            if len(body) > ANSWER_BYTES:
+                raise NotAnAnswer(f"it is longer than {ANSWER_BYTES >> 20} MiB")
+
+
+async def _refuse_errors(response: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
+    """Raise for an error status, with as much of the body as is worth showing."""
+    if response.status_code < _FIRST_ERROR_STATUS:
+        return
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) >= ERROR_BYTES:
+            break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    raise ErrorStatus(response.status_code, headers, bytes(body[:ERROR_BYTES]))

@@ -1,0 +1,81 @@
+"""A chat model as a judge: asks, and reads the wanted fields out of whatever it answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluators.chat.client import Answered, ChatModel, Unanswered
+from evaluators.chat.reply import find_reply
+from evaluators.chat.wire import Prompt
+from evaluators.judging import PromptMessage, Reply, Unusable
+from storage.records import JsonValue
+
+_SHOWN_CHARACTERS = 200
+
+
+class ChatJudge:
+    """Implements `evaluators.judging.Judge` over a chat model.
+
+    A wanted field whose schema has a `default` is asked for like the others and may be missing from the answer.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for, which is part of an evaluator's fingerprint."""
+        return self._model.connection.model
+
+    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+        """Ask once.
+
+        Raises:
+            Unanswered: the model could not be asked, or would not answer.
+            Unusable: it answered without a complete object that has the wanted fields.
+        """
+        answered = await self._model.ask(_as_prompt(messages), _form(wanted))
+        return Reply(fields=_read(answered, wanted), usage=answered.usage)
+
+
+def _read(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    answer = answered.answer
+    fields = find_reply(answer.text, [name for name, schema in wanted.items() if not _may_be_missing(schema)])
+    if fields is not None:
+        return fields
+    if answer.refusal is not None:
+        raise Unanswered("declined", f"the model declined: {_shown(answer.refusal)}")
+    if answer.is_cut_off:
+        why = "was cut off before it was complete"
+    else:
+        why = f"has no complete JSON object with {', '.join(wanted)}"
+    raise Unusable(f"the answer {why}: {_shown(answer.text)}", answered.usage)
+
+
+def _as_prompt(messages: Sequence[PromptMessage]) -> Prompt:
+    system, user = (
+        "\n\n".join(message.content for message in messages if message.role == role) for role in ("system", "user")
+    )
+    return Prompt(system=_sendable(system), user=_sendable(user))
+
+
+def _sendable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can write and UTF-8 cannot carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _form(wanted: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """The schema as strict structured output has it: every property required, none besides, no defaults."""
+    properties = {
+        name: {key: value for key, value in schema.items() if key != "default"} if isinstance(schema, dict) else schema
+        for name, schema in wanted.items()
+    }
+    return {"type": "object", "properties": properties, "required": [*wanted], "additionalProperties": False}
+
+
+def _may_be_missing(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and "default" in schema
+
+
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…")

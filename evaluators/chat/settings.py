@@ -1,0 +1,112 @@
+"""How a judge is configured: `{baseUrl, model, protocol, keyEnv, …}`, and the judges that come of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, Strict, ValidationError
+
+from evaluators.chat.connection import BadConnection, Connection, Price
+from evaluators.chat.wire import Protocol
+from evaluators.configuration import Amount, Upper
+from evaluators.errors import BadConfiguration
+from evaluators.model import NonBlank
+from evaluators.wire import Wire, explain
+
+if TYPE_CHECKING:
+    from evaluators.chat.client import ChatModel
+    from evaluators.chat.judge import ChatJudge
+
+
+class JudgeSettings(Wire):
+    """Which model judges, and how it is reached. The key itself is never part of it: `keyEnv` names its variable."""
+
+    base_url: NonBlank
+    model: NonBlank
+    protocol: Annotated[Protocol, Upper] = "RESPONSES"
+    key_env: NonBlank | None = None
+    time_limit_seconds: Annotated[float, Strict(), Field(gt=0, le=3600)] = 60.0
+    attempts: Annotated[int, Strict(), Field(ge=1, le=10)] = 3
+    in_flight: Annotated[int, Strict(), Field(ge=1, le=256)] = 8
+    input_usd_per_million: Amount | None = None
+    output_usd_per_million: Amount | None = None
+
+    def connection(self, variable: Callable[[str], str | None]) -> Connection:
+        """What the chat client needs; `variable` reads the environment.
+
+        Raises:
+            BadConfiguration: the key's variable is not set, or no request could be made like this.
+        """
+        key = None if self.key_env is None else variable(self.key_env)
+        if self.key_env is not None and not key:
+            raise BadConfiguration(f"judge.keyEnv: the variable {self.key_env} is not set")
+        try:
+            return Connection(
+                base_url=self.base_url,
+                model=self.model,
+                protocol=self.protocol,
+                key=key,
+                price=self._price(),
+                timeout_s=self.time_limit_seconds,
+                attempts=self.attempts,
+                in_flight=self.in_flight,
+            )
+        except BadConnection as error:
+            raise BadConfiguration(f"judge: {error}") from None
+
+    def _price(self) -> Price | None:
+        of_input, of_output = self.input_usd_per_million, self.output_usd_per_million
+        if of_input is None and of_output is None:
+            return None
+        if of_input is None or of_output is None:
+            raise BadConfiguration("judge: inputUsdPerMillion and outputUsdPerMillion go together")
+        return Price(input_usd_per_million=of_input, output_usd_per_million=of_output)
+
+
+def parse_judge(document: object) -> JudgeSettings:
+    """The settings in a JSON document.
+
+    Raises:
+        BadConfiguration: it has none; every wrong key is named.
+    """
+    try:
+        return JudgeSettings.model_validate(document)
+    except ValidationError as error:
+        raise BadConfiguration(explain(error, JudgeSettings, root="judge")) from None
+
+
+class Judges(AbstractAsyncContextManager["Judges"]):
+    """One judge for each connection, so that limits and open connections are shared; leaving closes them all."""
+
+    def __init__(self, variable: Callable[[str], str | None]) -> None:
+        self._variable = variable
+        self._models: dict[Connection, ChatModel] = {}
+
+    async def __aenter__(self) -> Self:
+        """Nothing to open."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every judge's connections."""
+        for model in self._models.values():
+            await model.close()
+        self._models.clear()
+
+    def judge(self, document: Any) -> "ChatJudge":  # noqa: ANN401 - what a configuration says
+        """The judge that a configuration describes.
+
+        Raises:
+            BadConfiguration: it describes none.
+        """
+        # The openai package takes half a second to load, and most evaluations ask no judge.
+        from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
+        from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
+
+        connection = parse_judge(document).connection(self._variable)
+        model = self._models.get(connection)
+        if model is None:
+            model = self._models[connection] = ChatModel(connection)
+        return ChatJudge(model)

@@ -1,0 +1,142 @@
+"""The two protocols of chat models as tables: how a prompt is asked and where the answer is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+Protocol: TypeAlias = Literal["RESPONSES", "CHAT_COMPLETIONS"]
+JsonSchema: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a model is asked: how it should judge, and the data that it judges."""
+
+    system: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model answered."""
+
+    text: str  # empty where it wrote nothing
+    refusal: str | None  # why it would not answer
+    is_cut_off: bool  # it ran out of tokens
+    model: str | None  # as the endpoint names it
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+class NotAnAnswer(Exception):
+    """The document is none of the protocol's; the message says what was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one."""
+
+    request: Callable[[str, Prompt, JsonSchema | None], dict[str, Any]]
+    answer: Callable[[object], Answer]
+
+
+def _chat_request(model: str, prompt: Prompt, schema: JsonSchema | None) -> dict[str, Any]:
+    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
+    asked: dict[str, Any] = {"model": model, "messages": messages}
+    if schema is not None:
+        form = {"name": "judgement", "schema": schema, "strict": True}
+        asked["response_format"] = {"type": "json_schema", "json_schema": form}
+    return asked
+
+
+def _responses_request(model: str, prompt: Prompt, schema: JsonSchema | None) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": prompt.user}]
+    asked: dict[str, Any] = {
+        "model": model,
+        "instructions": prompt.system,
+        "input": [{"role": "user", "content": content}],
+        "store": False,  # what production said is not the provider's to keep
+    }
+    if schema is not None:
+        asked["text"] = {"format": {"type": "json_schema", "name": "judgement", "schema": schema, "strict": True}}
+    return asked
+
+
+def _chat_answer(document: object) -> Answer:
+    body = _mapping(document, "the answer")
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices:
+        raise NotAnAnswer("it has no choices")
+    choice = _mapping(choices[0], "its first choice")
+    message = _mapping(choice.get("message"), "the message of its first choice")
+    finish = choice.get("finish_reason")
+    refusal = message.get("refusal")
+    if not refusal and finish == "content_filter":
+        refusal = "its content filter stopped it"
+    return Answer(
+        text=_text(message.get("content")),
+        refusal=str(refusal) if refusal else None,
+        is_cut_off=finish == "length",
+        model=_name(body),
+        input_tokens=_count(body, "prompt_tokens"),
+        output_tokens=_count(body, "completion_tokens"),
+    )
+
+
+def _responses_answer(document: object) -> Answer:
+    body = _mapping(document, "the answer")
+    output = body.get("output")
+    if not isinstance(output, list):
+        raise NotAnAnswer("it has no output")
+    items = [item for item in output if isinstance(item, dict) and item.get("type", "message") == "message"]
+    parts = [part for item in items for part in _parts(item.get("content"))]
+    refusals = [str(part.get("refusal", "")) for part in parts if part.get("type") == "refusal"]
+    incomplete = body.get("incomplete_details")
+    why = incomplete.get("reason") if isinstance(incomplete, dict) else None
+    if not refusals and why == "content_filter":
+        refusals = ["its content filter stopped it"]
+    if body.get("status") == "failed":
+        error = body.get("error")
+        raise NotAnAnswer(f"it failed: {error.get('message') if isinstance(error, dict) else error}")
+    return Answer(
+        text="".join(_text([part]) for part in parts),
+        refusal="; ".join(refusals) or None,
+        is_cut_off=body.get("status") == "incomplete" and why != "content_filter",
+        model=_name(body),
+        input_tokens=_count(body, "input_tokens"),
+        output_tokens=_count(body, "output_tokens"),
+    )
+
+
+def _mapping(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise NotAnAnswer(f"{what} is not an object")
+    return value
+
+
+def _parts(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _text(content: object) -> str:
+    texts = [part.get("text") for part in _parts(content) if part.get("type") in {"text", "output_text"}]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _name(body: Mapping[str, Any]) -> str | None:
+    name = body.get("model")
+    return name if isinstance(name, str) and name else None
+
+
+def _count(body: Mapping[str, Any], key: str) -> int | None:
+    usage = body.get("usage")
+    count = usage.get(key) if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+
+
+WIRES: Final[Mapping[Protocol, Wire]] = {
+    "RESPONSES": Wire(request=_responses_request, answer=_responses_answer),
+    "CHAT_COMPLETIONS": Wire(request=_chat_request, answer=_chat_answer),
+}

@@ -1,0 +1,63 @@
+"""What every evaluator can be told, and the types that configurations are made of."""
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, Strict
+
+from evaluators.path import Path, parse_path
+from evaluators.wire import Wire
+
+Parameter: TypeAlias = Literal["INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT"]
+"""A part of a test case: its primary input, its primary actual output, its primary expected output."""
+
+Flag: TypeAlias = Annotated[bool, Strict()]
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]
+Amount: TypeAlias = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Share: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _path(value: object) -> object:
+    return parse_path(value) if isinstance(value, str) else value
+
+
+def required(*parts: Parameter) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    """The field `evaluationParams` with the parts of a case that an evaluator needs unless it is told otherwise."""
+    return Field(default=parts, description="The parts of a test case that must not be missing.")
+
+
+Upper = BeforeValidator(_upper)
+"""A choice that is written in capitals, and taken in any case."""
+
+Lower = BeforeValidator(_lower)
+"""A choice that is written in small letters, and taken in any case."""
+
+Parts: TypeAlias = tuple[Annotated[Parameter, Upper], ...]
+"""Parts of a test case."""
+
+WhenVacuous: TypeAlias = Annotated[Literal["PASS", "FAIL", "SKIP"], Upper]
+"""What becomes of a check that found nothing to check."""
+
+
+class Configuration(Wire):
+    """What every evaluator can be told. Subclasses give the defaults of their evaluator."""
+
+    unfingerprinted: ClassVar[frozenset[str]] = frozenset({"name"})
+    """What does not change any verdict, so that renaming an evaluator does not part its scores from the older ones."""
+
+    name: str | None = Field(default=None, description="What outcomes call it; by default the evaluator's title.")
+    threshold: Share = Field(default=1.0, description="The score that passes, from 0 to 1.")
+    path: Annotated[Path, BeforeValidator(_path)] | None = Field(
+        default=None, description="Where, inside the value that it reads, the value to judge is."
+    )
+    evaluation_params: Parts = required()
+    when_vacuous: WhenVacuous = Field(
+        default="PASS", description="What becomes of a check that found nothing to check: PASS, FAIL or SKIP."
+    )

@@ -1,0 +1,40 @@
+"""Why an evaluation broke. None of these says anything about the quality of what was to be judged.
+
+Broken
+├── BadConfiguration   the evaluator cannot be built like this
+├── BadCase            the test case lacks, or malforms, what the evaluator reads
+├── BadReply           the judge answered, and the answer cannot be used
+├── Unanswered         the judge did not answer (chat/client.py, which raises it)
+├── NotRun             the code judge gave no output that counts (process.py)
+└── TooLarge           comparing would take longer than anybody waits
+"""
+
+
+class Broken(Exception):
+    """An evaluation that ends without a verdict; `kind` is what its `Failure` is called."""
+
+    kind: str = "evaluator_error"
+
+
+class BadConfiguration(Broken):
+    """The configuration cannot be used; the message names each key and what would be right."""
+
+    kind = "bad_configuration"
+
+
+class BadCase(Broken):
+    """The test case cannot be judged by this evaluator; the message names the key."""
+
+    kind = "bad_case"
+
+
+class TooLarge(Broken):
+    """There is more to compare than can be compared in seconds; the message says how much."""
+
+    kind = "too_large"
+
+
+class BadReply(Broken):
+    """The judge's answer lacks what was asked for."""
+
+    kind = "bad_reply"

@@ -1,0 +1,187 @@
+"""The evaluator: one call from a test case to an outcome, and the border where breaking becomes a value."""
+
+import hashlib
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from evaluators.case import require
+from evaluators.configuration import Configuration
+from evaluators.errors import BadConfiguration, Broken
+from evaluators.judging import Judge, Meter
+from evaluators.model import Case
+from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
+from evaluators.prompting import prompt
+from evaluators.wire import explain
+
+Settings = TypeVar("Settings", bound=Configuration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What a check finds out: a score and why."""
+
+    score: float  # 0..1
+    reason: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    vacuous: bool = False  # nothing was there to check, and the score says so little
+
+
+Check: TypeAlias = Callable[[Case, Judge | None], Awaitable[Assessment]]
+"""The heart of an evaluator, already configured. It raises `Broken` where there can be no assessment."""
+
+Need: TypeAlias = Literal["never", "optional", "always"]
+
+
+class Evaluator(Protocol):
+    """Judges test cases, always in the same way."""
+
+    @property
+    def name(self) -> str:
+        """What its outcomes call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes two scores comparable: equal for evaluators that judge alike."""
+
+    @property
+    def direction(self) -> Direction:
+        """Which scores are better."""
+
+    async def __call__(self, case: Case) -> Outcome:
+        """Judge one test case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[Settings]):
+    """A sort of evaluator: what it is called, told, given, and how it is made."""
+
+    name: str
+    title: str  # the default name of its outcomes
+    version: int  # raised whenever the same configuration may score the same case differently
+    checks: str  # in one sentence
+    reads: tuple[str, ...]  # where in a test case; a configured path goes into the first
+    configuration: type[Settings]
+    check: Callable[[Settings], Check]
+    direction: Direction = "higher"
+    judge: Callable[[Settings], Need] = lambda _: "never"
+    prompts: tuple[str, ...] = ()
+
+    def build(self, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
+        """The evaluator with this configuration.
+
+        Raises:
+            BadConfiguration: it cannot be used; every wrong key is named.
+        """
+        try:
+            settings = self.configuration.model_validate(configuration)
+        except ValidationError as error:
+            raise BadConfiguration(f"{self.name}: {explain(error, self.configuration)}") from None
+        need = self.judge(settings)
+        if need == "always" and judge is None:
+            raise BadConfiguration(f"{self.name}: needs a judge, and none is configured")
+        asked = None if need == "never" else judge
+        return Configured(
+            name=settings.name or self.title,
+            fingerprint=_fingerprint(self, settings, asked),
+            direction=self.direction,
+            settings=settings,
+            check=self.check(settings),
+            judge=asked,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """An evaluator of some kind, with its configuration."""
+
+    name: str
+    fingerprint: str
+    direction: Direction
+    settings: Configuration
+    check: Check
+    judge: Judge | None
+
+    async def __call__(self, case: Case) -> Outcome:
+        """Judge one test case."""
+        meter = None if self.judge is None else Meter(self.judge)
+        try:
+            require(case, self.settings.evaluation_params)
+            assessment = await self.check(case, meter)
+        except Broken as broken:
+            return Failure(
+                name=self.name,
+                fingerprint=self.fingerprint,
+                kind=broken.kind,
+                message=str(broken),
+                usage=_usage(meter),
+            )
+        return self._settle(assessment, meter)
+
+    def _settle(self, assessment: Assessment, meter: Meter | None) -> Verdict | Skipped:
+        """The verdict, with what is configured for a check that found nothing to check."""
+        score, reason = assessment.score, assessment.reason
+        usage = _usage(meter)
+        if assessment.vacuous:
+            if self.settings.when_vacuous == "SKIP":
+                return Skipped(name=self.name, fingerprint=self.fingerprint, reason=reason, usage=usage)
+            if self.settings.when_vacuous == "FAIL":
+                score = 0.0 if self.direction == "higher" else 1.0
+                reason = f"{reason} (whenVacuous is FAIL)"
+        if not (math.isfinite(score) and 0 <= score <= 1):
+            raise ValueError(f"the score {score} is not between 0 and 1")
+        return Verdict(
+            name=self.name,
+            fingerprint=self.fingerprint,
+            score=score,
+            threshold=self.settings.threshold,
+            direction=self.direction,
+            reason=reason,
+            metadata=assessment.metadata,
+            usage=usage,
+        )
+
+
+async def run(evaluator: Evaluator, case: Case) -> Outcome:
+    """Judge one test case, whatever happens."""
+    try:
+        return await evaluator(case)
+    except Exception as error:  # noqa: BLE001 - a broken evaluator must not stop the stream
+        return Failure(
+            name=evaluator.name,
+            fingerprint=evaluator.fingerprint,
+            kind="evaluator_error",
+            message=f"{type(error).__name__}: {error}",
+            usage=None,
+        )
+
+
+def pure(check: Callable[[Case], Assessment]) -> Check:
+    """A check that asks no judge."""
+
+    async def asked(case: Case, _judge: Judge | None) -> Assessment:
+        return check(case)
+
+    return asked
+
+
+def _usage(meter: Meter | None) -> Usage | None:
+    return None if meter is None else meter.usage
+
+
+def _fingerprint(kind: Kind[Any], settings: Configuration, judge: Judge | None) -> str:
+    """The digest of everything that a score depends on; what is left at its default is left out."""
+    identity = {
+        "type": kind.name,
+        "version": kind.version,
+        "configuration": settings.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude=set(settings.unfingerprinted)
+        ),
+        "prompts": {} if judge is None else {name: prompt(name).digest for name in kind.prompts},
+        "judge": judge and judge.model,
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Evaluators that ask a judge: one module for each family."""

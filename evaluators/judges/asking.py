@@ -1,0 +1,149 @@
+"""How judges are asked: fenced data, a shape that the answer must have, and every numbered thing answered once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from evaluators.errors import BadConfiguration, BadReply
+from evaluators.judging import Judge
+from evaluators.prompting import prompt
+from evaluators.wire import explain
+from storage.records import JsonValue
+
+Result = TypeVar("Result")
+Shape = TypeVar("Shape", bound="Answer")
+Row = TypeVar("Row", bound="Numbered")
+
+FLAG: JsonValue = {"type": "boolean"}
+NUMBER: JsonValue = {"type": "number"}
+TEXT: JsonValue = {"type": "string"}
+REASON: JsonValue = {"type": "string", "default": ""}
+"""A reason is asked for and may be missing: the judgement stands without it."""
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueError
+    return value
+
+
+def _text(value: object) -> object:
+    return "" if value is None else value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False)]
+"""A number, or a text that is one; true is none."""
+
+Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]
+
+
+class Answer(BaseModel):
+    """What a judge answered. What it adds is left alone."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Numbered(Answer):
+    """What a judge says about one of several things, by its number."""
+
+    index: Annotated[int, BeforeValidator(_no_bool)]
+    reason: Reason = ""
+
+    def judgement(self) -> object:
+        """What two answers about the same thing must agree on."""
+        return self.model_dump(exclude={"reason"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Generic[Shape]):
+    """A prompt by its name, and the answer that it wants."""
+
+    prompt: str
+    wanted: Mapping[str, JsonValue]
+    shape: type[Shape]
+
+    async def ask(self, judge: Judge | None, **values: str) -> Shape:
+        """The judge's answer.
+
+        Raises:
+            Broken: there is none, or it has another shape.
+        """
+        if judge is None:
+            raise BadConfiguration(f"the question {self.prompt} needs a judge, and none is configured")
+        reply = await judge(prompt(self.prompt).render(values), self.wanted)
+        try:
+            return self.shape.model_validate(dict(reply.fields))
+        except ValidationError as error:
+            raise BadReply(explain(error, root="the answer")) from None
+
+
+def rows(**fields: JsonValue) -> JsonValue:
+    """The schema of a list of numbered answers with these fields."""
+    properties: dict[str, JsonValue] = {"index": {"type": "integer"}, "reason": TEXT, **fields}
+    item: JsonValue = {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": item}
+
+
+def choice(*values: str) -> JsonValue:
+    """The schema of one of these words."""
+    return {"type": "string", "enum": [*values]}
+
+
+async def answer_each(
+    count: int, ask: Callable[[str], Awaitable[Sequence[Row]]], things: str
+) -> tuple[dict[int, Row], list[int]]:
+    """An answer for each of the numbers from 1 to `count`, and the numbers that were answered and not asked for.
+
+    `ask` is called with the numbers that are wanted, in words; once more for those that it left out or answered in two
+    ways.
+
+    Raises:
+        BadReply: some are still not answered; the message names them.
+    """
+    answers: dict[int, Row] = {}
+    wanted, unmatched = [*range(1, count + 1)], []
+    for _ in range(2):
+        found, strangers = _by_number(await ask(_in_words(wanted, count)), wanted)
+        answers |= found
+        unmatched += strangers
+        wanted = [number for number in wanted if number not in answers]
+        if not wanted:
+            return dict(sorted(answers.items())), unmatched
+    numbers = ", ".join(map(str, wanted))
+    raise BadReply(f"the judge left out {len(wanted)} of {count} {things}, when asked again too: {numbers}")
+
+
+async def together(asked: Sequence[Awaitable[Result]]) -> list[Result]:
+    """All results, in order; the first failure stops the others."""
+    tasks = [asyncio.ensure_future(one) for one in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _by_number(answers: Sequence[Row], wanted: Sequence[int]) -> tuple[dict[int, Row], list[int]]:
+    found: dict[int, Row] = {}
+    disputed: set[int] = set()
+    for answer in answers:
+        earlier = found.get(answer.index)
+        if earlier is not None and earlier.judgement() != answer.judgement():
+            disputed.add(answer.index)
+        found[answer.index] = answer
+    strangers = [number for number in found if number not in wanted]
+    return {number: found[number] for number in found if number in wanted and number not in disputed}, strangers
+
+
+def _in_words(numbers: Sequence[int], count: int) -> str:
+    if len(numbers) == count:
+        return "1" if count == 1 else f"1 to {count}"
+    return "only " + ", ".join(map(str, numbers))

@@ -1,0 +1,179 @@
+"""`faithfulness` and `hallucination`: is each claim of the output supported by the context."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from evaluators.case import actual_value, find, primary_text
+from evaluators.configuration import Configuration, Flag, Parts, Share, required
+from evaluators.errors import BadCase
+from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.fencing import fenced, numbered, pretty
+from evaluators.judges.asking import TEXT, Answer, Numbered, Question, answer_each, choice, rows
+from evaluators.judging import Judge
+from evaluators.model import Case, text_of
+from evaluators.text import shown
+
+_LISTED = 5
+"""Claims that a reason quotes; all of them are in the metadata. A guess."""
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+class Claims(Answer):
+    """What an output claims."""
+
+    claims: tuple[str, ...]
+
+
+class Support(Numbered):
+    """Whether the context supports a claim."""
+
+    verdict: Annotated[Literal["yes", "no", "idk"], BeforeValidator(_lower)]
+
+
+class Supports(Answer):
+    """Whether the context supports each claim."""
+
+    verdicts: tuple[Support, ...]
+
+
+CLAIMS: Final = Question(prompt="claims", wanted={"claims": {"type": "array", "items": TEXT}}, shape=Claims)
+SUPPORT: Final = Question(
+    prompt="support", wanted={"verdicts": rows(verdict=choice("yes", "no", "idk"))}, shape=Supports
+)
+
+
+class Grounding(Configuration):
+    """Where the context is."""
+
+    evaluation_params: Parts = required("INPUT", "ACTUAL_OUTPUT")
+    context_key: str = Field(
+        default="context", description="Where the context is: a key of actualOutputs, else of metadata, else of inputs."
+    )
+    include_reason: Flag = Field(default=True, description="Quote in the reason why claims are not supported.")
+
+
+class Faithfulness(Grounding):
+    """Where the context is, and how much must be supported."""
+
+    threshold: Share = Field(default=0.8, description="The share of supported claims that passes.")
+
+
+class Hallucination(Grounding):
+    """Where the context is, and how much may be unsupported."""
+
+    threshold: Share = Field(default=0.5, description="The share of unsupported claims that still passes.")
+
+
+def faithfulness(settings: Faithfulness) -> Check:
+    """The share of claims that the context supports; 1 where nothing is claimed."""
+
+    async def check(case: Case, judge: Judge | None) -> Assessment:
+        claims, verdicts = await _judged_claims(settings, case, judge)
+        if not claims:
+            return Assessment(score=1.0, reason="The output claims nothing.", vacuous=True)
+        supported = sum(verdict.verdict == "yes" for verdict in verdicts)
+        reason = f"{supported} of {len(claims)} claims are supported by the context."
+        return _assessment(settings, supported / len(claims), reason, claims, verdicts)
+
+    return check
+
+
+def hallucination(settings: Hallucination) -> Check:
+    """The share of claims that the context does not support; 0 where nothing is claimed. Lower is better."""
+
+    async def check(case: Case, judge: Judge | None) -> Assessment:
+        claims, verdicts = await _judged_claims(settings, case, judge)
+        if not claims:
+            return Assessment(score=0.0, reason="The output states nothing.", vacuous=True)
+        made_up = sum(verdict.verdict == "no" for verdict in verdicts)
+        reason = f"{made_up} of {len(claims)} statements are not supported by the context."
+        return _assessment(settings, made_up / len(claims), reason, claims, verdicts)
+
+    return check
+
+
+def passages_of(case: Case, key: str) -> list[str]:
+    """The texts of a context: of the actual outputs, else of the metadata, else of the inputs.
+
+    Raises:
+        BadCase: there is none.
+    """
+    for part in ("actual_outputs", "metadata", "inputs"):
+        context = find(case, part, key)
+        if context is not None:
+            items = context if isinstance(context, Sequence) and not isinstance(context, str) else [context]
+            return [item if isinstance(item, str) else pretty(item) for item in items]
+    raise BadCase(f"the context {key!r} is missing in actualOutputs, metadata and inputs")
+
+
+async def _judged_claims(
+    settings: Grounding, case: Case, judge: Judge | None
+) -> tuple[Sequence[str], Sequence[Support]]:
+    passages = passages_of(case, settings.context_key)
+    output = actual_value(case, "output", settings.path)
+    text = "" if output is None else text_of(output)
+    if not text.strip():
+        return (), ()
+    question = primary_text(case, "INPUT") or ""
+    claims = (await CLAIMS.ask(judge, **fenced(question=question, output=text))).claims
+    if not claims:
+        return (), ()
+    data = fenced(
+        context=numbered([{"passage": passage} for passage in passages]),
+        claims=numbered([{"claim": claim} for claim in claims]),
+    )
+
+    async def ask(which: str) -> Sequence[Support]:
+        return (await SUPPORT.ask(judge, which=which, **data)).verdicts
+
+    answers, _ = await answer_each(len(claims), ask, "claims")
+    return claims, [answers[number] for number in range(1, len(claims) + 1)]
+
+
+def _assessment(
+    settings: Grounding, score: float, reason: str, claims: Sequence[str], verdicts: Sequence[Support]
+) -> Assessment:
+    against = [(claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True) if verdict.verdict != "yes"]
+    if settings.include_reason and against:
+        listed = [f"{shown(claim)} ({verdict.verdict}: {verdict.reason})" for claim, verdict in against[:_LISTED]]
+        more = f"; and {len(against) - _LISTED} more" if len(against) > _LISTED else ""
+        reason = f"{reason} Not supported: {'; '.join(listed)}{more}."
+    metadata = {
+        "claims": [
+            {"claim": claim, "verdict": verdict.verdict, "reason": verdict.reason}
+            for claim, verdict in zip(claims, verdicts, strict=True)
+        ]
+    }
+    return Assessment(score=score, reason=reason, metadata=metadata)
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="faithfulness",
+        title="Faithfulness",
+        version=1,
+        checks="The share of the output's claims that the context supports.",
+        reads=("actualOutputs.output", "inputs.input", "actualOutputs.context"),
+        configuration=Faithfulness,
+        check=faithfulness,
+        judge=lambda _: "always",
+        prompts=(CLAIMS.prompt, SUPPORT.prompt),
+    ),
+    Kind(
+        name="hallucination",
+        title="Hallucination",
+        version=1,
+        checks="The share of the output's statements that the context does not support; lower is better.",
+        reads=("actualOutputs.output", "inputs.input", "actualOutputs.context"),
+        configuration=Hallucination,
+        check=hallucination,
+        direction="lower",
+        judge=lambda _: "always",
+        prompts=(CLAIMS.prompt, SUPPORT.prompt),
+    ),
+)

@@ -1,0 +1,97 @@
+"""`contextual_relevance`: how relevant is each retrieved chunk to the question."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field, model_validator
+
+from evaluators.case import enter, primary_text
+from evaluators.configuration import Configuration, Flag, Parts, Share, required
+from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.fencing import fenced
+from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, together
+from evaluators.judges.grounding import passages_of
+from evaluators.judging import Judge
+from evaluators.model import Case
+from evaluators.text import shown
+
+_IRRELEVANT = 0.5
+"""A reason quotes the chunks below this. A guess."""
+
+
+class Relevance(Answer):
+    """How relevant a chunk is."""
+
+    score: Number
+    reason: Reason = ""
+
+
+RELEVANCE: Final = Question(prompt="contextual_relevance", wanted={"reason": REASON, "score": NUMBER}, shape=Relevance)
+
+
+class ContextualRelevance(Configuration):
+    """Where the retrieved chunks are."""
+
+    threshold: Share = Field(default=0.5, description="The mean score that passes.")
+    evaluation_params: Parts = required("INPUT")
+    retrieval_context_key: str = Field(
+        default="retrievalContext",
+        description="Where the chunks are: a key of actualOutputs, else of metadata, else of inputs.",
+    )
+    include_reason: Flag = Field(default=True, description="Quote in the reason which chunks are not relevant.")
+    strict_mode: Flag = Field(default=False, description="Pass only at 1.0, whatever the threshold.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _strict_is_one(cls, told: object) -> object:
+        return at_one_where_strict(told)
+
+
+def at_one_where_strict(told: object) -> object:
+    """The configuration with a threshold of 1 where it asks for the strict mode."""
+    if isinstance(told, Mapping) and True in (told.get("strictMode"), told.get("strict_mode")):
+        return {**told, "threshold": 1.0}
+    return told
+
+
+def contextual_relevance(settings: ContextualRelevance) -> Check:
+    """The mean of the chunks' scores, each brought into 0..1; 0 where nothing was retrieved."""
+
+    async def check(case: Case, judge: Judge | None) -> Assessment:
+        chunks = passages_of(case, settings.retrieval_context_key)
+        question = enter(primary_text(case, "INPUT"), settings.path, "inputs.input")
+        if not chunks:
+            return Assessment(score=0.0, reason="Nothing was retrieved.", vacuous=True)
+        answers = await together([RELEVANCE.ask(judge, **fenced(question=question, chunk=chunk)) for chunk in chunks])
+        scores = [min(max(answer.score, 0.0), 1.0) for answer in answers]
+        details: list[dict[str, Any]] = [
+            {"chunk": chunk, "score": score, "reason": answer.reason}
+            | ({} if score == answer.score else {"judgeScore": answer.score})
+            for chunk, score, answer in zip(chunks, scores, answers, strict=True)
+        ]
+        mean = sum(scores) / len(scores)
+        reason = f"The mean relevance of {len(chunks)} chunks is {mean:.2f}."
+        low = sorted((one for one in details if one["score"] < _IRRELEVANT), key=lambda one: float(one["score"]))
+        if settings.include_reason and low:
+            quoted = "; ".join(f"{shown(one['chunk'])} ({one['score']:g}: {one['reason']})" for one in low[:3])
+            reason = f"{reason} Least relevant: {quoted}."
+        if any("judgeScore" in detail for detail in details):
+            reason = f"{reason} Scores outside 0 to 1 were taken for the nearer end."
+        return Assessment(score=mean, reason=reason, metadata={"contextScores": details})
+
+    return check
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="contextual_relevance",
+        title="ContextualRelevance",
+        version=1,
+        checks="How relevant the retrieved chunks are to the question, on average.",
+        reads=("inputs.input", "actualOutputs.retrievalContext"),
+        configuration=ContextualRelevance,
+        check=contextual_relevance,
+        judge=lambda _: "always",
+        prompts=(RELEVANCE.prompt,),
+    ),
+)

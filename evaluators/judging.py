@@ -1,0 +1,74 @@
+"""What an evaluator may ask of a judge: one question, wanted fields, one parsed answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from evaluators.errors import BadReply
+from evaluators.outcome import Usage
+from storage.records import JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMessage:
+    """One message of a question to a judge."""
+
+    role: Literal["system", "user"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A judge's answer: the last complete object in it that has every wanted field."""
+
+    fields: Mapping[str, JsonValue]
+    usage: Usage
+
+
+class Unusable(BadReply):
+    """A judge's answer that lacks what was asked for; it cost as much as a good one."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class Judge(Protocol):
+    """A model that judges."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for, which is part of an evaluator's fingerprint."""
+
+    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+        """Ask once. `wanted` is the JSON Schema of each field that the answer must have, unless it has a `default`.
+
+        Raises:
+            Broken: there is no answer, or none with the wanted fields; its kind says which.
+        """
+
+
+class Meter:
+    """A judge that counts what its answers cost. One is made for each evaluation."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.usage: Usage | None = None
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for."""
+        return self._judge.model
+
+    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+        """Ask, and count."""
+        try:
+            reply = await self._judge(messages, wanted)
+        except Unusable as answer:
+            self._count(answer.usage)
+            raise
+        self._count(reply.usage)
+        return reply
+
+    def _count(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage + usage

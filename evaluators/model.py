@@ -1,0 +1,150 @@
+"""What is judged: a test case, and the agent's doings in it. Keys inside the four maps of a case are the user's own."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from evaluators.wire import Wire
+
+Role = Literal["user", "assistant", "system", "tool"]
+Values = Mapping[str, Any]
+NonBlank = Annotated[str, Field(pattern=r"\S")]
+
+
+class ToolCall(Wire):
+    """One call of a tool.
+
+    `arguments` are an object, as agents are meant to send them; anything else that an agent sent is kept as it came,
+    so that it can be judged.
+    """
+
+    name: NonBlank
+    arguments: Any = Field(default=None, validate_default=True)
+    result: Any = None
+    id: str | None = None
+    start_time: datetime | None = None
+    duration_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    metadata: Values = Field(default_factory=dict)
+
+    @field_validator("arguments")
+    @classmethod
+    def _none_are_empty(cls, arguments: object) -> object:
+        return {} if arguments is None else arguments
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _no_metadata_is_empty(cls, metadata: object) -> object:
+        return {} if metadata is None else metadata
+
+    @property
+    def result_text(self) -> str | None:
+        """The result as text: a structured one as compact JSON."""
+        return None if self.result is None else text_of(self.result)
+
+
+class ToolDefinition(Wire):
+    """A tool that the agent may call: the schema of its arguments is a JSON Schema."""
+
+    name: NonBlank
+    description: str | None = None
+    input_schema: Mapping[str, Any] | bool | None = None
+
+
+class Message(Wire):
+    """One message of a conversation; what an assistant called belongs to its message."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+class Conversation(Wire):
+    """The messages that a user and an assistant exchanged."""
+
+    messages: tuple[Message, ...] = ()
+    scenario: str | None = None
+
+    @property
+    def turn_count(self) -> int:
+        """How many times both had their say."""
+        roles = [message.role for message in self.messages]
+        return min(roles.count("user"), roles.count("assistant"))
+
+    @property
+    def tool_calls_by_turn(self) -> tuple[tuple[ToolCall, ...], ...]:
+        """What each message of the assistant called, none for one that called nothing."""
+        return tuple(message.tool_calls for message in self.messages if message.role == "assistant")
+
+    def to_text(self, *, tool_calls: Literal["no", "names", "arguments"] = "no") -> str:
+        """The transcript, one message a paragraph, each tool call a line below its message."""
+        lines: list[str] = []
+        for message in self.messages:
+            lines.append(f"{message.role.capitalize()}: {message.content}")
+            if tool_calls != "no":
+                lines += [
+                    f"  [tool: {_rendered(call, with_arguments=tool_calls == 'arguments')}]"
+                    for call in message.tool_calls
+                ]
+        return "\n".join(lines)
+
+
+class AgentTrace(Wire):
+    """What an agent did on the way to its answer."""
+
+    tool_calls: tuple[ToolCall, ...] = ()
+    final_response: str | None = None
+    reasoning_steps: tuple[str, ...] = ()
+
+    def to_outputs(self) -> dict[str, Any]:
+        """The actual outputs of a test case: empty lists for what was not done, no output where nothing was said."""
+        outputs: dict[str, Any] = {"toolCalls": self.tool_calls, "reasoningSteps": self.reasoning_steps}
+        return outputs | ({} if self.final_response is None else {"output": self.final_response})
+
+    def to_case(
+        self, question: str | None, *, tools: Sequence[ToolDefinition] | None = None, tasks: Sequence[str] | None = None
+    ) -> "Case":
+        """The test case that this run answers; tools and tasks are left out where they are not known."""
+        metadata = {"tools": tools, "tasks": tasks}
+        return Case(
+            inputs={} if question is None else {"input": question},
+            actual_outputs=self.to_outputs(),
+            metadata={key: list(value) for key, value in metadata.items() if value is not None},
+        )
+
+
+class Case(Wire):
+    """A test case: what went in, what came out, what should have, and what else is known."""
+
+    inputs: Values = Field(default_factory=dict)
+    actual_outputs: Values = Field(default_factory=dict)
+    expected_outputs: Values = Field(default_factory=dict)
+    metadata: Values = Field(default_factory=dict)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_empty(cls, values: object) -> object:
+        return {} if values is None else values
+
+
+def text_of(value: object) -> str:
+    """The string form of a value: text as it is, everything else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    """What `json` cannot take by itself: our own shapes, and mappings that are no dictionaries."""
+    if isinstance(value, Wire):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _rendered(call: ToolCall, *, with_arguments: bool) -> str:
+    return f"{call.name}({text_of(call.arguments)})" if with_arguments else call.name

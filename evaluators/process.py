@@ -1,0 +1,165 @@
+"""Running a program on one JSON document: bounded in time and output, with nothing of it left behind.
+
+The program leads a process group of its own, and the whole group is killed when the program has ended, is late, prints
+too much, or nobody waits for it any more. Its environment is what it is given, and nothing is read by a shell unless
+that was asked for.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluators.errors import Broken
+
+_STDERR_CHARACTERS = 2000  # of the end, which is where a traceback says what happened
+_SHOWN_CHARACTERS = 100
+_LAST_WORDS_S = 1.0  # for what is still in the pipes of a killed group; a process that left the group may hold them
+
+_STDIN, _STDOUT, _STDERR = range(3)
+
+
+class NotRun(Broken):
+    """The program gave no output that counts; `kind` is what the failure is called."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What is run, and its bounds."""
+
+    command: Sequence[str] | str  # a text is for the shell
+    environment: Mapping[str, str]
+    folder: Path | None
+    time_limit_s: float
+    output_bytes: int
+
+
+async def run(program: Program, document: bytes) -> bytes:
+    """What the program prints when it reads the document.
+
+    Raises:
+        NotRun: it could not be started, was late, printed too much, or did not end with exit code 0.
+    """
+    running = _Running(program.output_bytes)
+    transport = await _start(program, running)
+    try:
+        async with asyncio.timeout(program.time_limit_s):
+            running.tell(document)
+            await running.has_exited.wait()
+    except TimeoutError:
+        raise NotRun("timeout", f"not finished within {program.time_limit_s:g} s; killed") from None
+    finally:
+        await running.end()
+    if running.is_too_long:
+        raise NotRun("bad_output", f"printed more than {program.output_bytes} bytes; killed")
+    code = transport.get_returncode()
+    if code != 0:
+        raise NotRun("judge_error", _how_it_ended(code, running.last_words()))
+    return bytes(running.stdout)
+
+
+async def _start(program: Program, running: "_Running") -> asyncio.SubprocessTransport:
+    loop = asyncio.get_running_loop()
+    command, folder, environment = program.command, program.folder, dict(program.environment)
+    start = loop.subprocess_shell if isinstance(command, str) else loop.subprocess_exec
+    arguments: Sequence[str] = (command,) if isinstance(command, str) else command
+    try:
+        transport, _ = await start(lambda: running, *arguments, env=environment, cwd=folder, start_new_session=True)
+    except (OSError, ValueError) as error:  # not there, not executable, too many processes; a NUL in an argument
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise NotRun("not_started", f"{arguments[0][:_SHOWN_CHARACTERS]!r} cannot be started: {why}") from None
+    return transport
+
+
+class _Running(asyncio.SubprocessProtocol):
+    """A process, and what comes out of it.
+
+    The protocol, not asyncio's streams: those tell of the end only when the pipes are closed, which children of the
+    process may keep open for ever.
+    """
+
+    def __init__(self, output_bytes: int) -> None:
+        self._limit = output_bytes
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._open_outputs = {_STDOUT, _STDERR}
+        self._outputs_are_closed = asyncio.Event()
+        self._stderr = bytearray()
+        self.stdout = bytearray()
+        self.has_exited = asyncio.Event()
+        self.is_too_long = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It runs."""
+        assert isinstance(transport, asyncio.SubprocessTransport)  # noqa: S101 - what asyncio says it gives
+        self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep what is printed up to the limit, and the end of what is complained."""
+        if fd == _STDERR:
+            self._stderr = (self._stderr + data)[-4 * _STDERR_CHARACTERS :]
+            return
+        self.stdout += data[: self._limit + 1 - len(self.stdout)]
+        if len(self.stdout) > self._limit and not self.is_too_long:
+            self.is_too_long = True
+            self._kill()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """An output has ended; or the program closed its input, as it need not read what it does not want to know."""
+        self._open_outputs.discard(fd)
+        if not self._open_outputs:
+            self._outputs_are_closed.set()
+
+    def process_exited(self) -> None:
+        """The program itself has ended, whatever its children do."""
+        self.has_exited.set()
+
+    def tell(self, document: bytes) -> None:
+        """Write the document to its standard input, and the end."""
+        stdin = self._transport and self._transport.get_pipe_transport(_STDIN)
+        if isinstance(stdin, asyncio.WriteTransport):
+            stdin.write(document)
+            stdin.write_eof()
+
+    async def end(self) -> None:
+        """Kill what is left of the group, take what is left in its pipes, and close them."""
+        assert self._transport is not None  # noqa: S101 - it was started
+        self._kill()
+        try:
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self.has_exited.wait()
+                await self._outputs_are_closed.wait()
+        except TimeoutError:
+            pass  # a process that left the group holds the pipes; what it writes is of no interest
+        finally:
+            self._transport.close()
+
+    def last_words(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self._stderr.decode("utf-8", "replace").strip()[-_STDERR_CHARACTERS:]
+
+    def _kill(self) -> None:
+        """Kill the group. Once its leader is reaped the number is free only if no member is left, and was just used."""
+        assert self._transport is not None  # noqa: S101 - it was started
+        try:
+            os.killpg(self._transport.get_pid(), signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # nobody is left; macOS says so with the second one
+            return
+
+
+def _how_it_ended(code: int | None, last_words: str) -> str:
+    if code is None:
+        how = "did not end"
+    elif code > 0:
+        how = f"ended with exit code {code}"
+    else:
+        try:
+            how = f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            how = f"was killed by signal {-code}"
+    return f"{how}: {last_words}" if last_words else f"{how} and said nothing on standard error"

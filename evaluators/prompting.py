@@ -1,0 +1,53 @@
+"""Prompts: files with a version, rendered with values that are never read as templates themselves."""
+
+import functools
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from evaluators.judging import PromptMessage
+
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_SECTION = re.compile(r"^\[(system|user)\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One prompt file: a version, a part for the system, a part for the user."""
+
+    name: str
+    version: int
+    system: str
+    user: str
+    digest: str  # of the whole file, so that no change of a prompt goes unnoticed
+
+    def render(self, values: Mapping[str, str]) -> tuple[PromptMessage, ...]:
+        """The messages to a judge. Every placeholder must have its value, and every value its placeholder."""
+        places = set(_PLACE.findall(self.system + self.user))
+        if places != set(values):
+            raise KeyError(f"prompt {self.name} has the places {sorted(places)}, and was given {sorted(values)}")
+        return (
+            PromptMessage(role="system", content=_fill(self.system, values)),
+            PromptMessage(role="user", content=_fill(self.user, values)),
+        )
+
+
+@functools.cache
+def prompt(name: str) -> Prompt:
+    """The prompt in the file of that name: a line `version: N`, then the sections [system] and [user]."""
+    text = (files("evaluators") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+    head, *parts = _SECTION.split(text)
+    sections = {section: content.strip() for section, content in zip(parts[::2], parts[1::2], strict=True)}
+    return Prompt(
+        name=name,
+        version=int(head.strip().removeprefix("version:")),
+        system=sections["system"],
+        user=sections["user"],
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: values[place[1]], template)

@@ -1,0 +1,57 @@
+"""Every kind of evaluator by its name."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from evaluators import (
+    code_judge,
+    retrieval,
+    run_metrics,
+    structure,
+    text,
+    tool_criteria,
+    tool_expectations,
+    tool_results,
+    tool_steps,
+    tool_validity,
+)
+from evaluators.errors import BadConfiguration
+from evaluators.evaluator import Evaluator, Kind
+from evaluators.judges import agents, conversation, criteria, grounding, pairwise, relevance, tool_quality
+from evaluators.judging import Judge
+
+_FAMILIES: Final = (
+    text.KINDS,
+    structure.KINDS,
+    retrieval.KINDS,
+    tool_validity.KINDS,
+    tool_expectations.KINDS,
+    tool_results.KINDS,
+    tool_criteria.KINDS,
+    tool_steps.KINDS,
+    run_metrics.KINDS,
+    criteria.KINDS,
+    grounding.KINDS,
+    relevance.KINDS,
+    agents.KINDS,
+    tool_quality.KINDS,
+    conversation.KINDS,
+    pairwise.KINDS,
+    code_judge.KINDS,
+)
+KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for family in _FAMILIES for kind in family}
+
+
+def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
+    """The evaluator of that kind with that configuration.
+
+    Raises:
+        BadConfiguration: there is no such kind, or the configuration cannot be used; the message says what is right.
+    """
+    kind = KINDS.get(name)
+    if kind is None:
+        close = difflib.get_close_matches(name, KINDS, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise BadConfiguration(f"there is no evaluator {name!r}; {meant}there are: {', '.join(sorted(KINDS))}")
+    return kind.build(configuration, judge)

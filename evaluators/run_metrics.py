@@ -1,0 +1,99 @@
+"""Execution metrics: what a run may use of calls, tokens, money and time."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Self
+
+from pydantic import Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from evaluators.configuration import Amount, Configuration, Count, Share
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case
+from evaluators.summary import TraceSummary, summary_of
+
+_ROUNDING: Final = 1e-9
+"""What binary fractions may be off, so that 0.8 is within 0.2 of 0.6."""
+
+
+class ExecutionMetrics(Configuration):
+    """The limits. Each one that is given is one check."""
+
+    max_tool_calls: Count | None = Field(default=None, description="Tool calls.")
+    max_llm_calls: Count | None = Field(default=None, description="Calls of models.")
+    max_tokens: Count | None = Field(default=None, description="Input and output tokens together, without cached ones.")
+    max_cost_usd: Amount | None = Field(default=None, description="Cost in US dollars.")
+    max_duration_ms: Amount | None = Field(default=None, description="Time from start to end.")
+    target_exploration_ratio: Share | None = Field(
+        default=None, description="The share of tool calls that look around rather than act."
+    )
+    exploration_tolerance: Share = Field(default=0.2, description="How far off that share may be.")
+    exploration_tools: tuple[str, ...] = Field(
+        default=("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"),
+        description="The tools that look around, by their exact names.",
+    )
+
+    @model_validator(mode="after")
+    def _some_limit(self) -> Self:
+        names = [*_MEASURES, "target_exploration_ratio"]
+        if all(getattr(self, name) is None for name in names):
+            raise ValueError(f"needs at least one limit of {', '.join(map(to_camel, names))}")
+        return self
+
+
+def execution_metrics(settings: ExecutionMetrics) -> Check:
+    """The share of the limits that the run kept; what is not known keeps none."""
+    limits = {name: limit for name in _MEASURES if (limit := getattr(settings, name)) is not None}
+    target, tolerance = settings.target_exploration_ratio, settings.exploration_tolerance
+
+    def check(case: Case) -> Assessment:
+        summary = summary_of(case, settings.path)
+        results = [_result(name, limit, _MEASURES[name](summary)) for name, limit in limits.items()]
+        if target is not None:
+            ratio = _exploration(summary, settings.exploration_tools)
+            kept = ratio is not None and abs(ratio - target) <= tolerance + _ROUNDING
+            results.append({"limit": "targetExplorationRatio", "wanted": target, "actual": ratio, "passed": kept})
+        passed = [result["passed"] for result in results].count(True)
+        told = "; ".join(_told(result) for result in results if not result["passed"])
+        reason = f"{passed} of {len(results)} limits are kept{': ' * bool(told)}{told}."
+        return Assessment(score=passed / len(results), reason=reason, metadata={"limits": results})
+
+    return pure(check)
+
+
+def _result(name: str, limit: float, actual: float | None) -> Mapping[str, Any]:
+    kept = actual is not None and actual <= limit
+    return {"limit": to_camel(name), "wanted": limit, "actual": actual, "passed": kept}
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    actual = "not known" if result["actual"] is None else result["actual"]
+    return f"{result['limit']} is {result['wanted']}, and it is {actual}"
+
+
+def _exploration(summary: TraceSummary, tools: tuple[str, ...]) -> float | None:
+    """The share of calls that look around; None without calls."""
+    if not summary.event_count or summary.tool_calls_by_name is None:
+        return None
+    return sum(summary.tool_calls_by_name.get(tool, 0) for tool in set(tools)) / summary.event_count
+
+
+_MEASURES: Final[Mapping[str, Callable[[TraceSummary], float | None]]] = {
+    "max_tool_calls": lambda summary: summary.event_count,
+    "max_llm_calls": lambda summary: summary.llm_call_count,
+    "max_tokens": lambda summary: summary.tokens,
+    "max_cost_usd": lambda summary: summary.cost_usd,
+    "max_duration_ms": lambda summary: summary.duration_ms,
+}
+"""What each limit limits."""
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="execution_metrics",
+        title="Execution Metrics",
+        version=1,
+        checks="The run kept to its limits of calls, tokens, cost and time.",
+        reads=("actualOutputs.toolCalls", "metadata.traceSummary"),
+        configuration=ExecutionMetrics,
+        check=execution_metrics,
+    ),
+)

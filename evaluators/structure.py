@@ -1,0 +1,185 @@
+"""Structural match: two JSON values compared leaf by leaf."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from evaluators.case import actual_value, expected_value
+from evaluators.configuration import Configuration, Flag, Upper
+from evaluators.errors import BadCase
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, text_of
+from evaluators.pairing import most_pairs
+from evaluators.values import Key, key_of, same
+from evaluators.wire import parse_json
+
+_TOLD_DIFFERENCES = 10
+"""Of many differences a reason tells this many, and the metadata all. A guess."""
+
+_MISSING: Final = object()
+
+
+class StructuralMatch(Configuration):
+    """How two structures are compared."""
+
+    mode: Annotated[Literal["STRICT", "LENIENT"], Upper] = Field(
+        default="STRICT",
+        description="STRICT: the same names, arrays in order; LENIENT: what is expected is there, in any order.",
+    )
+    output_key: str = Field(default="output", description="The key of both the actual and the expected output.")
+    binary: Flag = Field(default=False, description="1 when nothing differs, else 0, instead of the share of leaves.")
+
+
+def structural_match(settings: StructuralMatch) -> Check:
+    """Compare the expected and the actual output as trees."""
+    key = settings.output_key
+
+    def check(case: Case) -> Assessment:
+        expected = expected_value(case, key, settings.path)
+        if expected is None:
+            raise BadCase(f"expectedOutputs.{key} is missing")
+        comparison = _Comparison(lenient=settings.mode == "LENIENT")
+        wanted = _tree(expected, f"expectedOutputs.{key}")
+        comparison.compare(wanted, _tree(actual_value(case, key, settings.path), f"actualOutputs.{key}"), "$")
+        return _assessment(comparison, binary=settings.binary)
+
+    return pure(check)
+
+
+def _assessment(found: "_Comparison", *, binary: bool) -> Assessment:
+    metadata = {"matchedLeaves": found.matched, "leaves": found.leaves, "differences": found.differences}
+    if not found.differences:
+        vacuous = found.lenient and not found.leaves
+        reason = f"The structures match ({found.leaves} leaves{'; nothing in particular is expected' * vacuous})."
+        return Assessment(score=1.0, reason=reason, metadata=metadata, vacuous=vacuous)
+    told = "; ".join(found.differences[:_TOLD_DIFFERENCES])
+    more = len(found.differences) - _TOLD_DIFFERENCES
+    reason = f"{found.matched} of {found.leaves} leaves match: {told}{f'; and {more} more' if more > 0 else ''}."
+    return Assessment(score=0.0 if binary else found.matched / found.leaves, reason=reason, metadata=metadata)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Comparison:
+    """What has been compared so far."""
+
+    lenient: bool
+    matched: int = 0
+    leaves: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def compare(self, expected: object, actual: object, place: str) -> None:
+        """Compare two trees, either of which may be missing."""
+        if self.lenient and actual is None:
+            actual = _MISSING
+        if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+            for name in _names(expected, () if self.lenient else actual):
+                self.compare(expected.get(name, _MISSING), actual.get(name, _MISSING), place + _step(name))
+        elif isinstance(expected, list) and isinstance(actual, list):
+            (self._any_order if self.lenient else self._in_order)(expected, actual, place)
+        elif expected is _MISSING or actual is _MISSING:
+            self._one_missing(expected, actual, place)
+        else:
+            self._count(1, 1 if same(expected, actual) else 0, f"{place}: {_difference(expected, actual)}")
+
+    def _one_missing(self, expected: object, actual: object, place: str) -> None:
+        there = actual if expected is _MISSING else expected
+        if self.lenient and there is None:
+            self._count(1, 1, "")
+        else:
+            self._count(_leaves(there), 0, f"{place}: {_difference(expected, actual)}")
+
+    def _in_order(self, expected: Sequence[object], actual: Sequence[object], place: str) -> None:
+        for index in range(max(len(expected), len(actual))):
+            one, other = (side[index] if index < len(side) else _MISSING for side in (expected, actual))
+            self.compare(one, other, f"{place}[{index}]")
+
+    def _any_order(self, expected: Sequence[object], actual: Sequence[object], place: str) -> None:
+        """An element matches as a whole or not at all, and counts as many leaves as it has."""
+        found = _pair(expected, actual)
+        for index, item in enumerate(expected):
+            leaves = _leaves(item)
+            matched = leaves if found[index] else 0
+            self._count(leaves, matched, f"{place}[{index}]: no actual element matches {_short(item)}")
+
+    def _count(self, leaves: int, matched: int, difference: str) -> None:
+        self.leaves += leaves
+        self.matched += matched
+        if matched < leaves:
+            self.differences.append(difference)
+
+
+def _pair(expected: Sequence[object], actual: Sequence[object]) -> list[bool]:
+    """Which expected elements have a partner, when as many as possible have one."""
+    equals: dict[Key, list[int]] = {}
+    for column, item in enumerate(actual):
+        equals.setdefault(key_of(item), []).append(column)
+    start: dict[int, int] = {}
+    for row, item in enumerate(expected):
+        partners = equals.get(key_of(item))
+        if partners:
+            start[row] = partners.pop()
+    pairs = most_pairs(len(expected), len(actual), lambda row, column: _fits(expected[row], actual[column]), start)
+    return [column is not None for column in pairs]
+
+
+def _fits(expected: object, actual: object) -> bool:
+    if not isinstance(expected, dict | list):
+        return same(expected, actual)
+    probe = _Comparison(lenient=True)
+    probe.compare(expected, actual, "$")
+    return not probe.differences
+
+
+def _leaves(value: object) -> int:
+    """How many leaves a tree has; an empty container is one."""
+    items: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        items = value.values()
+    elif isinstance(value, list):
+        items = value
+    return sum(map(_leaves, items)) or 1
+
+
+def _tree(value: object, place: str) -> Any:  # noqa: ANN401 - JSON
+    """The value as JSON; text is parsed, so that a structure and the text of it are the same.
+
+    Raises:
+        BadCase: it is not JSON, or has a number that is none.
+    """
+    text = value if isinstance(value, str) else text_of(value)
+    try:
+        return parse_json(text, decimals=True)
+    except ValueError as error:
+        raise BadCase(f"{place} is not JSON: {error}") from None
+
+
+def _names(expected: Mapping[str, object], actual: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*expected, *actual]))
+
+
+def _step(name: str) -> str:
+    return f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
+
+
+def _difference(expected: object, actual: object) -> str:
+    return f"expected {_short(expected)} and it is {_short(actual)}"
+
+
+def _short(value: object) -> str:
+    return "missing" if value is _MISSING else text_of(value)
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="structural_match",
+        title="Structural Match",
+        version=1,
+        checks="The output has the expected structure and values, whatever its formatting.",
+        reads=("actualOutputs[outputKey]", "expectedOutputs[outputKey]"),
+        configuration=StructuralMatch,
+        check=structural_match,
+    ),
+)

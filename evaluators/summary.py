@@ -1,0 +1,64 @@
+"""A run in numbers, as an exporter told them or as its tool calls do."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pydantic import Field, ValidationError
+
+from evaluators.case import actual_calls, find
+from evaluators.configuration import Amount, Count
+from evaluators.errors import BadCase
+from evaluators.model import Case
+from evaluators.path import Path
+from evaluators.wire import Wire, explain
+
+
+class TokenUsage(Wire):
+    """Tokens of a run; cached ones are part of neither number."""
+
+    input: Count | None = None
+    output: Count | None = None
+    cached: Count | None = None
+
+
+class TraceSummary(Wire):
+    """A run in numbers. None: not known."""
+
+    event_count: Count | None = Field(default=None, description="Tool calls.")
+    tool_names: tuple[str, ...] | None = None
+    tool_calls_by_name: Mapping[str, Count] | None = None
+    error_count: Count | None = None
+    llm_call_count: Count | None = None
+    token_usage: TokenUsage | None = None
+    cost_usd: Amount | None = None
+    duration_ms: Amount | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    tool_durations: Mapping[str, tuple[Amount, ...]] | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output together."""
+        usage = self.token_usage
+        return None if usage is None or usage.input is None or usage.output is None else usage.input + usage.output
+
+
+def summary_of(case: Case, path: Path | None = None) -> TraceSummary:
+    """What `metadata.traceSummary` tells; what it does not tell of tool calls, the tool calls themselves.
+
+    Raises:
+        BadCase: the case has neither.
+    """
+    told = find(case, "metadata", "traceSummary")
+    try:
+        summary = TraceSummary() if told is None else TraceSummary.model_validate(told)
+    except ValidationError as error:
+        raise BadCase(explain(error, TraceSummary, root="metadata.traceSummary")) from None
+    if find(case, "actual_outputs", "toolCalls") is None:
+        if told is None:
+            raise BadCase("both metadata.traceSummary and actualOutputs.toolCalls are missing")
+        return summary
+    calls = Counter(call.name for call in actual_calls(case, path))
+    counted = {"event_count": calls.total(), "tool_calls_by_name": dict(calls)}
+    missing = {name: value for name, value in counted.items() if getattr(summary, name) is None}
+    return summary.model_copy(update=missing) if missing else summary

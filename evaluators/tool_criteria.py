@@ -1,0 +1,353 @@
+"""Criteria of calls: how often, in which order, with which arguments, with which output."""
+
+import ast
+import functools
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from evaluators.arguments import MODES, members_of
+from evaluators.case import actual_calls, find
+from evaluators.configuration import Configuration, Flag, Upper
+from evaluators.errors import BadCase
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, NonBlank, ToolCall, text_of
+from evaluators.pairing import longest_common, most_pairs
+from evaluators.values import same
+from evaluators.wire import Wire, explain, parse_json
+
+Calls = Sequence[ToolCall]
+Criteria = TypeVar("Criteria")
+
+_NAME_CHARACTERS = 64
+"""Longer names are cut, as the APIs of models do."""
+
+
+def _whole_number(value: object) -> object:
+    """A number as text is taken for the number, and nothing is rounded."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value) else value
+
+
+Operator = Literal["=", "==", "!=", ">", "<", ">=", "<="]
+Wanted = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
+
+
+class ExpectedArguments(Wire):
+    """A call that is expected, with its arguments: `{name, args, id}`, or a tool call of which these are read."""
+
+    name: NonBlank
+    args: Mapping[str, Any]
+    id: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_call(cls, value: object) -> object:
+        if isinstance(value, Mapping) and "arguments" in value:
+            value = ToolCall.model_validate(value)
+        return {"name": value.name, "args": value.arguments} if isinstance(value, ToolCall) else value
+
+
+class ExpectedOutput(Wire):
+    """A call that is expected, with its output."""
+
+    name: NonBlank
+    output: Any
+    id: str | None = None
+
+
+class _Criteria(Configuration):
+    """What the four have in common."""
+
+    strict: Flag = Field(default=False, description="1 when everything holds, else 0, instead of a share.")
+
+
+class ToolCallCount(_Criteria):
+    """How often tools are to be called."""
+
+    tool_calls_count: Mapping[str, Wanted] | None = Field(
+        default=None, description='By tool, an operator (= == != > < >= <=) and a number, as in ["<=", 2].'
+    )
+
+
+class ToolCallOrder(_Criteria):
+    """In which order tools are to be called."""
+
+    tool_calls_order: tuple[NonBlank, ...] | None = Field(default=None, description="Names or ids of tools, in order.")
+
+
+class ToolCallArgs(_Criteria):
+    """With which arguments tools are to be called."""
+
+    subset: Flag = Field(default=True, description="Arguments beyond the expected ones are allowed.")
+    tool_calls: tuple[ExpectedArguments, ...] | None = Field(
+        default=None, description="Expected calls in any order: name, args, and id where calls have one."
+    )
+
+
+class ToolCallOutput(_Criteria):
+    """Which outputs tools are to give."""
+
+    output_comparison: Annotated[Literal["TEXT", "VALUE"], Upper] = Field(
+        default="TEXT",
+        description="TEXT: the outputs' texts are equal; VALUE: the values are, parsed where they are text.",
+    )
+    tool_outputs: tuple[ExpectedOutput, ...] | None = Field(
+        default=None, description="Expected outputs in any order: name, output, and id where calls have one."
+    )
+
+
+_COUNTS: Final = TypeAdapter(Mapping[str, Wanted])
+_ORDER: Final = TypeAdapter(tuple[NonBlank, ...])
+_ARGUMENTS: Final = TypeAdapter(tuple[ExpectedArguments, ...])
+_OUTPUTS: Final = TypeAdapter(tuple[ExpectedOutput, ...])
+
+
+def tool_call_count(settings: ToolCallCount) -> Check:
+    """Count the calls of each tool that the criteria name."""
+
+    def check(case: Case) -> Assessment:
+        wanted = _criteria(case, "toolCallsCount", settings.tool_calls_count, _COUNTS)
+        calls = actual_calls(case, settings.path)
+        if not wanted:
+            return _nothing_wanted(calls)
+        counts = {name: [is_call_of(call, name) for call in calls].count(True) for name in wanted}
+        results = {
+            name: {
+                "actual": counts[name],
+                "operator": sign,
+                "expected": number,
+                "score": float(_SIGNS[sign](counts[name], number)),
+            }
+            for name, (sign, number) in wanted.items()
+        }
+        told = [
+            f"{name} was called {counts[name]} times, expected {sign} {number}"
+            for name, (sign, number) in wanted.items()
+            if not results[name]["score"]
+        ]
+        return _share(len(wanted) - len(told), len(wanted), settings, told, {"toolCallsCount": results})
+
+    return pure(check)
+
+
+def tool_call_order(settings: ToolCallOrder) -> Check:
+    """Find the longest part of the expected order in the calls."""
+
+    def check(case: Case) -> Assessment:
+        wanted = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
+        calls = actual_calls(case, settings.path)
+        names = [call.name for call in calls]
+        if not wanted:
+            return _nothing_wanted(calls)
+        pairs = longest_common(len(calls), len(wanted), lambda row, column: is_call_of(calls[row], wanted[column]))
+        metadata = {"expected": list(wanted), "actual": names, "lcs": [wanted[column] for _, column in pairs]}
+        if settings.strict:
+            exact = len(calls) == len(wanted) == len(pairs)
+            reason = f"The calls are {'' if exact else 'not '}exactly the expected ones in order: {', '.join(names)}."
+            return Assessment(score=float(exact), reason=reason, metadata=metadata)
+        told = [] if len(pairs) == len(wanted) else [f"called {', '.join(names) or 'nothing'}"]
+        return _share(len(pairs), len(wanted), settings, told, metadata)
+
+    return pure(check)
+
+
+def tool_call_args(settings: ToolCallArgs) -> Check:
+    """Pair expected calls with calls that have their arguments."""
+    within = MODES["SUBSET" if settings.subset else "EXACT"]
+
+    def check(case: Case) -> Assessment:
+        wanted = _criteria(case, "toolCalls", settings.tool_calls, _ARGUMENTS)
+        calls = actual_calls(case, settings.path)
+        if not wanted:
+            return _nothing_wanted(calls)
+        arguments = [members_of(call.arguments) for call in calls]
+        expected = [members_of(item.args) for item in wanted]
+
+        def matches(row: int, column: int) -> bool:
+            called = is_call_of(calls[column], wanted[row].name, wanted[row].id)
+            return called and within(expected[row], arguments[column])
+
+        pairs = most_pairs(len(wanted), len(calls), matches)
+        told = [
+            f"no call of {item.name} has the arguments {text_of(item.args)}"
+            for item, column in zip(wanted, pairs, strict=True)
+            if column is None
+        ]
+        empty = settings.subset and not any(item.args for item in wanted)
+        note = "; no arguments are expected, so any will do" if empty else ""
+        return _share(len(wanted) - len(told), len(wanted), settings, told, _paired(wanted, pairs), note)
+
+    return pure(check)
+
+
+def tool_call_output(settings: ToolCallOutput) -> Check:
+    """Pair expected outputs with calls that gave them."""
+    equal = _same_value if settings.output_comparison == "VALUE" else _same_text
+
+    def check(case: Case) -> Assessment:
+        wanted = _criteria(case, "toolOutputs", settings.tool_outputs, _OUTPUTS)
+        calls = actual_calls(case, settings.path)
+        if not wanted:
+            return _nothing_wanted(calls)
+
+        def matches(row: int, column: int) -> bool:
+            called = is_call_of(calls[column], wanted[row].name, wanted[row].id)
+            return called and equal(wanted[row].output, calls[column].result)
+
+        pairs = most_pairs(len(wanted), len(calls), matches)
+        told = [
+            f"no call of {item.name} gave {text_of(item.output)}"
+            for item, column in zip(wanted, pairs, strict=True)
+            if column is None
+        ]
+        return _share(len(wanted) - len(told), len(wanted), settings, told, _paired(wanted, pairs))
+
+    return pure(check)
+
+
+def is_call_of(call: ToolCall, name: str, wanted_id: str | None = None) -> bool:
+    """Whether this is the call that is meant: by id where both have one, else by the id or the name of its tool.
+
+    Names are compared as APIs of models write them: white space as one underscore, other punctuation left out.
+    """
+    if wanted_id is not None and call.id is not None:
+        return call.id == wanted_id
+    return call.id == name or _plain_name(call.name) == _plain_name(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "", re.sub(r"\s+", "_", name.strip()))[:_NAME_CHARACTERS]
+
+
+def _criteria(case: Case, key: str, configured: Criteria | None, adapter: TypeAdapter[Criteria]) -> Criteria:
+    """The criteria of the case; without any, the configured ones.
+
+    Raises:
+        BadCase: there are none at all, or those of the case are malformed.
+    """
+    for part, place in (("expected_outputs", f"expectedOutputs.{key}"), ("metadata", f"metadata.{key}")):
+        value = find(case, part, key)
+        if value is not None:
+            try:
+                return adapter.validate_python(value)
+            except ValidationError as error:
+                raise BadCase(explain(error, root=place)) from None
+    if configured is None:
+        raise BadCase(f"expectedOutputs.{key} is missing, and the configuration has no {key}")
+    return configured
+
+
+def _nothing_wanted(calls: Calls) -> Assessment:
+    if calls:
+        return Assessment(score=0.0, reason=f"Nothing is expected, and {len(calls)} calls were made.")
+    return Assessment(score=1.0, reason="Nothing is expected, and no calls were made.", vacuous=True)
+
+
+def _share(
+    hits: int, whole: int, settings: _Criteria, told: Sequence[str], metadata: Mapping[str, Any], note: str = ""
+) -> Assessment:
+    """The share of what holds; with `strict`, whether all does."""
+    score = float(hits == whole) if settings.strict else hits / whole
+    reason = f"{hits} of {whole} hold{': ' * bool(told)}{'; '.join(told)}{note}."
+    return Assessment(score=score, reason=reason, metadata=metadata, vacuous=bool(note) and hits == whole)
+
+
+def _paired(wanted: Sequence[ExpectedArguments | ExpectedOutput], pairs: Sequence[int | None]) -> Mapping[str, Any]:
+    return {"pairs": [{"name": item.name, "call": call} for item, call in zip(wanted, pairs, strict=True)]}
+
+
+def _same_text(expected: object, result: object) -> bool:
+    return expected == _output_text(result) if isinstance(expected, str) else _same_value(expected, result)
+
+
+def _output_text(result: object) -> str:
+    """The text of a result, without the wrapper `{"content": …}`, its content as Python prints it."""
+    value = _parsed(result)
+    if isinstance(value, Mapping) and "content" in value:
+        return str(value["content"] or "")
+    if result is None:
+        return ""
+    return text_of(result) if isinstance(result, str | Mapping) else str(result)
+
+
+def _same_value(expected: object, result: object) -> bool:
+    """Whether the values are the same; either may be text, and either may be wrapped in `{"content": …}`."""
+    return any(same(one, other) for one in _readings(_literal(expected)) for other in _readings(_parsed(result)))
+
+
+def _readings(value: object) -> list[object]:
+    return [value, value["content"]] if isinstance(value, Mapping) and "content" in value else [value]
+
+
+def _parsed(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return value
+
+
+def _literal(value: object) -> object:
+    """An expected value, which may also be written as Python prints it."""
+    parsed = _parsed(value)
+    if not isinstance(parsed, str):
+        return parsed
+    try:
+        return ast.literal_eval(parsed)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return parsed
+
+
+_SIGNS: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="tool_call_count",
+        title="Tool Call Count",
+        version=1,
+        checks="Tools were called as often as they should be.",
+        reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsCount"),
+        configuration=ToolCallCount,
+        check=tool_call_count,
+    ),
+    Kind(
+        name="tool_call_order",
+        title="Tool Call Order",
+        version=1,
+        checks="Tools were called in the order in which they should be.",
+        reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsOrder"),
+        configuration=ToolCallOrder,
+        check=tool_call_order,
+    ),
+    Kind(
+        name="tool_call_args",
+        title="Tool Call Arguments",
+        version=1,
+        checks="Tools were called with the arguments that they should be.",
+        reads=("actualOutputs.toolCalls", "expectedOutputs.toolCalls"),
+        configuration=ToolCallArgs,
+        check=tool_call_args,
+    ),
+    Kind(
+        name="tool_call_output",
+        title="Tool Call Output",
+        version=1,
+        checks="Tools gave the outputs that they should give.",
+        reads=("actualOutputs.toolCalls", "expectedOutputs.toolOutputs"),
+        configuration=ToolCallOutput,
+        check=tool_call_output,
+    ),
+)

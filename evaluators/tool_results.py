@@ -1,0 +1,146 @@
+"""What became of the calls: how many failed, and how many were made for nothing."""
+
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field
+
+from evaluators.arguments import MODES, AnyMatcher, ArgumentMatcher, members_of
+from evaluators.case import actual_calls
+from evaluators.configuration import Configuration, Flag
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, ToolCall
+from evaluators.wire import Wire, parse_json
+
+
+class ErrorDetector(Wire):
+    """What in a result's text says that the call failed."""
+
+    contains: str | tuple[str, ...] = Field(description="A text, or several, any of which says so.")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that say so."""
+        return (self.contains,) if isinstance(self.contains, str) else self.contains
+
+
+class ToolError(Configuration):
+    """When a call counts as failed."""
+
+    treat_blank_as_error: Flag = Field(default=True, description="No result, and a blank one, is a failure.")
+    detect_json_error_field: Flag = Field(
+        default=True, description='A result that is a JSON object with an "error" that is not null is a failure.'
+    )
+    error_detector: ErrorDetector | None = Field(default=None, description="What else is a failure.")
+
+
+class ToolEfficiency(Configuration):
+    """When two calls count as the same."""
+
+    argument_matcher: AnyMatcher = Field(
+        default_factory=ArgumentMatcher, description="When a call has the arguments of an earlier one of that tool."
+    )
+
+
+def tool_error(settings: ToolError) -> Check:
+    """The share of calls that succeeded."""
+    texts = settings.error_detector.texts if settings.error_detector else ()
+
+    def why(call: ToolCall) -> str | None:
+        if call.metadata.get("isError") is True:
+            return "its span says so"
+        text = call.result_text
+        if text is None or not text.strip():
+            return "no result" if settings.treat_blank_as_error else None
+        if settings.detect_json_error_field and _has_error(call.result):
+            return 'the result has an "error"'
+        return next((f"the result contains {wanted!r}" for wanted in texts if wanted in text), None)
+
+    def check(case: Case) -> Assessment:
+        calls = actual_calls(case, settings.path)
+        if not calls:
+            return Assessment(score=1.0, reason="There are no tool calls that could have failed.", vacuous=True)
+        failed = [
+            {"index": index, "toolName": call.name, "reason": reason}
+            for index, call in enumerate(calls)
+            if (reason := why(call)) is not None
+        ]
+        told = "; ".join(f"{failure['toolName']}: {failure['reason']}" for failure in failed)
+        reason = f"{len(calls) - len(failed)} of {len(calls)} tool calls succeeded{': ' * bool(told)}{told}."
+        metadata = {"totalCalls": len(calls), "failedCalls": failed}
+        return Assessment(score=(len(calls) - len(failed)) / len(calls), reason=reason, metadata=metadata)
+
+    return pure(check)
+
+
+def tool_efficiency(settings: ToolEfficiency) -> Check:
+    """The share of calls that no earlier call had made needless."""
+    fold = settings.argument_matcher.fold
+    matches = MODES[settings.argument_matcher.mode]
+
+    def check(case: Case) -> Assessment:
+        calls = actual_calls(case, settings.path)
+        if not calls:
+            return Assessment(score=1.0, reason="There are no tool calls that could be needless.", vacuous=True)
+        members = functools.cache(lambda index: members_of(calls[index].arguments, fold))
+        first: dict[str, list[int]] = {}  # by tool, the calls that repeat no earlier one
+        redundant = []
+        for index, call in enumerate(calls):
+            known = first.setdefault(call.name, [])
+            if any(matches(members(earlier), members(index)) for earlier in known):
+                redundant.append(call.name)
+            else:
+                known.append(index)
+        in_a_row = [
+            matches(members(index), members(index + 1))
+            for index, (one, other) in enumerate(itertools.pairwise(calls))
+            if one.name == other.name
+        ]
+        distinct = len(calls) - len(redundant)
+        metadata = {
+            "totalCalls": len(calls),
+            "distinctCalls": distinct,
+            "redundantCalls": redundant,
+            "consecutiveDuplicates": in_a_row.count(True),
+        }
+        told = f"; repeated: {', '.join(redundant)}" * bool(redundant)
+        reason = f"{distinct} of {len(calls)} tool calls are distinct{told}."
+        return Assessment(score=distinct / len(calls), reason=reason, metadata=metadata)
+
+    return pure(check)
+
+
+def _has_error(result: object) -> bool:
+    """Whether the result is an object with an error, or the JSON text of one."""
+    if isinstance(result, str):
+        if not result.lstrip().startswith("{") or not ('"error"' in result or "\\u" in result):
+            return False  # no such object, and no need to parse
+        try:
+            result = parse_json(result)
+        except ValueError:
+            return False
+    return isinstance(result, Mapping) and result.get("error") is not None
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="tool_error",
+        title="Tool Error",
+        version=1,
+        checks="The agent's tool calls succeeded.",
+        reads=("actualOutputs.toolCalls",),
+        configuration=ToolError,
+        check=tool_error,
+    ),
+    Kind(
+        name="tool_efficiency",
+        title="Tool Efficiency",
+        version=1,
+        checks="No tool call repeats an earlier one.",
+        reads=("actualOutputs.toolCalls",),
+        configuration=ToolEfficiency,
+        check=tool_efficiency,
+    ),
+)

@@ -1,0 +1,224 @@
+"""Tool steps: which tools a run has to call, how often or in which order, with which arguments, how fast."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from evaluators.arguments import MODES, Members, members_of
+from evaluators.case import actual_calls
+from evaluators.configuration import Amount, Configuration, Count, Lower, Share, Upper
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, NonBlank, ToolCall, text_of
+from evaluators.pairing import longest_common
+from evaluators.summary import summary_of
+from evaluators.wire import Wire
+
+ArgsMatch: TypeAlias = Annotated[Literal["exact", "superset", "subset", "ignore"], Lower]
+Found: TypeAlias = "list[int | None]"
+"""For each expected step the call that is it."""
+
+
+class Step(Wire):
+    """One expected call."""
+
+    tool: NonBlank
+    args: Mapping[str, Any] | Literal["any"] | None = Field(
+        default=None, description='The arguments; without any, and with "any", they are not looked at.'
+    )
+    max_duration_ms: Amount | None = Field(default=None, description="The call takes no longer than this.")
+    args_match: ArgsMatch | None = Field(default=None, description="How the arguments of this step are compared.")
+
+
+class ToolSteps(Configuration):
+    """The expected steps, and how strictly they are expected."""
+
+    threshold: Share = Field(default=0.8, description="The score that passes, from 0 to 1.")
+    mode: Annotated[Literal["any_order", "in_order", "exact"], Lower] = Field(
+        description="any_order: each tool at least as often as minimums say; in_order: the expected steps in their "
+        "order, other calls between them; exact: the expected steps in their places."
+    )
+    minimums: Mapping[str, Count] | None = Field(
+        default=None, description="Of any_order: how often each tool is called at least."
+    )
+    expected: tuple[Step, ...] | None = Field(default=None, description="Of in_order and exact: the steps.")
+    args_match: ArgsMatch = Field(
+        default="superset",
+        description="How arguments are compared. superset: the expected ones are there; exact: and no others; "
+        "subset: none but the expected ones are there; ignore: not compared.",
+    )
+    alignment: Annotated[Literal["CURSOR", "LONGEST"], Upper] = Field(
+        default="CURSOR",
+        description="Of in_order. CURSOR: each step takes the next call of its tool, and after a step that is "
+        "missing nothing more is found; LONGEST: as many steps as possible are found.",
+    )
+    extra_calls: Annotated[Literal["FREE", "COUNT"], Upper] = Field(
+        default="FREE", description="Of exact: whether calls beyond the expected steps lower the score."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed, useless = ("minimums", "expected") if self.mode == "any_order" else ("expected", "minimums")
+        if getattr(self, needed) is None:
+            raise ValueError(f"mode {self.mode} needs {needed}")
+        if getattr(self, useless) is not None:
+            raise ValueError(f"mode {self.mode} does not use {useless}")
+        return self
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tally:
+    """What was found and what was not."""
+
+    hits: list[str] = field(default_factory=list)
+    misses: list[str] = field(default_factory=list)
+    extra: int = 0  # calls that count as misses
+
+    def note(self, hit: bool, told: str) -> None:  # noqa: FBT001 - the two lists
+        """Put a sentence where it belongs."""
+        (self.hits if hit else self.misses).append(told)
+
+    def assess(self, note: str = "") -> Assessment:
+        """The share of hits."""
+        whole = len(self.hits) + len(self.misses) + self.extra
+        metadata = {"hits": self.hits, "misses": self.misses}
+        if not whole:
+            return Assessment(score=1.0, reason="No step is expected.", metadata=metadata, vacuous=True)
+        told = "; ".join(self.misses)
+        reason = f"{len(self.hits)} of {whole} hold{': ' * bool(told)}{told}{note}."
+        return Assessment(score=len(self.hits) / whole, reason=reason, metadata=metadata)
+
+
+def tool_steps(settings: ToolSteps) -> Check:
+    """Find the expected steps among the calls."""
+    return pure(_any_order(settings) if settings.mode == "any_order" else _steps(settings))
+
+
+def _any_order(settings: ToolSteps) -> Callable[[Case], Assessment]:
+    minimums = settings.minimums or {}
+
+    def check(case: Case) -> Assessment:
+        counts = summary_of(case, settings.path).tool_calls_by_name or {}
+        tally = _Tally()
+        for tool, least in minimums.items():
+            count = counts.get(tool, 0)
+            tally.note(count >= least, f"{tool} was called {count} times, at least {least} expected")
+        return tally.assess()
+
+    return check
+
+
+def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
+    steps = settings.expected or ()
+    find = _FINDERS[settings.mode if settings.mode == "exact" else settings.alignment]
+
+    def check(case: Case) -> Assessment:
+        calls = actual_calls(case, settings.path)
+        tally = _Tally()
+        for step, found in zip(steps, find(_Sequences.of(steps, calls, settings.args_match)), strict=True):
+            tally.note(found is not None, f"{step.tool}{'' if found is not None else _missing(step, calls)}")
+            if step.max_duration_ms is not None:
+                _note_duration(tally, step, None if found is None else calls[found])
+        extra = len(calls) - len(steps)
+        if settings.mode == "in_order" or extra <= 0:
+            return tally.assess()
+        tally.extra = extra if settings.extra_calls == "COUNT" else 0
+        counted = "" if tally.extra else ", which extraCalls FREE does not count"
+        return tally.assess(f"; {extra} calls beyond the expected ones{counted}")
+
+    return check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sequences:
+    """The expected steps and the calls, ready to be compared."""
+
+    tools: Sequence[str]
+    names: Sequence[str]
+    fits: Sequence[Callable[[Members], bool]]  # of each step, whether its arguments are these
+    arguments: Sequence[Members]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], calls: Sequence[ToolCall], default: ArgsMatch) -> "_Sequences":
+        """Take from both what is compared."""
+        return cls(
+            tools=[step.tool for step in steps],
+            names=[call.name for call in calls],
+            fits=[_fit(step, default) for step in steps],
+            arguments=[members_of(call.arguments) for call in calls],
+        )
+
+    def match(self, step: int, call: int) -> bool:
+        """Whether the call is the step."""
+        return self.tools[step] == self.names[call] and self.fits[step](self.arguments[call])
+
+
+def _fit(step: Step, default: ArgsMatch) -> Callable[[Members], bool]:
+    if not isinstance(step.args, Mapping):
+        return lambda _: True
+    rule, expected = MODES[_ARGS_MODES[step.args_match or default]], members_of(step.args)
+    return lambda actual: rule(expected, actual)
+
+
+def _by_position(both: _Sequences) -> Found:
+    calls = range(len(both.names))
+    return [step if step in calls and both.match(step, step) else None for step in range(len(both.tools))]
+
+
+def _by_cursor(both: _Sequences) -> Found:
+    """Each step takes the next call of its tool, even if its arguments differ."""
+    found: Found = []
+    cursor = 0
+    for step, tool in enumerate(both.tools):
+        while cursor < len(both.names) and both.names[cursor] != tool:
+            cursor += 1
+        found.append(cursor if cursor < len(both.names) and both.match(step, cursor) else None)
+        cursor += 1
+    return found
+
+
+def _by_longest(both: _Sequences) -> Found:
+    pairs = dict(longest_common(len(both.tools), len(both.names), both.match))
+    return [pairs.get(step) for step in range(len(both.tools))]
+
+
+def _missing(step: Step, calls: Sequence[ToolCall]) -> str:
+    """Why a step was not found, as far as one can say."""
+    if not any(call.name == step.tool for call in calls):
+        return " was not called"
+    return f" was not called in its place{f' with {text_of(step.args)}' if isinstance(step.args, Mapping) else ''}"
+
+
+def _note_duration(tally: _Tally, step: Step, call: ToolCall | None) -> None:
+    """A limit that nothing was measured against is neither kept nor broken; that of a missing step is broken."""
+    if call is None:
+        tally.note(hit=False, told=f"{step.tool} could not keep to {step.max_duration_ms} ms")
+    elif call.duration_ms is not None and step.max_duration_ms is not None:
+        kept = call.duration_ms <= step.max_duration_ms
+        tally.note(kept, f"{step.tool} took {call.duration_ms} ms, at most {step.max_duration_ms} expected")
+
+
+_FINDERS: Final[Mapping[str, Callable[[_Sequences], Found]]] = {
+    "exact": _by_position,
+    "CURSOR": _by_cursor,
+    "LONGEST": _by_longest,
+}
+_ARGS_MODES: Final[Mapping[str, str]] = {
+    "exact": "EXACT",
+    "superset": "SUBSET",  # the same rule, named from the other side
+    "subset": "SUPERSET",
+    "ignore": "IGNORE",
+}
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="tool_steps",
+        title="Tool Steps",
+        version=1,
+        checks="The run called the tools that it has to call, in order, with their arguments, in time.",
+        reads=("actualOutputs.toolCalls", "metadata.traceSummary"),
+        configuration=ToolSteps,
+        check=tool_steps,
+    ),
+)

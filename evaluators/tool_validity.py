@@ -1,0 +1,100 @@
+"""Tool call validity: does every call fit the definition of its tool."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import Field
+
+from evaluators.case import actual_calls, offered_tools
+from evaluators.configuration import Configuration, Flag
+from evaluators.errors import BadCase
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, ToolCall, ToolDefinition
+from evaluators.tool_schema import BadSchema, compile_schema
+
+_TOLD_ERRORS = 5
+"""Of many errors a reason tells this many, and the metadata all. A guess."""
+
+
+class ToolCallValidity(Configuration):
+    """How strictly the arguments of calls are looked at."""
+
+    strict_mode: Flag = Field(
+        default=False, description="Refuse arguments that the schema does not name, even where it would allow them."
+    )
+
+
+def tool_call_validity(settings: ToolCallValidity) -> Check:
+    """The share of calls that name a tool there is, with arguments that fit its schema."""
+
+    def check(case: Case) -> Assessment:
+        calls = actual_calls(case, settings.path)
+        tools = {tool.name: tool for tool in offered_tools(case)}
+        errors_of = _Checker(tools, strict=settings.strict_mode)
+        errors = [errors_of(call) for call in calls]
+        valid = errors.count([])
+        results = [
+            {"toolName": call.name, "valid": not found, "errors": found}
+            for call, found in zip(calls, errors, strict=True)
+        ]
+        metadata = {"validationResults": results}
+        if not calls:
+            return Assessment(score=1.0, reason="There are no tool calls to check.", metadata=metadata, vacuous=True)
+        told = [f"{call.name}: {error}" for call, found in zip(calls, errors, strict=True) for error in found]
+        return Assessment(score=valid / len(calls), reason=_reason(valid, len(calls), told), metadata=metadata)
+
+    return pure(check)
+
+
+class _Checker:
+    """Finds what is wrong with calls of these tools."""
+
+    def __init__(self, tools: Mapping[str, ToolDefinition], *, strict: bool) -> None:
+        self._tools = tools
+        self._strict = strict
+        self._compiled: dict[str, Callable[[object], list[str]]] = {}
+
+    def __call__(self, call: ToolCall) -> list[str]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return [f"unknown tool; there are: {', '.join(self._tools) or 'none'}"]
+        if not isinstance(call.arguments, Mapping):
+            return ["the arguments are not an object"]
+        schema = True if tool.input_schema is None else tool.input_schema
+        try:
+            if call.name not in self._compiled:
+                self._compiled[call.name] = compile_schema(schema).errors
+            errors = self._compiled[call.name](call.arguments)
+        except BadSchema as error:
+            raise BadCase(f"metadata.tools: the inputSchema of {call.name} is not a JSON Schema: {error}") from None
+        return errors + (_unexpected(call.arguments, schema) if self._strict else [])
+
+
+def _unexpected(arguments: Mapping[str, Any], schema: Mapping[str, Any] | bool) -> list[str]:  # noqa: FBT001 - true and false are schemas
+    """Arguments that a schema does not name; one that names none says nothing, and a closed one has said it itself."""
+    if isinstance(schema, bool) or schema.get("additionalProperties") is False:
+        return []
+    named = schema.get("properties")
+    if not named:
+        return []
+    return [f"{name}: not named by the schema, and strictMode is on" for name in arguments if name not in named]
+
+
+def _reason(valid: int, calls: int, told: list[str]) -> str:
+    if not told:
+        return f"All {calls} tool calls are valid."
+    more = f"; and {len(told) - _TOLD_ERRORS} more" if len(told) > _TOLD_ERRORS else ""
+    return f"{valid} of {calls} tool calls are valid. {'; '.join(told[:_TOLD_ERRORS])}{more}."
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="tool_call_validity",
+        title="Tool Call Validity",
+        version=1,
+        checks="Every call names a tool that the agent has, with arguments that its JSON Schema allows.",
+        reads=("actualOutputs.toolCalls", "metadata.tools"),
+        configuration=ToolCallValidity,
+        check=tool_call_validity,
+    ),
+)

@@ -1,0 +1,110 @@
+"""What every shape on the wire has in common: camelCase, snake_case too, and no key that is not known."""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+_VALUE_CHARACTERS = 80
+"""Of a refused value, this much is quoted. A guess."""
+
+
+class Wire(BaseModel):
+    """A shape on the wire. A key in both spellings is refused."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        arbitrary_types_allowed=True,
+    )
+
+
+def explain(error: ValidationError, shape: type[BaseModel] | None = None, *, root: str = "") -> str:
+    """Every problem in one line: where it is below `root`, what is wrong, and what would be right."""
+    problems = error.errors(include_url=False)
+    return "; ".join(_problem(problem, shape, root) for problem in problems)
+
+
+def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - JSON
+    """JSON as RFC 8259 has it: no NaN, no Infinity, no duplicate name in an object, nothing behind the value.
+
+    With `decimals`, numbers that are no integers keep their decimal value.
+
+    Raises:
+        ValueError: the text is not JSON, or too deep or long a number for us; the message says what and where.
+    """
+    try:
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=Decimal if decimals else _finite,
+            object_pairs_hook=_unique,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def unknown(key: str, known: Iterable[str]) -> str:
+    """The sentence about a key that nothing knows."""
+    names = sorted(known)
+    close = difflib.get_close_matches(key, names, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"unknown key; {meant}there are: {', '.join(names)}"
+
+
+def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: str) -> str:
+    place = root
+    for step in problem["loc"]:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    place = place.removeprefix(".")
+    if problem["type"] == "extra_forbidden":
+        key = str(problem["loc"][-1])
+        at_the_top = all(isinstance(step, int) for step in problem["loc"][:-1])
+        known = _known_keys(shape) if shape is not None and at_the_top else ()
+        return f"{place}: {unknown(key, known) if known else 'unknown key'}"
+    message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"])
+    if not place and problem["type"] != "value_error":
+        return f"expected an object (got {_brief(problem['input'])})"
+    if problem["type"] == "value_error" and isinstance(problem["input"], Mapping):
+        return f"{place}: {message}" if place else message  # a rule over several keys, which it names
+    if problem["type"] == "missing":
+        return f"{place}: is required"
+    return f"{place}: {message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"
+
+
+def _known_keys(shape: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in shape.model_fields.items()]
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}…"
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} occurs twice in one object")
+    return members

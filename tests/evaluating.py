@@ -1,0 +1,82 @@
+"""Evaluations in one line, for tests."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluators.case import parse_case
+from evaluators.evaluator import run
+from evaluators.judging import Judge, PromptMessage, Reply
+from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
+from evaluators.registry import build
+from storage.records import JsonValue
+
+USAGE = Usage(calls=1, model="judge-1", input_tokens=10, output_tokens=2, cost_usd=None, latency_ms=5.0)
+
+
+class ScriptedJudge:
+    """Answers what it was given, one after the other, and keeps the questions."""
+
+    model = "judge-1"
+
+    def __init__(self, *answers: Mapping[str, JsonValue]) -> None:
+        self.answers = list(answers)
+        self.questions: list[str] = []
+
+    async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
+        """The next answer."""
+        self.questions.append("\n".join(message.content for message in messages))
+        assert wanted
+        return Reply(fields=self.answers.pop(0), usage=USAGE)
+
+
+def evaluate(
+    name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None
+) -> Outcome:
+    """What the evaluator says about the case, which is a document as on the wire."""
+    return asyncio.run(run(build(name, configuration, judge), parse_case(case)))
+
+
+def verdict(
+    name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None
+) -> Verdict:
+    """The verdict of the evaluator, which must be one."""
+    outcome = evaluate(name, configuration, case, judge)
+    assert isinstance(outcome, Verdict), outcome
+    return outcome
+
+
+def failure(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], judge: Judge | None = None) -> str:
+    """Kind and message of the failure of the evaluator, which must be one."""
+    outcome = evaluate(name, configuration, case, judge)
+    assert isinstance(outcome, Failure), outcome
+    return f"{outcome.kind}: {outcome.message}"
+
+
+def skip(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> str:
+    """Why the evaluator had nothing to judge, which must be so."""
+    outcome = evaluate(name, configuration, case)
+    assert isinstance(outcome, Skipped), outcome
+    return outcome.reason
+
+
+def outputs(actual: object, expected: object = None) -> dict[str, Any]:
+    """A case with an actual and an expected output."""
+    return {"actualOutputs": {"output": actual}, "expectedOutputs": {"output": expected}}
+
+
+def call(name: str, arguments: object = None, **more: object) -> dict[str, Any]:
+    """A tool call as on the wire."""
+    return {"name": name, "arguments": {} if arguments is None else arguments, **more}
+
+
+def called(
+    *actual: str | Mapping[str, Any], expected: Sequence[str | Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """A case with these calls, and with these expected ones where there are any; a name is a call without arguments."""
+    case: dict[str, Any] = {"actualOutputs": {"toolCalls": _calls(actual)}}
+    return case if expected is None else case | {"expectedOutputs": {"toolCalls": _calls(expected)}}
+
+
+def _calls(calls: Sequence[str | Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [call(one) if isinstance(one, str) else one for one in calls]

@@ -1,0 +1,51 @@
+"""Evaluators with a judge that is a model server on this machine."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from evaluators.case import parse_case
+from evaluators.chat.client import ChatModel
+from evaluators.chat.connection import Connection, Price
+from evaluators.chat.judge import ChatJudge
+from evaluators.evaluator import run
+from evaluators.outcome import Failure, Outcome, Verdict
+from evaluators.registry import build
+from tests.model_server import Asked, a_model
+
+PRICE = Price(input_usd_per_million=1, output_usd_per_million=1)
+
+
+def judged(
+    name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object
+) -> tuple[Outcome, list[Asked]]:
+    """What the evaluator says of the case when the model answers by the script, and what the model was asked."""
+
+    async def judge_once(base_url: str) -> Outcome:
+        connection = Connection(
+            base_url=base_url, model="judge-1", protocol="CHAT_COMPLETIONS", price=PRICE, attempts=1
+        )
+        async with ChatModel(connection) as model:
+            return await run(build(name, configuration, ChatJudge(model)), parse_case(case))
+
+    with a_model(script) as server:
+        return asyncio.run(judge_once(server.base_url)), server.asked
+
+
+def verdict_of(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object) -> Verdict:
+    """The same where a verdict is expected."""
+    outcome, _ = judged(name, configuration, case, script)
+    assert isinstance(outcome, Verdict), outcome
+    return outcome
+
+
+def failure_of(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object) -> Failure:
+    """The same where a failure is expected."""
+    outcome, _ = judged(name, configuration, case, script)
+    assert isinstance(outcome, Failure), outcome
+    return outcome
+
+
+def without_judge(name: str, configuration: Mapping[str, Any], case: Mapping[str, Any]) -> Outcome:
+    """What the evaluator says when no judge is configured."""
+    return asyncio.run(run(build(name, configuration), parse_case(case)))

@@ -1,0 +1,339 @@
+"""The chat client against a server that answers, refuses, babbles and hangs."""
+
+import asyncio
+import json
+import logging
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from evaluators.chat.client import Answered, ChatModel, Unanswered
+from evaluators.chat.connection import BadConnection, Connection, Price
+from evaluators.chat.exchange import ANSWER_BYTES
+from evaluators.chat.retry import wait_asked_for
+from evaluators.chat.wire import Prompt, Protocol
+from tests.model_server import (
+    CHAT,
+    MODEL_RETURNED,
+    RESPONSES,
+    Asked,
+    HalfSends,
+    Hangs,
+    Says,
+    Sends,
+    Status,
+    Step,
+    Streams,
+    a_model,
+)
+
+PROTOCOLS = get_args(Protocol)
+PATHS = {"RESPONSES": RESPONSES, "CHAT_COMPLETIONS": CHAT}
+PROMPT = Prompt(system="Judge.", user="This is the data: é😀")
+SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
+KEY = "sk-secret+key/with=signs"
+AT_ONCE = {"retry-after-ms": "1"}
+
+
+def ask(base_url: str, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> Answered:
+    """One question to the model at this address."""
+    return ask_each(base_url, protocol, 1, **settings)[0]
+
+
+def ask_each(base_url: str, protocol: Protocol, times: int, **settings: object) -> list[Answered]:
+    """The same question several times, one after another, through one client."""
+    connection = Connection(base_url=base_url, model="judge-1", protocol=protocol, timeout_s=5)
+
+    async def run() -> list[Answered]:
+        async with ChatModel(replace(connection, **settings)) as model:  # type: ignore[arg-type]
+            return [await model.ask(PROMPT, SCHEMA) for _ in range(times)]
+
+    return asyncio.run(run())
+
+
+def failure(step: object, protocol: Protocol = "CHAT_COMPLETIONS", **settings: object) -> Unanswered:
+    """How a question fails."""
+    with a_model(step) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, protocol, **settings)
+    return raised.value
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_question_is_answered_over_each_protocol(protocol: Protocol) -> None:
+    """Both protocols carry the prompt and the form there, and the text, model and tokens back."""
+    with a_model('{"score": 1}') as server:
+        answered = ask(server.base_url, protocol, price=Price(input_usd_per_million=2, output_usd_per_million=10))
+    (asked,) = server.asked
+    assert (asked.path, asked.system, asked.user) == (PATHS[protocol], PROMPT.system, PROMPT.user)
+    assert asked.body["model"] == "judge-1"
+    assert asked.schema == SCHEMA
+    assert answered.answer.text == '{"score": 1}'
+    usage = answered.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.model) == (1, 100, 20, MODEL_RETURNED)
+    assert usage.cost_usd == pytest.approx(0.0004)
+    assert 0 < usage.latency_ms < 5000
+
+
+def test_the_responses_api_is_told_to_keep_nothing() -> None:
+    """What is judged is not stored by the provider."""
+    with a_model("fine") as server:
+        ask(server.base_url, "RESPONSES")
+    assert server.asked[0].body["store"] is False
+
+
+def test_without_a_price_there_is_no_cost() -> None:
+    """A cost is told only where a price is known."""
+    with a_model("fine") as server:
+        assert ask(server.base_url).usage.cost_usd is None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("code", [400, 404, 422])
+def test_an_endpoint_without_structured_output_is_asked_without(protocol: Protocol, code: int) -> None:
+    """A refused form is left out, and the endpoint is not bothered with it again."""
+
+    def script(asked: Asked) -> Step:
+        return Status(code) if asked.schema else Says("plain")
+
+    with a_model(script) as server:
+        first, second = ask_each(server.base_url, protocol, 2)
+    assert (first.answer.text, second.answer.text) == ("plain", "plain")
+    assert [asked.schema is not None for asked in server.asked] == [True, False, False]
+    assert (first.usage.calls, second.usage.calls) == (2, 1)
+
+
+def test_a_request_that_is_refused_in_every_form_fails_and_forms_are_tried_again() -> None:
+    """Two refusals are one failure, and prove nothing against structured output."""
+    with a_model([Status(400), Status(400), Says("ok")]) as server:
+        with pytest.raises(Unanswered, match="status 400: scripted"):
+            ask(server.base_url)
+        ask(server.base_url)
+    assert [asked.schema is not None for asked in server.asked] == [True, False, True]
+
+
+@pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 529])
+def test_what_may_pass_is_tried_again(code: int) -> None:
+    """Time-outs, conflicts, limits and server errors are retried, as soon as the endpoint allows."""
+    with a_model([Status(code, headers=AT_ONCE), Status(code, headers=AT_ONCE), Says("at last")]) as server:
+        answered = ask(server.base_url)
+    assert answered.answer.text == "at last"
+    assert answered.usage.calls == 3
+
+
+@pytest.mark.parametrize(
+    "code,kind", [(408, "timeout"), (409, "unavailable"), (429, "rate_limited"), (500, "unavailable")]
+)
+def test_attempts_are_bounded(code: int, kind: str) -> None:
+    """After the last attempt the failure says what the endpoint said."""
+    with a_model(Status(code, headers=AT_ONCE)) as server, pytest.raises(Unanswered, match=str(code)) as raised:
+        ask(server.base_url, attempts=3)
+    assert raised.value.kind == kind
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("code", [302, 401, 403, 413])
+def test_what_will_not_pass_fails_at_once(code: int) -> None:
+    """Other errors, and redirects, are final."""
+    headers = {"Location": "http://127.0.0.1:9/elsewhere"}
+    with a_model(Status(code, headers=headers)) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url)
+    assert raised.value.kind == "refused"
+    assert str(raised.value) == f"status {code}: scripted"
+    assert len(server.asked) == 1
+
+
+def test_the_endpoint_says_how_long_to_wait() -> None:
+    """Retry-After is kept to, in seconds."""
+    with a_model([Status(429, headers={"Retry-After": "1"}), Says("ok")]) as server:
+        started = time.monotonic()
+        ask(server.base_url)
+    assert 1.0 <= time.monotonic() - started < 3
+
+
+def test_a_long_wait_is_left_to_the_caller() -> None:
+    """An endpoint that asks for more patience than a call has fails with the time it asked for."""
+    started = time.monotonic()
+    limited = failure(Status(429, headers={"Retry-After": "3600"}))
+    assert (limited.kind, limited.retry_after_s) == ("rate_limited", 3600)
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    "headers,seconds",
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2),
+        ({"retry-after": "2", "retry-after-ms": "50"}, 0.05),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:07 GMT"}, 7),
+        ({"retry-after": "Sat, 21 Nov 2026 09:00:00 GMT"}, 0),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+def test_the_wait_is_read_in_every_form(headers: Mapping[str, str], seconds: float | None) -> None:
+    """Retry-After is seconds or a date; nonsense is as if it were missing."""
+    assert wait_asked_for(headers, now_s=1_795_255_200) == seconds
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        Sends(b""),
+        Sends(b"<html>hello</html>", "text/html"),
+        Sends(b'{"half": '),
+        Sends(b"[]"),
+        Sends(b"null"),
+        Sends(b"{}"),
+        Sends(b'{"choices": []}'),
+        Sends(b'{"choices": [{"message": null}]}'),
+        Sends(b'{"output": 7}'),
+        Sends(b"[" * 100_000),
+        Sends(b'data: {"choices": []}\n\n', "text/event-stream"),
+        Sends(b'{"status": "failed", "output": [], "error": {"message": "overloaded"}}'),
+        Streams(),
+    ],
+)
+def test_what_is_not_the_protocol_is_a_bad_reply(protocol: Protocol, step: Step) -> None:
+    """Garbage, half a document, other JSON and streams without an end fail as data, once."""
+    with a_model(step) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, protocol)
+    assert raised.value.kind == "bad_reply"
+    assert len(server.asked) == 1
+
+
+def test_an_answer_has_a_bound() -> None:
+    """A body that goes on for ever is cut off by its size, long before the time is up."""
+    endless = failure(Streams(chunk=b" " * (1 << 20)), timeout_s=60)
+    assert str(ANSWER_BYTES >> 20) in str(endless)
+    long_error = failure(Streams(chunk=b"no " * 1000, code=403), timeout_s=60)
+    assert long_error.kind == "refused"
+    assert len(str(long_error)) < 400
+
+
+@pytest.mark.parametrize("step", [Hangs(), Streams(chunk=b" ", pause_s=0.02)])
+def test_time_has_a_bound(step: Step) -> None:
+    """A server that is silent, or sends a byte now and then, is left after the time limit."""
+    started = time.monotonic()
+    late = failure(step, timeout_s=0.3, attempts=1)
+    assert (late.kind, str(late)) == ("timeout", "no answer within 0.3 s")
+    assert time.monotonic() - started < 3
+
+
+def test_nobody_there_is_unreachable() -> None:
+    """A closed port is told apart from a refusal."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(Unanswered) as raised:
+            ask(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", attempts=2)
+    assert raised.value.kind == "unreachable"
+
+
+def test_a_connection_that_ends_half_way_is_unreachable() -> None:
+    """Half a body is no answer, even where what came is whole JSON."""
+    assert failure(HalfSends(b'{"choices": []}'), attempts=1).kind == "unreachable"
+
+
+@pytest.mark.parametrize(
+    "body,why",
+    [
+        ({"choices": [{"message": {"content": None, "refusal": "I cannot."}}]}, "I cannot."),
+        ({"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}, "content filter"),
+    ],
+)
+def test_a_model_that_declines_says_so(body: object, why: str) -> None:
+    """A refusal is told as the model told it."""
+    with a_model(Sends(json.dumps(body).encode())) as server:
+        answer = ask(server.base_url).answer
+    assert answer.refusal is not None
+    assert why in answer.refusal
+
+
+def test_a_response_may_decline_or_be_cut_off() -> None:
+    """The Responses protocol has refusals as parts, and its own word for running out of tokens."""
+    part = {"type": "refusal", "refusal": "No."}
+    refused = {"status": "completed", "output": [{"type": "message", "content": [part]}]}
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []}
+    filtered = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
+    with a_model([Sends(json.dumps(body).encode()) for body in (refused, cut, filtered)]) as server:
+        answers = [answered.answer for answered in ask_each(server.base_url, "RESPONSES", 3)]
+    assert [(bool(answer.refusal), answer.is_cut_off) for answer in answers] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
+
+
+def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    """The endpoint gets the key; messages, representations and logs at every level do not."""
+    caplog.set_level(logging.DEBUG)
+    echo = json.dumps({"error": {"message": f"bad key {KEY} and {KEY.replace('+', '%2B')}"}}).encode()
+    with a_model(Status(401, body=echo)) as server, pytest.raises(Unanswered) as raised:
+        ask(server.base_url, key=KEY)
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    connection = Connection(base_url=server.base_url, model="m", key=KEY)
+    shown = [str(raised.value), repr(raised.value), repr(connection), repr(ChatModel(connection)), caplog.text]
+    assert "[key]" in shown[0]
+    assert KEY not in "".join([*shown, *capfd.readouterr()])
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_nothing_of_another_provider_is_sent(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    """An endpoint gets its own key or none, whatever the environment holds for others."""
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "http://stray.example")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer stray.example\nX-Team: stray.example")
+    with a_model("fine") as server:
+        ask(server.base_url, key=key)
+    headers = server.asked[0].headers
+    assert headers.get("authorization") == (None if key is None else f"Bearer {key}")
+    assert headers["user-agent"] == "tracejury-judge"
+    assert "stray.example" not in str(headers)
+    assert [name for name in headers if name.startswith(("x-", "openai-"))] == ["x-stainless-raw-response"]
+
+
+@pytest.mark.parametrize(
+    "settings,words",
+    [
+        ({"base_url": "ftp://example.com"}, "baseUrl must be http"),
+        ({"base_url": "localhost:8000"}, "baseUrl must be http"),
+        ({"base_url": "http://user:pass@example.com"}, "no credentials"),
+        ({"base_url": "http://example.com/v1?key=x"}, "no credentials, query"),
+        ({"model": " "}, "model must not be blank"),
+        ({"key": "two words"}, "the key must be"),
+        ({"key": ""}, "the key must be"),
+    ],
+)
+def test_a_connection_that_cannot_work_is_refused(settings: Mapping[str, str], words: str) -> None:
+    """What no request could use is refused before one is made, without showing secrets."""
+    with pytest.raises(BadConnection, match=words) as raised:
+        replace(Connection(base_url="http://127.0.0.1:1/v1", model="m"), **settings)  # type: ignore[arg-type]
+    assert "pass@" not in str(raised.value)
+    assert "two words" not in str(raised.value)
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    """However many questions are asked at once, the endpoint sees as many as it was promised."""
+    seen: list[int] = []
+    running: list[object] = []
+
+    def script(_: Asked) -> Step:
+        running.append(None)
+        seen.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+        return Says("ok")
+
+    async def run(base_url: str) -> None:
+        async with ChatModel(Connection(base_url=base_url, model="m", in_flight=3)) as model:
+            await asyncio.gather(*(model.ask(PROMPT, SCHEMA) for _ in range(12)))
+
+    with a_model(script) as server:
+        asyncio.run(run(server.base_url))
+    assert len(seen) == 12
+    assert max(seen) <= 3

@@ -1,0 +1,211 @@
+"""Programs that fork, babble, hang and die, and what is left of them: nothing."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from evaluators.process import NotRun, Program, run
+
+ENVIRONMENT = {"PATH": os.defpath}
+
+
+def python(source: str) -> tuple[str, ...]:
+    """A command that runs this program."""
+    return (sys.executable, "-c", source)
+
+
+def output_of(
+    command: Sequence[str] | str, document: bytes = b"{}", time_limit_s: float = 10, output_bytes: int = 1 << 20
+) -> bytes:
+    """What a program prints."""
+    program = Program(
+        command=command,
+        environment=ENVIRONMENT,
+        folder=None,
+        time_limit_s=time_limit_s,
+        output_bytes=output_bytes,
+    )
+    return asyncio.run(run(program, document))
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process still does anything; a zombie does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until_gone(pid: int) -> None:
+    """A killed process is gone very soon."""
+    deadline = time.monotonic() + 5
+    while is_running(pid):
+        assert time.monotonic() < deadline, f"{pid} is still running"
+        time.sleep(0.01)
+
+
+def test_a_document_goes_in_and_comes_out_unchanged() -> None:
+    """Megabytes of any characters reach the program byte by byte, and come back so."""
+    document = json.dumps({"text": "é😀\u0000\r\n" * 200_000}, ensure_ascii=False).encode()
+    echo = python("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())")
+    assert output_of(echo, document, output_bytes=len(document)) == document
+
+
+def test_a_program_need_not_read() -> None:
+    """A program that answers without reading a large document is heard."""
+    assert output_of(python("print(1)"), b"x" * 8_000_000) == b"1\n"
+    close = "import os, sys; os.close(0); print(2)"
+    assert output_of(python(close), b"x" * 8_000_000) == b"2\n"
+
+
+def test_a_program_that_hangs_is_killed() -> None:
+    """Not reading, not printing and not ending takes as long as the limit, and no longer."""
+    started = time.monotonic()
+    with pytest.raises(NotRun, match=r"within 0\.5 s") as raised:
+        output_of(python("import time; time.sleep(60)"), b"x" * 8_000_000, time_limit_s=0.5)
+    assert raised.value.kind == "timeout"
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "ending,outcome",
+    [
+        ("time.sleep(60)", "timeout"),
+        ("print('{}'); sys.stdout.flush(); os._exit(0)", "{}\n"),
+        ("os._exit(3)", "judge_error"),
+    ],
+)
+def test_children_do_not_outlive_the_program(tmp_path: Path, ending: str, outcome: str) -> None:
+    """Whether it hangs, ends well or ends badly, what it forked is killed, and holds nothing up."""
+    pids = tmp_path / "pids"
+    source = f"""
+import os, signal, sys, time
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.fork()
+        time.sleep(60)
+    with open({str(pids)!r}, "a") as file:
+        file.write(f"{{pid}}\\n")
+{ending}
+"""
+    started = time.monotonic()
+    try:
+        came = output_of(python(source), time_limit_s=3).decode()
+    except NotRun as failure:
+        came = failure.kind
+    assert came == outcome
+    assert time.monotonic() - started < 8
+    for pid in pids.read_text(encoding="utf-8").split():
+        wait_until_gone(int(pid))
+
+
+def test_a_child_that_left_the_group_does_not_hold_up_the_answer(tmp_path: Path) -> None:
+    """A daemon that keeps the pipes open costs a second, not its life time."""
+    file = tmp_path / "pid"
+    source = f"""
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    open({str(file)!r}, "w").write(str(os.getpid()))
+    time.sleep(30)
+    os._exit(0)
+while not os.path.exists({str(file)!r}): time.sleep(0.01)
+print("done")
+"""
+    started = time.monotonic()
+    assert output_of(python(source)) == b"done\n"
+    assert time.monotonic() - started < 6
+    os.kill(int(file.read_text(encoding="utf-8")), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("chunk", [1, 1000, 5_000_000])
+def test_output_has_a_bound(chunk: int) -> None:
+    """A program that prints for ever is killed as soon as it has printed too much."""
+    source = f"import sys\nwhile True: sys.stdout.write('x' * {chunk})"
+    started = time.monotonic()
+    with pytest.raises(NotRun, match="more than 10000 bytes") as raised:
+        output_of(python(source), output_bytes=10_000, time_limit_s=60)
+    assert raised.value.kind == "bad_output"
+    assert time.monotonic() - started < 10
+
+
+def test_output_up_to_the_bound_is_kept() -> None:
+    """The bound itself is allowed."""
+    assert len(output_of(python("import sys; sys.stdout.write('x' * 10_000)"), output_bytes=10_000)) == 10_000
+
+
+def test_megabytes_of_complaints_are_read_and_forgotten() -> None:
+    """Standard error cannot fill a pipe, and its end is what is told."""
+    source = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the reason'); sys.exit(7)"
+    with pytest.raises(NotRun, match=r"exit code 7: .*the reason$") as raised:
+        output_of(python(source))
+    assert raised.value.kind == "judge_error"
+    assert len(str(raised.value)) < 2100
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_a_signal_is_named(name: str) -> None:
+    """A program that dies by a signal has failed, whatever it printed before."""
+    source = f"import os, signal; print('{{}}', flush=True); os.kill(os.getpid(), signal.{name})"
+    with pytest.raises(NotRun, match=f"was killed by {name}") as raised:
+        output_of(python(source))
+    assert raised.value.kind == "judge_error"
+
+
+@pytest.mark.parametrize("command", [("/no/such/program",), ("no-such-program",), ("/etc/hostname",), ("a\0b",)])
+def test_what_cannot_be_started_is_told(command: tuple[str, ...]) -> None:
+    """A program that is not there, or is none, is a failure of its own kind."""
+    with pytest.raises(NotRun, match="cannot be started") as raised:
+        output_of(command)
+    assert raised.value.kind == "not_started"
+
+
+def test_there_is_no_shell_unless_it_is_asked_for() -> None:
+    """An argument with the shell's characters reaches the program as it is; a text is a command line."""
+    show = (sys.executable, "-c", "import sys; print(sys.argv[1])", "$HOME; echo `id` > x | y")
+    assert output_of(show) == b"$HOME; echo `id` > x | y\n"
+    assert output_of("printf %s a | tr a b") == b"b"
+
+
+def test_the_environment_is_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets of this process do not reach the program."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    seen = json.loads(output_of(python("import json, os; print(json.dumps(dict(os.environ)))")))
+    assert set(seen) <= {"PATH", "LC_CTYPE"}  # the second is set by Python itself
+
+
+def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
+    """When nobody waits for the answer any more, the program is killed."""
+    file = tmp_path / "pid"
+    source = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    program = Program(command=python(source), environment=ENVIRONMENT, folder=None, time_limit_s=60, output_bytes=10)
+
+    async def start_and_cancel() -> None:
+        task = asyncio.create_task(run(program, b""))
+        while not file.exists() or not file.read_text(encoding="utf-8"):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(start_and_cancel())
+    wait_until_gone(int(file.read_text(encoding="utf-8")))
+
+
+def test_many_runs_leave_no_descriptors_open() -> None:
+    """Each run closes what it opened."""
+    output_of(python("pass"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(10):
+        output_of(python("pass"))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
