@@ -39,7 +39,17 @@ MORE_SPANS_COLUMNS = [
 ]  # fmt: skip
 TRACES_COLUMNS = [
     "tenant", "trace_id", "root_name", "project", "service_name", "start_time", "end_time", "duration_ms",
-    "span_count", "error_count", "expires_at",
+    "span_count", "error_count", "expires_at", "input", "output", "final_response", "session_id", "user_id",
+    "input_tokens", "output_tokens", "cost_usd", "tool_call_count",
+]  # fmt: skip
+READ_COLUMNS = [
+    "span_type", "dialect", "input", "output", "input_messages", "output_messages", "tool_name", "tool_call_id",
+    "tool_arguments", "tool_result", "tool_definitions", "model", "provider", "input_tokens", "output_tokens",
+    "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type", "notes",
+]  # fmt: skip
+TOOL_CALLS_COLUMNS = [
+    "tenant", "trace_id", "span_id", "ordinal", "call_id", "name", "arguments", "result", "is_error", "error",
+    "start_time", "duration_ms",
 ]  # fmt: skip
 
 tenants = (f"tenant {number}" for number in itertools.count())
@@ -434,9 +444,10 @@ def test_attributes_are_plain_values_in_sql(store: Store) -> None:
 
 
 def test_the_views_have_the_columns_that_are_promised(store: Store) -> None:
-    """`spans` and `traces` begin with the columns that the README documents, in that order."""
-    assert [row[0] for row in rows(store, "DESCRIBE spans")] == SPANS_COLUMNS + MORE_SPANS_COLUMNS
+    """`spans`, `traces` and `tool_calls` have the columns that the README documents, in that order."""
+    assert [row[0] for row in rows(store, "DESCRIBE spans")] == SPANS_COLUMNS + MORE_SPANS_COLUMNS + READ_COLUMNS
     assert [row[0] for row in rows(store, "DESCRIBE traces")] == TRACES_COLUMNS
+    assert [row[0] for row in rows(store, "DESCRIBE tool_calls")] == TOOL_CALLS_COLUMNS
 
 
 def test_a_span_reads_well_in_sql(store: Store) -> None:
