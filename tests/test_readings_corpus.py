@@ -10,6 +10,8 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.api.documents import trace_document
+from collector.api.reading_documents import trace_reading_of
 from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
@@ -84,6 +86,16 @@ def test_views_show_what_python_reads(store: Store, folder: Path) -> None:
     assert [only(row, batch.tool_calls) for row in calls] == without_times(batch.tool_calls).to_pylist()
     (summary,) = records(store, "traces", tenant)
     assert [only(summary, batch.traces)] == without_times(batch.traces).to_pylist()
+
+
+@each_scenario
+def test_a_document_says_all_of_a_reading(store: Store, folder: Path) -> None:
+    """What the API says of a trace, as JSON text, is read back as the same reading."""
+    (trace_id,) = {row["trace_id"] for row in records(store, "spans", tenant_of(folder))}
+    trace = store.queries.trace(trace_id, tenant=tenant_of(folder))
+    assert trace is not None
+    reading = read_trace(trace.spans, trace.logs, NO_KEYS)
+    assert trace_reading_of(json.loads(json.dumps(trace_document(trace, reading)))) == reading
 
 
 def span_row(reading: SpanReading) -> dict[str, Any]:

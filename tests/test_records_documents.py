@@ -19,10 +19,10 @@ from collector.api.documents import (
     span_document,
     summary_document,
     table_document,
-    time_text,
     trace_document,
 )
 from collector.api.reading_documents import span_reading_document
+from collector.api.times import time_text
 from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace

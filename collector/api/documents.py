@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from collector.api.reading_documents import Document, span_reading_document, trace_reading_document
+from collector.api.times import time_text
 from storage.records import Event, Link, LogRecord, Span, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def trace_document(trace: Trace, reading: TraceReading) -> Document:
@@ -95,15 +95,6 @@ def table_document(table: Table) -> Document:
 def json_fields(document: Document) -> Document:
     """A document of which every field is what JSON can carry."""
     return {name: json_value(value) for name, value in document.items()}
-
-
-def time_text(time_ns: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC with nanoseconds; None and 0, which is OTLP for "not set", are None."""
-    if not time_ns:
-        return None
-    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-    instant = _EPOCH + dt.timedelta(seconds=seconds)
-    return f"{instant:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
 
 def json_value(value: object) -> object:

@@ -1,8 +1,16 @@
 """What spans and traces mean, as the JSON documents that the HTTP API and `--json` show."""
 
-from storage.records import JsonValue, SpanReading, ToolCall, ToolDefinition, TraceReading
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from collector.api.times import instant_ns, time_text
+from storage.records import JsonValue, Message, SpanReading, ToolCall, ToolDefinition, TraceReading
 
 Document = dict[str, object]
+
+_OTHERS = {"input_messages", "output_messages", "tool_definitions", "sources", "notes"}
+"""Fields whose values are not the same in a document."""
 
 
 def span_reading_document(reading: SpanReading) -> Document:
@@ -52,6 +60,53 @@ def trace_reading_document(reading: TraceReading) -> Document:
     }
 
 
+def trace_reading_of(document: Mapping[str, Any]) -> TraceReading:
+    """What a trace means, of the API's document of it.
+
+    Raises:
+        KeyError, ValueError: it is no such document.
+    """
+    texts = ("input", "output", "finalResponse", "sessionId", "userId", "inputTokens", "outputTokens", "costUsd")
+    return TraceReading(
+        spans={span["spanId"]: _span_reading_of(span) for span in document["spans"]},
+        conversation=tuple(document["conversation"]),
+        tool_calls=tuple(map(_call_of, document["toolCalls"])),
+        tool_definitions=_definitions_of(document),
+        **{_snake(name): document[name] for name in texts},
+    )
+
+
+def _span_reading_of(document: Mapping[str, Any]) -> SpanReading:
+    """What one span means, likewise."""
+    as_is = {field.name for field in fields(SpanReading)} - _OTHERS
+    return SpanReading(
+        **{name: document[_camel(name)] for name in as_is},
+        input_messages=_messages_of(document["inputMessages"]),
+        output_messages=_messages_of(document["outputMessages"]),
+        tool_definitions=_definitions_of(document),
+        sources={_snake(name): source for name, source in document["sources"].items()},
+        notes=tuple(document["notes"]),
+    )
+
+
+def _messages_of(told: list[Message] | None) -> tuple[Message, ...] | None:
+    return None if told is None else tuple(told)
+
+
+def _call_of(document: Mapping[str, Any]) -> ToolCall:
+    end = document["endTime"]
+    as_is = ("ordinal", "spanId", "callId", "name", "arguments", "result", "isError", "error")
+    return ToolCall(
+        start_ns=instant_ns(document["startTime"]) if document["startTime"] else 0,
+        end_ns=instant_ns(end) if end else None,
+        **{_snake(name): document[name] for name in as_is},
+    )
+
+
+def _definitions_of(document: Mapping[str, Any]) -> tuple[ToolDefinition, ...]:
+    return tuple(ToolDefinition(**tool) for tool in document["toolDefinitions"])
+
+
 def _call(call: ToolCall) -> Document:
     known = call.start_ns and call.end_ns
     return {
@@ -63,12 +118,18 @@ def _call(call: ToolCall) -> Document:
         "result": call.result,
         "isError": call.is_error,
         "error": call.error,
+        "startTime": time_text(call.start_ns),
+        "endTime": time_text(call.end_ns),
         "durationMs": (call.end_ns - call.start_ns) / 1e6 if known and call.end_ns is not None else None,
     }
 
 
 def _definition(tool: ToolDefinition) -> dict[str, JsonValue]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def _camel(field: str) -> str:

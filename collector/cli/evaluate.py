@@ -206,14 +206,17 @@ def _case(choice: Choice) -> "Case":
 
 
 def _stored(choice: Choice) -> "Case":
-    """The case that a stored trace is."""
+    """The case that a stored trace is, as the server reads it: with its log records, and by its own keys."""
+    from collector.api.reading_documents import trace_reading_of
     from collector.evaluation.recorded import recording_of
+    from collector.evaluation.trace_case import case_of_trace
 
+    key = str(choice.trace).strip().lower()
     with open_source(choice.server, choice.data) as source:
-        document = source.otlp(str(choice.trace).strip().lower())
-    if document is None:
+        document, spans = source.trace(key), source.otlp(key)
+    if document is None or spans is None:
         raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
-    return recording_of(document).case()
+    return case_of_trace(trace_reading_of(document), recording_of(spans).spans)
 
 
 def _configuration(text: str | None) -> Mapping[str, Any]:

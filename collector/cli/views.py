@@ -1,21 +1,18 @@
 """The API's JSON documents as the values that are printed; whatever does not fit them is not our server's answer."""
 
-import datetime as dt
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+from collector.api.times import instant_ns
 
 
 def _instant_ns(text: object) -> object:
     """RFC 3339 with any number of digits as nanoseconds since the Unix epoch; anything but text as it is."""
     if not isinstance(text, str):
         return text
-    seconds, _, fraction = text.removesuffix("Z").partition(".")
-    whole = dt.datetime.fromisoformat(f"{seconds}+00:00") - _EPOCH
-    return (whole.days * 86_400 + whole.seconds) * 1_000_000_000 + int(f"{fraction:0<9}"[:9])
+    return instant_ns(text)
 
 
 InstantNs = Annotated[int, BeforeValidator(_instant_ns)]
