@@ -20,6 +20,10 @@ DISK_BYTES_PER_SPAN: Final = 1_500  # more than a span takes, log and spool incl
 LOAD_TIMEOUT_S: Final = 4 * 3_600.0
 QUESTIONS: Final = 20
 NEWEST: Final = 50
+TOOL_CALLS: Final = """
+    SELECT name, count(*), count(*) FILTER (WHERE is_error), quantile_cont(duration_ms, 0.95)
+    FROM tool_calls GROUP BY name
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,8 @@ class Large:
     full: Ingest
     newest_traces_ms: Reads
     one_trace_ms: Reads
+    tool_calls: int
+    tool_calls_ms: Reads
     peak_rss_mib: float
     disk_bytes_per_span: float
 
@@ -58,6 +64,7 @@ def measure_large(bench: Bench, command: Callable[[Path], list[str]], stored: in
         filling = ingest(server, bench.generator, replace(job, seconds=LOAD_TIMEOUT_S, limit_spans=missing))
         full = ingest(server, bench.generator, job)
         newest, one = _read(server.api, filling.trace_ids + empty.trace_ids)
+        tool_calls, tool_calls_ms = _ask_for_tool_calls(server.api)
         peak_rss_bytes = server.peak_rss_bytes()
         server.stop()
         spans = server.stored_in_file()
@@ -67,6 +74,8 @@ def measure_large(bench: Bench, command: Callable[[Path], list[str]], stored: in
         full=full,
         newest_traces_ms=newest,
         one_trace_ms=one,
+        tool_calls=tool_calls,
+        tool_calls_ms=tool_calls_ms,
         peak_rss_mib=peak_rss_bytes / (1 << 20),
         disk_bytes_per_span=server.disk_bytes() / spans,
     )
@@ -78,6 +87,19 @@ def _read(api: str, trace_ids: list[str]) -> tuple[Reads, Reads]:
         newest = _ask(client, [f"/api/v1/traces?size={NEWEST}"] * (QUESTIONS + 1), "numberOfElements")
         one = _ask(client, [f"/api/v1/traces/{trace_id}" for trace_id in trace_ids[: QUESTIONS + 1]], "spanCount")
     return newest, one
+
+
+def _ask_for_tool_calls(api: str) -> tuple[int, Reads]:
+    """Count the calls of every tool, failed ones apart: how many there are, and how long that takes."""
+    took_ms, calls = [], 0
+    with httpx.Client(base_url=api, timeout=60) as client:
+        for _ in range(QUESTIONS + 1):
+            start_s = time.perf_counter()
+            answer = client.post("/api/v1/sql", json={"sql": TOOL_CALLS}).raise_for_status()
+            took_ms.append((time.perf_counter() - start_s) * 1e3)
+            calls = sum(row[1] for row in answer.json()["rows"])
+    later_ms = took_ms[1:]
+    return calls, Reads(first=took_ms[0], p50=median(later_ms), max=max(later_ms))
 
 
 def _ask(client: httpx.Client, paths: list[str], counted: str) -> Reads:

@@ -100,9 +100,11 @@ def _loads(rows: list[Scenario]) -> Iterator[str]:
     yield (
         "| door, spans a request | server CPU, µs a span | acknowledged spans/s | committed spans/s "
         "| answer at half load, ms: p50 / p99 / max | at full load "
-        "| last commit after last answer, ms: half / full load | peak memory, MiB | disk, bytes a span |"
+        "| last commit after last answer, ms: half / full load "
+        "| all read after last answer, ms: half / full load, and µs a span with reading "
+        "| peak memory, MiB | disk, bytes a span |"
     )
-    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     for scenario in rows:
         full, half = scenario.full, scenario.half
         title = f"{HEADINGS[scenario.door]}, {scenario.spans_per_request}"
@@ -114,6 +116,9 @@ def _loads(rows: list[Scenario]) -> Iterator[str]:
             _latencies(half.acknowledgement_ms) if half else "",
             _latencies(full.acknowledgement_ms),
             f"{half.last_commit_after_ms:.0f} / {full.last_commit_after_ms:.0f}" if half else "",
+            f"{half.read_after_ms:.0f} / {full.read_after_ms:.0f}, {full.cpu_with_reading_us_per_span:.1f}"
+            if half
+            else "",
             f"{scenario.peak_rss_mib:,.0f}",
             f"{scenario.disk_bytes_per_span:,.0f}",
         )
@@ -149,7 +154,11 @@ def _overload(scenario: Scenario) -> str:
 def _large(large: Large) -> Iterator[str]:
     yield f"| {large.stored_spans:,} spans stored | p50 | max | first |"
     yield "|---|--:|--:|--:|"
-    for title, reads in (("newest 50 traces, ms", large.newest_traces_ms), ("one trace, ms", large.one_trace_ms)):
+    for title, reads in (
+        ("newest 50 traces, ms", large.newest_traces_ms),
+        ("one trace, ms", large.one_trace_ms),
+        (f"{large.tool_calls:,} tool calls by name, ms", large.tool_calls_ms),
+    ):
         yield f"| {title} | {reads.p50:.1f} | {reads.max:.1f} | {reads.first:.1f} |"
     yield ""
     yield "| gRPC, 512 spans a request | empty file | full file | full / empty |"

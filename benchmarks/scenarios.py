@@ -13,6 +13,7 @@ from benchmarks.server import Server
 from benchmarks.spans import EARLIEST_START_NS
 
 COMMIT_TIMEOUT_S: Final = 60.0
+READING_TIMEOUT_S: Final = 3_600.0  # after a load of ten million spans
 COMMIT_POLL_S: Final = 0.05  # a question costs the server 4 ms of CPU, and the wait for the last commit is short
 HALF_LOAD_SENDERS: Final = 64  # connections enough that a request seldom waits for a free one
 
@@ -41,6 +42,8 @@ class Ingest:
     committed_per_s: float  # acknowledged spans over the time until all of them were committed
     last_commit_after_ms: float  # after the last answer
     cpu_us_per_span: float  # of the server, until all was committed
+    read_after_ms: float  # the last span was read so long after the last answer
+    cpu_with_reading_us_per_span: float  # of the server and of the process that reads, until all was read
     cpu_cores: float  # that the server kept busy on average
     generator_cpu_us_per_span: float
     acknowledgement_ms: Latencies
@@ -97,12 +100,14 @@ class Commits:
 def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
     """Run a job and wait until every acknowledged span is committed, and no span more."""
     commits = Commits(server) if server.answers_sql else None
-    cpu_s = server.cpu_s()
+    cpu_s, reading_cpu_s = server.cpu_s(), server.reading_cpu_s()
     result = generator.run(job)
     if result.acknowledgement_ms is None:
         raise RuntimeError(f"nothing was acknowledged: {result}\n{server.log_tail()}")
     committed_s = commits.wait_for(result.acknowledged_spans) if commits else result.ended_s
-    cpu_s = server.cpu_s() - cpu_s
+    until_committed_s = server.cpu_s() - cpu_s
+    read_s = _wait_until_read(server) if commits else committed_s
+    until_read_s = server.cpu_s() - cpu_s + server.reading_cpu_s() - reading_cpu_s
     if commits:
         commits.check(result, job)
     spans = result.acknowledged_spans
@@ -111,8 +116,10 @@ def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
         acknowledged_per_s=spans / result.elapsed_s,
         committed_per_s=spans / (committed_s - result.started_s),
         last_commit_after_ms=(committed_s - result.ended_s) * 1e3,
-        cpu_us_per_span=cpu_s / spans * 1e6,
-        cpu_cores=cpu_s / (committed_s - result.started_s),
+        cpu_us_per_span=until_committed_s / spans * 1e6,
+        read_after_ms=(read_s - result.ended_s) * 1e3,
+        cpu_with_reading_us_per_span=until_read_s / spans * 1e6,
+        cpu_cores=until_committed_s / (committed_s - result.started_s),
         generator_cpu_us_per_span=result.cpu_s / spans * 1e6,
         acknowledgement_ms=result.acknowledgement_ms,
         refusal_ms=result.refusal_ms,
@@ -123,6 +130,16 @@ def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
         first_failure=result.first_failure,
         trace_ids=result.trace_ids,
     )
+
+
+def _wait_until_read(server: Server) -> float:
+    """Give the time at which all committed spans were read."""
+    deadline_s = time.monotonic() + READING_TIMEOUT_S
+    while server.has_unread():
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"spans are not read:\n{server.log_tail()}")
+        time.sleep(COMMIT_POLL_S)
+    return time.monotonic()
 
 
 def measure(bench: Bench, name: str, command: Callable[[Path], list[str]], door: Door, spans: int) -> Scenario:

@@ -23,6 +23,8 @@ STOP_TIMEOUT_S: Final = 300.0  # a checkpoint of a large file takes its time
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 # The server's own tally is one row, so asking it often costs little; what it says is checked against the spans.
 TALLY: Final = "SELECT stored FROM ingest_state"
+# How many commits are not read yet, at least: spans are numbered in the order of their commits.
+UNREAD: Final = "SELECT coalesce(max(seq), -1) > (SELECT seq FROM reading_state) FROM span"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
 
 
@@ -92,15 +94,24 @@ class Server:
         return f"http://{self._addresses['http']}"
 
     def cpu_s(self) -> float:
-        """Give the processor time used so far, by all threads, in user and kernel mode."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        """Give the processor time used so far by the server, by all threads, in user and kernel mode."""
+        return _cpu_s(self._process.pid)
+
+    def reading_cpu_s(self) -> float:
+        """Give the processor time used so far by the process that reads spans; 0 where there is none."""
+        return sum(map(_cpu_s, self._children()))
 
     def peak_rss_bytes(self) -> int:
-        """Give the most memory that was resident at once."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+        """Give the most memory that was resident at once, of the server and the process that reads together."""
+        return sum(map(_peak_rss_bytes, [self._process.pid, *self._children()]))
+
+    def _children(self) -> list[int]:
+        pid = self._process.pid
+        return [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
 
     def disk_bytes(self) -> int:
         """Give the size of all files in the data directory."""
@@ -110,6 +121,10 @@ class Server:
     def answers_sql(self) -> bool:
         """Whether it can say what it committed; the baseline cannot, and answers after its commit instead."""
         return "http" in self._addresses
+
+    def has_unread(self) -> bool:
+        """Whether committed spans wait to be read."""
+        return bool(self._ask(UNREAD))
 
     def tally(self) -> int:
         """Give the number of spans committed so far, at little cost."""
@@ -131,3 +146,14 @@ class Server:
             row = connection.execute("SELECT count(*) FROM spans").fetchone()
         assert row is not None
         return int(row[0])
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def _peak_rss_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024

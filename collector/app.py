@@ -16,11 +16,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from collector.api.application import make_application
 from collector.api.context import Context, SqlLimits
+from collector.conventions.own import OwnKeys
 from collector.doors.body import BodyLimits
 from collector.doors.otlp_grpc import OtlpGrpc
-from collector.doors.otlp_http import OtlpHttp, TraceReader
+from collector.doors.otlp_http import OtlpHttp, OtlpReader
 from collector.ingest import Ingest
 from collector.memory import keep_freed_memory
+from collector.reading.process import ReadingProcess
+from collector.reading.reader import Reader, edition_of
 from collector.settings import Settings
 from storage.database import DatabaseOptions
 from storage.errors import Unusable
@@ -43,6 +46,7 @@ class Running:
     otlp_http: str
     http: str
     store: Store
+    reader: Reader
 
 
 @asynccontextmanager
@@ -58,17 +62,29 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         otlp_socket = stack.enter_context(_bind(settings.otlp_http))
         store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings))
         stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
+        own_keys = OwnKeys(settings.attribute_keys)
+        spare = settings.backlog_bytes // 4
+        span_reader = Reader(
+            store.readings,
+            ReadingProcess(own_keys),
+            edition=edition_of(own_keys),
+            ingest_is_behind=lambda: store.backlog_bytes > spare,
+        )
+        span_reader.start()
+        stack.push_async_callback(asyncio.to_thread, span_reader.close)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         ingest = Ingest(store, queue_bytes=settings.queue_bytes)
         ingest.start()
         stack.push_async_callback(asyncio.to_thread, ingest.close)
         limits = BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
-        reader = TraceReader(ingest, limits)
+        reader = OtlpReader(ingest, limits)
         context = Context(
             queries=store.queries,
             reader=reader,
             sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
             overloaded=lambda: store.overload is not None,
+            set_aside=lambda: store.totals.set_aside,
+            own_keys=own_keys,
         )
         api = make_application(context, cors_origins=settings.cors_origins)
         await stack.enter_async_context(_serving(api, http_socket, grace_s))
@@ -82,7 +98,13 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         http = _address_of(http_socket)
         store.announce(f"http://{http}")
         grpc_host = settings.grpc.rpartition(":")[0]
-        yield Running(grpc=f"{grpc_host}:{grpc_port}", otlp_http=_address_of(otlp_socket), http=http, store=store)
+        yield Running(
+            grpc=f"{grpc_host}:{grpc_port}",
+            otlp_http=_address_of(otlp_socket),
+            http=http,
+            store=store,
+            reader=span_reader,
+        )
         context.state = "stopping"
 
 
@@ -129,6 +151,7 @@ async def _send_sample(server: Running) -> None:
         log.exception("the sample could not be sent")
         return
     await asyncio.to_thread(server.store.wait_committed, 10)
+    await asyncio.to_thread(server.reader.wait_read, 10)
     options = f"--server http://{server.http}"
     command = "tracejury" if shutil.which("tracejury") else sys.argv[0]
     print(sample.describe(report, http=server.http, options=options, command=command), file=sys.stderr)  # noqa: T201 - for the person who ran it

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
+from collector.otlp.signals import LOGS, TRACES
 from storage.errors import Overloaded
 from storage.store import Store
 
@@ -79,7 +80,7 @@ class Ingest:
         self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer]] | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._threads = [
             threading.Thread(target=self._decode_groups, name="otlp-decode", daemon=True),
             threading.Thread(target=self._store_groups, name="otlp-spool", daemon=True),
@@ -87,8 +88,8 @@ class Ingest:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Spans since the start: accepted, rejected, refused (refused only where the decoder saw them)."""
-        return dict(self._counts)
+        """Spans and log records since the start: accepted, rejected, refused (where the decoder saw them)."""
+        return {f"{outcome} {noun}s": count for (outcome, noun), count in self._counts.items()}
 
     def start(self) -> None:
         """Start working on what is offered; called on the event loop that will offer."""
@@ -105,7 +106,7 @@ class Ingest:
             thread.join()
 
     def offer(self, request: Request) -> "asyncio.Future[Receipt]":
-        """Queue a request; on the event loop only. The future completes when its accepted spans are durable.
+        """Queue a request; on the event loop only. The future completes when what it accepts is durable.
 
         It fails with `Malformed` where the request is wrong and with `Overloaded` where we are behind.
 
@@ -165,18 +166,19 @@ class Ingest:
     def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> None:
         outcomes: list[Receipt | Exception] = list(decoded.outcomes)
         try:
-            if decoded.batch.spans.num_rows:
+            if decoded.batch.num_rows:
                 self._store.append([decoded.batch])
         except Overloaded as error:
-            self._counts["refused"] += decoded.batch.spans.num_rows
+            self._counts["refused", TRACES.noun] += decoded.batch.spans.num_rows
+            self._counts["refused", LOGS.noun] += decoded.batch.logs.num_rows
             outcomes = [_without_frames(error)] * len(offers)
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
             outcomes = [_without_frames(error)] * len(offers)
-        for outcome in outcomes:
+        for offer, outcome in zip(offers, outcomes, strict=True):
             if isinstance(outcome, Receipt):
-                self._counts["accepted"] += outcome.accepted
-                self._counts["rejected"] += outcome.rejected
+                self._counts["accepted", offer.request.signal.noun] += outcome.accepted
+                self._counts["rejected", offer.request.signal.noun] += outcome.rejected
         self._loop.call_soon_threadsafe(_answer, offers, outcomes)
 
 

@@ -4,13 +4,15 @@ The only module that reads the environment.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.functional_validators import AfterValidator
+
+from collector.conventions.own import OwnKeys
 
 _PREFIX = "TRACEJURY_"
 _LAST_PORT = 65535
@@ -27,6 +29,11 @@ def _address(text: str) -> str:
         msg = "must be HOST:PORT, as in 127.0.0.1:4317 or [::1]:4317; port 0 picks one"
         raise ValueError(msg)
     return text
+
+
+def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    OwnKeys(projects)  # which knows the fields
+    return projects
 
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -51,7 +58,7 @@ class Settings(BaseModel):
     ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
-        Field(description="Spans that are durable but not committed yet; above this, senders are told to wait."),
+        Field(description="Spans and logs that are durable, not committed; above this, senders are told to wait."),
     ] = 48 * _MIB
     commit_interval_ms: Annotated[
         int, Field(ge=1, le=10_000, description="Spans wait at most this long for their commit.")
@@ -63,6 +70,11 @@ class Settings(BaseModel):
         str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$", description="What DuckDB may hold in memory.")
     ] = "256MB"
     duckdb_threads: Annotated[int, Field(ge=1, le=256, description="Threads that DuckDB may use.")] = 1
+    attribute_keys: Annotated[
+        dict[str, dict[str, tuple[str, ...]]],
+        AfterValidator(_keys),
+        Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
+    ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
     sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30
     shutdown_seconds: Annotated[
@@ -112,7 +124,8 @@ def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":
         return f"{origins[name]}: unknown setting; there are: {', '.join(Settings.model_fields)}"
-    return f"{origins[name]}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
+    inside = "".join(f"{key}: " for key in problem["loc"][1:])
+    return f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
 
 
 def _from_file(file: Path | None) -> dict[str, object]:
@@ -136,6 +149,21 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     for variable, text in environ.items():
         if variable.startswith(_PREFIX):
             name = variable.removeprefix(_PREFIX).lower()
-            is_list = name == "cors_origins"
-            values[name] = tuple(filter(None, (part.strip() for part in text.split(",")))) if is_list else text
+            values[name] = _PARSERS.get(name, str)(text)
     return values
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _yaml(text: str) -> object:
+    """The value; a text that is none is refused by the setting's type."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {"cors_origins": _list, "attribute_keys": _yaml}
+"""How variables are read whose settings are more than one value."""

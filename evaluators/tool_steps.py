@@ -125,7 +125,7 @@ def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
             return tally.assess()
         tally.extra = extra if settings.extra_calls == "COUNT" else 0
         counted = "" if tally.extra else ", which extraCalls FREE does not count"
-        return tally.assess(f"; {extra} calls beyond the expected ones{counted}")
+        return tally.assess(f"; calls beyond the expected ones: {extra}{counted}")
 
     return check
 

@@ -20,6 +20,11 @@ def decode_attributes(texts: Mapping[str, str | None] | None, letters: str | Non
     }
 
 
+def decode_value(text: str | None, letter: str | None) -> AttributeValue:
+    """One value that OTLP carried, such as the body of a log record."""
+    return None if text is None else _DECODERS[letter or "s"](text)
+
+
 def _json(text: str) -> AttributeValue:
     value: AttributeValue = json.loads(text)
     return value

@@ -1,16 +1,23 @@
-"""Spans that are durable but not committed yet, dealt out in commits."""
+"""What waits for the writer: durable spans and log records, dealt out in commits, and errands between them."""
 
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+
+import duckdb
 
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.spool import Group, Position
 
-_MAX_COMMIT_ROWS = ROW_GROUP_ROWS
+MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
+
+_ERRAND_PATIENCE_S = 1.0
+"""A guess: a commit of a whole row group takes a tenth of it, so errands cost spans little and are not starved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +30,25 @@ class Chunk:
     nbytes_done: int
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Something else to write, in a transaction of its own between the commits of spans."""
+
+    write: Callable[[duckdb.DuckDBPyConnection], None]
+    rows: int
+    written: "Future[None]"
+    since_s: float
+
+
 class Backlog:
     """Durable groups that are not committed yet, oldest first, counted in bytes."""
 
     def __init__(self, position: Position) -> None:
         self._groups: deque[tuple[float, Group]] = deque()
+        self._errands: deque[Errand] = deque()
         self._changed = threading.Condition()
         self._position = position
-        self._rows = 0
+        self._spans = 0
         self._closed = False
         self.nbytes = 0
 
@@ -40,14 +58,27 @@ class Backlog:
         with self._changed:
             for group in groups:
                 self._groups.append((now, group))
-                self._rows += group.batch.spans.num_rows
+                self._spans += group.batch.spans.num_rows - self._committed_of(group)
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
+    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int) -> "Future[None]":
+        """Let something else, of so many rows, be written soon; the future is cancelled if the writer stops first."""
+        errand = Errand(write, rows, Future(), time.monotonic())
+        with self._changed:
+            if self._closed:
+                errand.written.cancel()
+            else:
+                self._errands.append(errand)
+                self._changed.notify_all()
+        return errand.written
+
     def close(self) -> None:
-        """Let nothing wait for more: what is here is due at once."""
+        """Let nothing wait for more: what is here is due at once, and errands are off."""
         with self._changed:
             self._closed = True
+            while self._errands:
+                self._errands.popleft().written.cancel()
             self._changed.notify_all()
 
     def wait_empty(self, timeout_s: float) -> bool:
@@ -55,13 +86,26 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_chunk(self, interval_s: float) -> Chunk | None:
-        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty."""
+    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | Errand | None:
+        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
+
+        With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
+        where it began.
+
+        An errand is run where no commit is due, and before one if it has waited long.
+        """
         with self._changed:
             while True:
-                due_in_s = self._groups[0][0] + interval_s - time.monotonic() if self._groups else None
-                if self._rows >= _MAX_COMMIT_ROWS or (due_in_s is not None and (due_in_s <= 0 or self._closed)):
-                    return self._take()
+                now_s = time.monotonic()
+                if self._errands and now_s - self._errands[0].since_s > _ERRAND_PATIENCE_S:
+                    return self._errands.popleft()
+                due_in_s = self._groups[0][0] + interval_s - now_s if self._groups else None
+                if self._spans >= min(most_rows, MAX_COMMIT_ROWS) or (
+                    due_in_s is not None and (due_in_s <= 0 or self._closed)
+                ):
+                    return self._take(most_rows)
+                if self._errands:
+                    return self._errands.popleft()
                 if self._closed and not self._groups:
                     return None
                 self._changed.wait(due_in_s)
@@ -71,26 +115,42 @@ class Backlog:
         with self._changed:
             for _ in range(chunk.groups_done):
                 self._groups.popleft()
-            self._rows -= chunk.batch.spans.num_rows
+            self._spans -= chunk.batch.spans.num_rows
             self.nbytes -= chunk.nbytes_done
             self._position = chunk.after
             self._changed.notify_all()
 
-    def _take(self) -> Chunk:
-        rows = min(self._rows, _MAX_COMMIT_ROWS)
-        wanted = rows - rows % ROW_GROUP_ROWS or rows
-        batches, done, nbytes = [], 0, 0
+    def _committed_of(self, group: Group) -> int:
+        """The spans of a group that the last process committed before it ended."""
+        rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
+        return min(rows, int(group.batch.spans.num_rows))
+
+    def _take(self, most_rows: int) -> Chunk:
+        """Whole row groups of spans, or all there are, with the log records that came among them."""
+        most = min(self._spans, MAX_COMMIT_ROWS)
+        spans_left = most - most % ROW_GROUP_ROWS or most
+        logs_left, rows_left = MAX_COMMIT_ROWS, most_rows
+        batches: list[SpanBatch] = []
+        done, nbytes = 0, 0
         sequence, skip = self._position.sequence, self._position.rows
         for _, group in self._groups:
+            if batches and not (spans_left if group.batch.spans.num_rows else rows_left):
+                break
             if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
                 skip = 0
-            spans = group.batch.spans.slice(skip, wanted)
-            batches.append(SpanBatch(spans=spans, resources=group.batch.resources, scopes=group.batch.scopes))
-            wanted -= spans.num_rows
-            if skip + spans.num_rows < group.batch.spans.num_rows:
-                skip += spans.num_rows
+            part = group.batch.slice(skip, min(_fitting(group.batch, skip, spans_left, logs_left), rows_left))
+            batches.append(part)
+            spans_left -= part.spans.num_rows
+            logs_left -= part.logs.num_rows
+            rows_left -= part.num_rows
+            skip += part.num_rows
+            if skip < group.batch.num_rows:
                 break
             sequence, skip, done, nbytes = group.sequence, 0, done + 1, nbytes + group.nbytes
-            if not wanted:
-                break
         return Chunk(concatenate(batches), Position(sequence, skip), done, nbytes)
+
+
+def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> int:
+    """How many of the rows after `skip` fit, of which log records come last."""
+    spans = max(batch.spans.num_rows - skip, 0)
+    return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)

@@ -1,12 +1,12 @@
-"""The columns in which spans travel from the decoder through the spool into DuckDB.
+"""The columns in which spans and log records travel from the decoder through the spool into DuckDB.
 
-One `SpanBatch` holds the spans of one decoded group and the resources and scopes that they
-name, so that a batch can be stored by itself, in any order, after any restart.
+One `SpanBatch` holds the spans and log records of one decoded group and the resources and scopes that
+they name, so that a batch can be stored by itself, in any order, after any restart.
 """
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -79,6 +79,28 @@ SPANS = pa.schema(
     ]
 )
 
+LOGS = pa.schema(
+    [
+        pa.field("tenant", pa.string()),
+        pa.field("trace_id", pa.string()),
+        pa.field("span_id", pa.string()),
+        pa.field("time", pa.timestamp("ns")),
+        pa.field("observed_time", pa.timestamp("ns")),
+        pa.field("logged_at", pa.timestamp("ns")),
+        pa.field("event_name", pa.string()),
+        pa.field("severity_number", pa.int32()),
+        pa.field("severity_text", pa.string()),
+        pa.field("body", pa.string()),
+        pa.field("body_type", pa.string()),
+        *_ATTRIBUTE_FIELDS,
+        pa.field("flags", pa.uint32()),
+        pa.field("resource_id", pa.uint64()),
+        pa.field("scope_id", pa.uint64()),
+        pa.field("record_id", pa.uint64()),
+        pa.field("received_at", pa.timestamp("us")),
+    ]
+)
+
 RESOURCES = pa.schema(
     [
         pa.field("resource_id", pa.uint64()),
@@ -99,25 +121,45 @@ SCOPES = pa.schema(
 )
 
 _LENGTHS = struct.Struct("<QQQ")
+_NO_LOGS = LOGS.empty_table()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBatch:
-    """Spans with the resources and scopes that they name, each a table of the schema above."""
+    """Spans, log records, and the resources and scopes that they name, each a table of the schema above."""
 
     spans: pa.Table
     resources: pa.Table
     scopes: pa.Table
+    logs: pa.Table = field(default_factory=lambda: _NO_LOGS)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are stored: the spans, and after them the log records."""
+        return int(self.spans.num_rows + self.logs.num_rows)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the batch holds in memory."""
-        return int(self.spans.nbytes + self.resources.nbytes + self.scopes.nbytes)
+        spans = int(self.spans.nbytes + self.resources.nbytes + self.scopes.nbytes)
+        return spans + int(self.logs.nbytes) if self.logs.num_rows else spans
+
+    def slice(self, start: int, length: int) -> "SpanBatch":
+        """Some of the rows, with all resources and scopes."""
+        spans = self.spans.slice(start, length)
+        logs = self.logs
+        if logs.num_rows:
+            logs = logs.slice(max(start - self.spans.num_rows, 0), length - spans.num_rows)
+        return replace(self, spans=spans, logs=logs)
 
     def to_buffers(self) -> list[pa.Buffer | bytes]:
-        """The batch as buffers that, joined, `from_buffer` reads back: three Arrow IPC streams behind their lengths."""
+        """The batch as buffers that, joined, `from_buffer` reads back.
+
+        Three Arrow IPC streams behind their lengths, and to the end a fourth of the log records if there are any.
+        """
         streams = [_stream(table) for table in (self.spans, self.resources, self.scopes)]
-        return [_LENGTHS.pack(*(stream.size for stream in streams)), *streams]
+        lengths = _LENGTHS.pack(*(stream.size for stream in streams))
+        return [lengths, *streams, _stream(self.logs)] if self.logs.num_rows else [lengths, *streams]
 
     @classmethod
     def from_buffer(cls, data: pa.Buffer) -> "SpanBatch":
@@ -130,16 +172,18 @@ class SpanBatch:
         for size in _LENGTHS.unpack(data.slice(0, _LENGTHS.size).to_pybytes()):
             streams.append(data.slice(offset, size))
             offset += size
-        return cls.from_streams(streams)
+        rest = [data.slice(offset)] if offset < data.size else []
+        return cls.from_streams([*streams, *rest])
 
     @classmethod
     def from_streams(cls, streams: Iterable[pa.Buffer]) -> "SpanBatch":
         """The same from the streams one by one. They are not copied: the batch holds these buffers and nothing else."""
         tables = [
             _conform(pa.ipc.open_stream(stream).read_all(), schema)
-            for stream, schema in zip(streams, (SPANS, RESOURCES, SCOPES), strict=True)
+            for stream, schema in zip(streams, (SPANS, RESOURCES, SCOPES, LOGS), strict=False)
         ]
-        return cls(spans=tables[0], resources=tables[1], scopes=tables[2])
+        spans, resources, scopes, *logs = tables
+        return cls(spans=spans, resources=resources, scopes=scopes, logs=logs[0] if logs else _NO_LOGS)
 
 
 def concatenate(batches: list[SpanBatch]) -> SpanBatch:
@@ -147,10 +191,12 @@ def concatenate(batches: list[SpanBatch]) -> SpanBatch:
 
     The spans are in one piece: in many, DuckDB makes many small row groups of them (twice the disk, measured).
     """
+    logs = [batch.logs for batch in batches if batch.logs.num_rows]
     return SpanBatch(
         spans=pa.concat_tables([batch.spans for batch in batches]).combine_chunks(),
         resources=pa.concat_tables([batch.resources for batch in batches]),
         scopes=pa.concat_tables([batch.scopes for batch in batches]),
+        logs=pa.concat_tables(logs).combine_chunks() if logs else _NO_LOGS,
     )
 
 

@@ -1,6 +1,7 @@
 """The DuckDB file: opened with what it needs, brought to the schema of this version, closed whole."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,7 @@ FILE_NAME = "tracejury.duckdb"
 CATALOG = "tracejury"
 ROW_GROUP_ROWS = 8192
 """Commits that fill whole row groups bypass DuckDB's log. Measured, µs of CPU a span and bytes on disk: commits of
-4,096 rows through the log 20 and 338; as whole groups of 4,096 rows 14 and 361, of 8,192 rows 13 and 349. Each row
-group that was written holds some 80 kB of memory until the file is opened again, which speaks against smaller ones."""
+4,096 rows through the log 20 and 338; as whole groups of 4,096 rows 14 and 361, of 8,192 rows 13 and 349."""
 _STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
 read of an attribute 35 % more, because newer compression is not used."""
@@ -49,6 +49,8 @@ class Database:
         self._path = directory / FILE_NAME
         self._scratch = directory / "tmp"
         self._options = options
+        self._opening = threading.Lock()  # held while the file is opened again
+        self._cursors = 0
         self._connection = self._connect()
 
     @property
@@ -56,31 +58,52 @@ class Database:
         """The database file."""
         return self._path
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own on the same database; the caller closes it."""
-        cursor = self._connection.cursor()
-        cursor.execute(f"USE {CATALOG}")
-        return cursor
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own on the same database, during the block."""
+        with self._opening:
+            cursor = self._connection.cursor()
+            self._cursors += 1
+        try:
+            cursor.execute(f"USE {CATALOG}")
+            yield cursor
+        finally:
+            cursor.close()
+            with self._opening:
+                self._cursors -= 1
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
-        cursor = self.cursor()
-        try:
-            cursor.begin()
-            yield cursor
-            cursor.commit()
-        except BaseException:
+        with self.cursor() as cursor:
             try:
-                cursor.rollback()
-            except duckdb.Error as error:
-                log.debug("nothing to roll back: %s", error)
-            raise
-        finally:
-            cursor.close()
+                cursor.begin()
+                yield cursor
+                cursor.commit()
+            except BaseException:
+                try:
+                    cursor.rollback()
+                except duckdb.Error as error:
+                    log.debug("nothing to roll back: %s", error)
+                raise
 
     def reopen(self) -> None:
         """Open the file again after DuckDB declared its state invalid, as it does when a write to disk fails."""
+        with self._opening:
+            self._open_again()
+
+    def refresh(self) -> bool:
+        """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
+
+        Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
+        """
+        with self._opening:
+            if not self._cursors:
+                self._open_again()
+                return True
+        return False
+
+    def _open_again(self) -> None:
         self._connection.close()
         self._connection = self._connect()
 

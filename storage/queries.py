@@ -9,6 +9,7 @@ import pyarrow as pa
 from storage import sql
 from storage.database import Database
 from storage.errors import BadQuery
+from storage.logs import logs_of_trace
 from storage.nanoseconds import with_texts
 from storage.records import Column, Resource, Scope, Table, Trace, TraceSummary
 from storage.rows import resources_of, scopes_of, spans_of
@@ -54,6 +55,8 @@ class Queries:
         self, *, tenant: str = "", project: str | None = None, offset: int = 0, limit: int = 50
     ) -> list[TraceSummary]:
         """Traces by start time, newest first."""
+        if limit <= 0:
+            return []
         parts = 4 * (offset + limit)
         with self._database.cursor() as cursor:
             while True:
@@ -63,7 +66,7 @@ class Queries:
                 parts *= 4
 
     def trace(self, trace_id: str, *, tenant: str = "", max_spans: int = MAX_SPANS) -> Trace | None:
-        """A trace with its first `max_spans` spans, or None when no span of it is stored."""
+        """A trace with its first `max_spans` spans and its first log records; None when no span of it is stored."""
         with self._database.cursor() as cursor:
             found = _summaries(cursor, tenant, [trace_id])
             if not found:
@@ -72,7 +75,8 @@ class Queries:
             key = {"tenant": tenant, "trace_id": trace_id, "spans": max_spans}
             rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
             spans = tuple(spans_of(rows, *dimensions_of(cursor, rows)))
-        return Trace(summary=summary, spans=spans, logs=())
+            logs = logs_of_trace(cursor, tenant, trace_id)
+        return Trace(summary=summary, spans=spans, logs=logs)
 
     def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
         """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.

@@ -201,7 +201,7 @@ class TraceReading:
     """What a trace means, and each of its spans."""
 
     spans: Mapping[str, SpanReading]  # by span id
-    input: str | None  # of the root
+    input: str | None  # of the root; where it tells none, of the topmost agent, chain or model that does
     output: str | None
     final_response: str | None  # the last assistant text of the trace
     conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer

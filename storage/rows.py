@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.attributes import decode_attributes
-from storage.records import AttributeValue, EntityRef, Event, Link, Resource, Scope, Span
+from storage.attributes import decode_attributes, decode_value
+from storage.records import AttributeValue, EntityRef, Event, Link, LogRecord, Resource, Scope, Span
 
 _Attributes = Mapping[str, AttributeValue]
 _SPAN_AS_IS = (
@@ -64,6 +64,16 @@ def scopes_of(table: pa.Table) -> dict[int, Scope]:
     columns = {name: table.column(name).to_pylist() for name in as_is}
     columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
     return dict(zip(table.column("scope_id").to_pylist(), (Scope(**fields) for fields in _rows(columns)), strict=True))
+
+
+def logs_of(table: pa.Table) -> list[LogRecord]:
+    """The log records of rows of the table `log_record`, by time and then as they came."""
+    columns = {name: table.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id", "event_name")}
+    columns["time_ns"] = _nanoseconds(table.column("logged_at"))
+    bodies = zip(table.column("body").to_pylist(), table.column("body_type").to_pylist(), strict=True)
+    columns["body"] = [decode_value(text, letter) for text, letter in bodies]
+    columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
+    return sorted((LogRecord(**fields) for fields in _rows(columns)), key=lambda record: record.time_ns)
 
 
 def _rows(columns: Mapping[str, list[Any]]) -> Iterable[dict[str, Any]]:

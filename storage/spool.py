@@ -132,7 +132,7 @@ class Spool:
             size = _write_all(self._file, buffers)
             _sync(self._file)
         except OSError as error:
-            self._undo(segment)
+            self._undo(segment, last_sequence)
             raise _refusal(error) from error
         segment.size += size
         segment.last_sequence = last_sequence
@@ -141,20 +141,29 @@ class Spool:
 
     def _segment(self, sequence: int) -> _Segment:
         if self._active is None:
-            self._opened += 1
-            path = self._directory / f"{sequence:020d}-{self._opened:06d}{_SUFFIX}"
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            _sync_directory(self._directory)
+            path = self._unused(sequence)
+            self._file = _create(path)
             self._active = _Segment(path, sequence - 1)
         return self._active
 
-    def _undo(self, segment: _Segment) -> None:
-        """Take back a failed append. What stays in spite of it is an unanswered copy, which storing twice forgives."""
+    def _unused(self, sequence: int) -> Path:
+        while True:
+            self._opened += 1
+            path = self._directory / f"{sequence:020d}-{self._opened:06d}{_SUFFIX}"
+            if not path.exists():  # as one is that a start before this one left empty
+                return path
+
+    def _undo(self, segment: _Segment, last_sequence: int) -> None:
+        """Take back a failed append. What stays in spite of it is an unanswered copy, which storing twice forgives.
+
+        Its numbers are gone with it: a start after a crash would find two groups of the same number.
+        """
         try:
             os.ftruncate(self._file, segment.size)
             os.lseek(self._file, segment.size, os.SEEK_SET)
         except OSError:
             log.exception("spool: could not take back a failed append; starting a new segment")
+            self._sequence = segment.last_sequence = last_sequence
             self._rotate()
 
     def _rotate(self) -> None:
@@ -180,6 +189,18 @@ def _write_all(file: int, buffers: Iterable[pa.Buffer | bytes]) -> int:
         if written:
             views[0] = views[0][written:]
     return total
+
+
+def _create(path: Path) -> int:
+    """A new file, which is there after a power cut too."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _sync_directory(path.parent)
+    except OSError:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def _sync_directory(directory: Path) -> None:

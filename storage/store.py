@@ -1,4 +1,4 @@
-"""The store: one data directory, open. Spans go in durable, come out by `queries`."""
+"""The store: one data directory, open. Spans and log records go in durable, come out by `queries`."""
 
 import logging
 import threading
@@ -12,7 +12,8 @@ from storage.database import Database, DatabaseOptions
 from storage.errors import Overloaded
 from storage.lock import DirectoryLock
 from storage.queries import Queries
-from storage.spool import Spool
+from storage.readings import Readings
+from storage.spool import Position, Spool
 from storage.writer import Totals, Writer, WriterOptions, read_state
 
 log = logging.getLogger(__name__)
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
+
+_STOP_S = 1.0
+"""For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,15 @@ class StoreOptions:
 class Store:
     """An open data directory. Made by `open`, which starts its thread; `close` stops it."""
 
-    def __init__(self, lock: DirectoryLock, database: Database, spool: Spool, writer: Writer, limit: int) -> None:
+    def __init__(
+        self,
+        lock: DirectoryLock,
+        database: Database,
+        spool: Spool,
+        writer: Writer,
+        readings: Readings,
+        limit: int,
+    ) -> None:
         self._lock = lock
         self._database = database
         self._spool = spool
@@ -42,6 +54,7 @@ class Store:
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
+        self.readings = readings
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -59,15 +72,26 @@ class Store:
             undo.callback(database.close)
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
-            writer = Writer(database, options.writer, released=spool.release, set_aside=directory / "set-aside")
-            store = cls(lock, database, spool, writer, options.backlog_bytes)
-            store._recover()
+            undo.callback(spool.close)
+            committed = threading.Event()
+            writer = Writer(
+                database,
+                options.writer,
+                released=spool.release,
+                committed=committed.set,
+                set_aside=directory / "set-aside",
+            )
+            readings = Readings(database, writer, committed)
+            store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
+            writer.start()
+            undo.callback(writer.close, _STOP_S)
+            store._recover(position)
             undo.pop_all()
         return store
 
     @property
     def totals(self) -> Totals:
-        """What became of the spans that were committed."""
+        """What became of the spans and log records that were committed."""
         return self._writer.totals
 
     @property
@@ -136,14 +160,13 @@ class Store:
         self._database.close()
         self._lock.close()
 
-    def _recover(self) -> None:
-        self._writer.start()
+    def _recover(self, position: Position) -> None:
         recovered = 0
-        for group in self._spool.recover(read_state(self._database).position):
+        for group in self._spool.recover(position):
             self._writer.enqueue([group])
-            recovered += group.batch.spans.num_rows
+            recovered += group.batch.num_rows
         if recovered:
-            log.info("recovered %d spans from the spool", recovered)
+            log.info("recovered %d spans and log records from the spool", recovered)
             self._writer.wait_committed(timeout_s=30)
 
     def __enter__(self) -> Self:

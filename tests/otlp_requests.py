@@ -111,10 +111,10 @@ _refs = st.builds(
     id_keys=st.lists(texts, max_size=2),
     description_keys=st.lists(texts, max_size=2),
 )
-_resources = st.builds(
+resources = st.builds(
     Resource, attributes=attribute_lists, dropped_attributes_count=counts, entity_refs=st.lists(_refs, max_size=2)
 )
-_scopes = st.builds(
+scopes = st.builds(
     InstrumentationScope, name=texts, version=texts, attributes=attribute_lists, dropped_attributes_count=counts
 )
 _urls = st.sampled_from(["", "https://opentelemetry.io/schemas/1.44.0"]) | texts
@@ -122,10 +122,10 @@ _urls = st.sampled_from(["", "https://opentelemetry.io/schemas/1.44.0"]) | texts
 
 def requests(spans: st.SearchStrategy[Span]) -> st.SearchStrategy[ExportTraceServiceRequest]:
     """Requests of up to two resources with up to two scopes with up to three spans each."""
-    scope_spans = st.builds(ScopeSpans, scope=st.none() | _scopes, spans=st.lists(spans, max_size=3), schema_url=_urls)
+    scope_spans = st.builds(ScopeSpans, scope=st.none() | scopes, spans=st.lists(spans, max_size=3), schema_url=_urls)
     resource_spans = st.builds(
         ResourceSpans,
-        resource=st.none() | _resources,
+        resource=st.none() | resources,
         scope_spans=st.lists(scope_spans, max_size=2),
         schema_url=_urls,
     )

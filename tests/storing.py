@@ -1,6 +1,8 @@
 """A real store in a temporary directory, and the short ways to fill it that tests need."""
 
 import resource
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,3 +87,10 @@ def files_no_larger_than(nbytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def a_record(sequence: int, batch: SpanBatch) -> bytes:
+    """A whole record, as another version may have written it."""
+    body = b"".join(bytes(memoryview(part)) for part in batch.to_buffers())
+    numbers = struct.pack("<QQ", len(body), sequence)
+    return b"TJsp" + struct.pack("<I", zlib.crc32(numbers + body)) + numbers + body

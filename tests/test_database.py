@@ -79,8 +79,12 @@ def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
     """A trace that was stored before its parts had keys is found by its id like any other."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
+    older = (
+        "ALTER TABLE trace_part DROP trace_key",
+        "DELETE FROM tracejury_schema WHERE version = 4",
+    )
     views = ("DROP VIEW traces", "DROP VIEW trace_roll_up")
-    run(tmp_path, *views, "ALTER TABLE trace_part DROP trace_key", "DELETE FROM tracejury_schema WHERE version = 4")
+    run(tmp_path, *views, *older)
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2, first=2)))
         trace = store.queries.trace(trace_id(0))

@@ -273,6 +273,7 @@ METRICS = ExportMetricsServiceRequest()
 METRICS.resource_metrics.add().scope_metrics.add().metrics.add(name="m").gauge.data_points.add(as_int=1)
 LOGS = ExportLogsServiceRequest()
 LOGS.resource_logs.add().scope_logs.add().log_records.add().body.string_value = "hello"
+SAID = {"metrics": "does not read metrics", "logs": "keeps log records of spans"}
 
 
 @pytest.mark.parametrize(
@@ -281,11 +282,12 @@ LOGS.resource_logs.add().scope_logs.add().log_records.add().body.string_value = 
         ("metrics", "MetricsService", METRICS, ExportMetricsServiceResponse(), "rejected_data_points"),
         ("logs", "LogsService", LOGS, ExportLogsServiceResponse(), "rejected_log_records"),
     ],
+    ids=["metrics", "logs"],
 )
-def test_other_signals_get_a_polite_answer(
+def test_what_is_not_kept_gets_a_polite_answer(
     server: Live, path: str, service: str, request_: Message, response: Any, field: str
 ) -> None:
-    """Metrics and logs are rejected for good with the reason, empty ones succeed, and broken ones are told so."""
+    """Metrics and other logs are rejected for good with the reason, empty ones succeed, broken ones are told so."""
     method = EXPORT.format(signal=path, service=service)
     body = request_.SerializeToString()
     as_text = json_format.MessageToJson(request_).encode()
@@ -296,7 +298,7 @@ def test_other_signals_get_a_polite_answer(
     ]
     for reply in replies:
         assert getattr(reply.partial_success, field) == 1
-        assert "traces only" in reply.partial_success.error_message
+        assert SAID[path] in reply.partial_success.error_message
     assert call(server, b"", method) == post(server, b"", path=f"/v1/{path}").content == b""
     assert post(server, b"\xff" * 9, path=f"/v1/{path}").status_code == 400
     assert post(server, b"[", kind=JSON, path=f"/v1/{path}").status_code == 400

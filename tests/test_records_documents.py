@@ -22,12 +22,17 @@ from collector.api.documents import (
     time_text,
     trace_document,
 )
+from collector.api.reading_documents import span_reading_document
+from collector.conventions.own import NO_KEYS
+from collector.conventions.span import read_span
+from collector.conventions.trace import read_trace
 from storage import records
 from storage.records import (
     AttributeValue,
     Column,
     Event,
     Link,
+    LogRecord,
     Resource,
     Scope,
     Span,
@@ -43,10 +48,17 @@ SUMMARY_KEYS = {
     "traceId", "tenant", "project", "serviceName", "rootSpanName", "startTime", "endTime", "durationMs", "spanCount",
     "errorCount", "expiresAt",
 }  # fmt: skip
+TRACE_KEYS = {
+    "input", "output", "finalResponse", "sessionId", "userId", "inputTokens", "outputTokens", "costUsd", "toolCalls",
+    "toolDefinitions", "conversation", "spans",
+}  # fmt: skip
 SPAN_KEYS = {
     "spanId", "parentSpanId", "name", "kind", "startTime", "endTime", "durationMs", "statusCode", "statusMessage",
     "input", "output", "attributes", "events", "links", "traceState", "flags", "droppedAttributesCount",
-    "droppedEventsCount", "droppedLinksCount", "resource", "scope", "project", "serviceName",
+    "droppedEventsCount", "droppedLinksCount", "resource", "scope", "project", "serviceName", "logs", "spanType",
+    "dialect", "inputMessages", "outputMessages", "toolName", "toolCallId", "toolArguments", "toolResult",
+    "toolDefinitions", "model", "provider", "inputTokens", "outputTokens", "cachedTokens", "reasoningTokens", "costUsd",
+    "sessionId", "userId", "error", "errorType", "sources", "notes",
 }  # fmt: skip
 
 attribute_values = st.recursive(
@@ -103,6 +115,16 @@ def a_span(
     )
 
 
+def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
+    """The document of a span, read without keys of an operator's own."""
+    return span_document(span, read_span(span, logs, NO_KEYS), logs)
+
+
+def shown_trace(trace: Trace) -> dict[str, object]:
+    """The document of a trace, likewise."""
+    return trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS))
+
+
 def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
     """One row of the list of traces."""
     return TraceSummary(
@@ -132,18 +154,28 @@ def test_records_are_frozen_values_without_defaults() -> None:
 
 def test_a_trace_document_has_the_keys_of_the_api() -> None:
     """A trace is its summary with its spans, under the names that the API promises; it says when spans are missing."""
-    document = trace_document(Trace(summary=a_summary(), spans=(a_span(),), logs=()))
-    assert document.keys() == SUMMARY_KEYS | {"spans", "truncated"}
+    document = shown_trace(Trace(summary=a_summary(), spans=(a_span(),), logs=()))
+    assert document.keys() == SUMMARY_KEYS | TRACE_KEYS | {"truncated"}
     whole = dataclasses.replace(a_summary(), span_count=1)
-    assert trace_document(Trace(summary=whole, spans=(a_span(),), logs=())).keys() == SUMMARY_KEYS | {"spans"}
+    assert shown_trace(Trace(summary=whole, spans=(a_span(),), logs=())).keys() == SUMMARY_KEYS | TRACE_KEYS
     (span,) = cast("list[dict[str, object]]", document["spans"])
     assert span.keys() == SPAN_KEYS
 
 
 def test_a_span_document_says_everything_about_the_span() -> None:
     """Every field of a span arrives in its document."""
-    document = span_document(a_span(attributes={"input.value": "order 4711?", "tokens": 7}))
-    assert document == {
+    log = LogRecord(
+        tenant="",
+        trace_id=TRACE_ID,
+        span_id=SPAN_ID,
+        time_ns=START_NS,
+        event_name="gen_ai.choice",
+        body={"index": 0},
+        attributes={"gen_ai.system": "openai"},
+    )
+    document = shown_span(a_span(attributes={"input.value": "order 4711?", "tokens": 7}), log)
+    meaning = document.keys() & span_reading_document(read_span(a_span(), (), NO_KEYS)).keys()
+    assert {name: document[name] for name in document.keys() - (meaning - {"input", "output"})} == {
         "spanId": SPAN_ID,
         "parentSpanId": "a" * 16,
         "name": "execute_tool get_order",
@@ -166,6 +198,14 @@ def test_a_span_document_says_everything_about_the_span() -> None:
                 "flags": 1,
             }
         ],
+        "logs": [
+            {
+                "time": "2026-11-21T10:00:00.000000123Z",
+                "eventName": "gen_ai.choice",
+                "body": {"index": 0},
+                "attributes": {"gen_ai.system": "openai"},
+            }
+        ],
         "traceState": "vendor=1",
         "flags": 257,
         "droppedAttributesCount": 1,
@@ -180,7 +220,7 @@ def test_a_span_document_says_everything_about_the_span() -> None:
 
 def test_what_never_ended_has_no_end_and_no_duration() -> None:
     """An end that is unknown is null, and so is the duration that would follow from it."""
-    for document in (span_document(a_span(end_ns=None)), summary_document(a_summary(end_ns=None))):
+    for document in (shown_span(a_span(end_ns=None)), summary_document(a_summary(end_ns=None))):
         assert document["endTime"] is None
         assert document["durationMs"] is None
 
@@ -188,14 +228,14 @@ def test_what_never_ended_has_no_end_and_no_duration() -> None:
 def test_spans_come_by_start_time() -> None:
     """The spans of a trace document are ordered by their start, whatever order they were stored in."""
     spans = tuple(a_span(span_id=f"{at:016x}", start_ns=START_NS + at) for at in (2, 0, 1))
-    document = trace_document(Trace(summary=a_summary(), spans=spans, logs=()))
+    document = shown_trace(Trace(summary=a_summary(), spans=spans, logs=()))
     shown = cast("list[dict[str, object]]", document["spans"])
     assert [span["spanId"] for span in shown] == [f"{at:016x}" for at in range(3)]
 
 
 def test_numbers_that_no_enum_knows_read_as_not_set() -> None:
     """A kind or status that a newer OTLP might bring does not break the document."""
-    document = span_document(dataclasses.replace(a_span(), kind=17, status_code=-1))
+    document = shown_span(dataclasses.replace(a_span(), kind=17, status_code=-1))
     assert (document["kind"], document["statusCode"]) == ("UNSPECIFIED", "UNSET")
 
 

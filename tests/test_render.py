@@ -71,7 +71,7 @@ def lines(trace: TraceView, width: int = 100) -> list[str]:
     """The lines of the printed trace below its header."""
     header, titles, *texts = trace_text(trace, width=width)
     assert header.plain.startswith("trace ")
-    assert titles.plain.split() == ["SPAN", "KIND", "DURATION", "START", "STATUS"]
+    assert titles.plain.split() == ["SPAN", "TYPE", "DURATION", "START", "STATUS"]
     return [line.rstrip() for text in texts for line in text.plain.split("\n")]
 
 
@@ -89,15 +89,15 @@ def test_a_trace_reads_as_a_tree() -> None:
         a_span("d", "c", name="GET", at_ms=1201, duration_ms=None),
     )
     assert lines(trace, width=90) == [
-        "invoke_agent              INTERNAL             2 s        +0 ms  UNSET",
+        "invoke_agent              internal             2 s        +0 ms  UNSET",
         "│  input   Where is it?",
         "│  output  On its way.",
         "│          Soon.",
-        "├─ chat                   INTERNAL          1.19 s        +3 ms  OK",
-        "└─ execute_tool           INTERNAL            5 ms       +1.2 s  ERROR",
+        "├─ chat                   internal          1.19 s        +3 ms  OK",
+        "└─ execute_tool           internal            5 ms       +1.2 s  ERROR",
         "   │  error   it broke",
         "   │  event   exception +1.5 s LookupError: no order 4711",
-        "   └─ GET                 INTERNAL         unended       +1.2 s  UNSET",
+        "   └─ GET                 internal         unended       +1.2 s  UNSET",
     ]
 
 

@@ -27,6 +27,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "retention_days": (8, "8"),
     "duckdb_memory": ("2 GiB", "2 GiB"),
     "duckdb_threads": (3, "3"),
+    "attribute_keys": ({"shop": {"input": ("my.question",)}}, '{"shop": {"input": ["my.question"]}}'),
     "sql_rows": (11, "11"),
     "sql_seconds": (1.5, "1.5"),
     "shutdown_seconds": (2.5, "2.5"),
@@ -48,6 +49,7 @@ WRONG: dict[str, list[Any]] = {
     "retention_days": [0, 36_501, "for ever"],
     "duckdb_memory": ["lots", "384", "384 KB", "-1GB", "", 384],
     "duckdb_threads": [0, 257, "all"],
+    "attribute_keys": ["x", [], {"shop": {"colour": ["my.colour"]}}, {"*": {"input": [""]}}],
     "sql_rows": [0, 1_000_001, "x"],
     "sql_seconds": [0, -1, 3601, float("inf"), float("nan"), "x"],
     "shutdown_seconds": [0, 3601, float("nan"), "x"],
@@ -93,7 +95,8 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
 def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> None:
     """A flag, a variable and a line of the file each set it, and it is then not the default."""
     value, text = OTHERS[name]
-    written = list(value) if isinstance(value, tuple) else value
+    written = {"shop": {"input": ["my.question"]}} if isinstance(value, dict) else value
+    written = list(written) if isinstance(written, tuple) else written
     file = a_file(tmp_path, f"{name}: {str(written)!r}\n" if isinstance(value, Path) else f"{name}: {written!r}\n")
     found = [
         load_settings(None, {name: value}, {}),
@@ -102,6 +105,12 @@ def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> 
     ]
     assert [getattr(each, name) for each in found] == [value] * 3
     assert getattr(DEFAULTS, name) != value
+
+
+def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
+    """Of a setting that holds more than one value, the message says which of them is wrong."""
+    message = refusal(environ={"TRACEJURY_ATTRIBUTE_KEYS": "{shop: {input: [a], output: 5}}"})
+    assert message == "TRACEJURY_ATTRIBUTE_KEYS: shop: output: Input should be a valid tuple (got 5)"
 
 
 @given(st.sets(st.sampled_from(["flag", "variable", "file"])))

@@ -2,8 +2,8 @@
 
 import itertools
 import os
+import resource
 import struct
-import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from storage.errors import Overloaded
 from storage.spool import Group, Position, Spool
 from tests.otlp_requests import requests, valid_spans
-from tests.storing import a_batch, an_export, files_no_larger_than, span_id
+from tests.storing import a_batch, a_record, an_export, files_no_larger_than, span_id
 
 HEADER_BYTES = 24  # of a record
 LENGTHS_BYTES = 24  # before the three Arrow streams of a batch
@@ -253,6 +253,57 @@ def test_a_full_disk_refuses_and_stores_nothing(tmp_path: Path) -> None:
     assert numbers(recovered(tmp_path)) == [(1, 0), (2, 1), (3, 2)]
 
 
+def test_a_number_that_was_written_is_not_given_again(tmp_path: Path) -> None:
+    """Where a failed append cannot be taken back, what it may have left has a number of its own."""
+    spool = Spool(tmp_path, after=Position())
+    spool.append(BATCHES[:1])
+    full = os.open("/dev/full", os.O_WRONLY)  # takes no byte, and cannot be cut to a size
+    os.dup2(full, spool._file)
+    os.close(full)
+    with pytest.raises(Overloaded):
+        spool.append(BATCHES[1:3])
+    assert [group.sequence for group in spool.append(BATCHES[3:])] == [4]
+    assert numbers(recovered(tmp_path)) == [(1, 0), (4, 3)]
+
+
+def test_a_file_that_cannot_be_made_durable_is_not_left_open(tmp_path: Path) -> None:
+    """When the directory cannot be synced, the new file is closed and gone, and the next append makes another."""
+    spool = Spool(tmp_path, after=Position())
+    before = open_files()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_unused_descriptor() + 1, hard))  # for the file and nothing else
+    try:
+        with pytest.raises(Overloaded, match="Too many open files"):
+            spool.append(BATCHES[:1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert open_files() == before
+    assert list(tmp_path.iterdir()) == []
+    spool.append(BATCHES[:1])
+    assert numbers(recovered(tmp_path)) == [(1, 0)]
+
+
+def open_files() -> list[str]:
+    """The descriptors of this process."""
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def first_unused_descriptor() -> int:
+    """The number that the next file gets."""
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
+def test_no_file_is_written_over(tmp_path: Path) -> None:
+    """A file that an earlier start left under the name that would come next stays as it is."""
+    left = tmp_path / f"{1:020d}-000001.spool"
+    left.write_bytes(b"left")
+    Spool(tmp_path, after=Position()).append(BATCHES[:1])
+    assert left.read_bytes() == b"left"
+    assert numbers(recovered(tmp_path)) == [(1, 0)]
+
+
 def test_a_disk_that_is_full_from_the_start_refuses(tmp_path: Path) -> None:
     """Where not even the first record fits, the append is refused, and it works once there is room."""
     spool = Spool(tmp_path, after=Position())
@@ -306,10 +357,3 @@ def test_a_record_that_cannot_be_read_is_skipped_and_kept(tmp_path: Path) -> Non
     again.release(3)
     (kept,) = tmp_path.iterdir()
     assert pa.ipc.open_stream(kept.read_bytes()[LENGTHS_BYTES:]).read_all().equals(strange)
-
-
-def a_record(sequence: int, batch: SpanBatch) -> bytes:
-    """A whole record, as another version may have written it."""
-    body = b"".join(bytes(memoryview(part)) for part in batch.to_buffers())
-    numbers = struct.pack("<QQ", len(body), sequence)
-    return b"TJsp" + struct.pack("<I", zlib.crc32(numbers + body)) + numbers + body

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +19,13 @@ from storage.lock import read_holder
 from storage.spool import Position, Spool
 from storage.store import Store
 from storage.writer import Totals, read_state
+from tests.live import a_client, until
+from tests.serving import a_server
 from tests.storing import (
     START_NS,
     WAIT_S,
     a_batch,
+    a_record,
     a_store,
     an_export,
     commit,
@@ -31,6 +35,7 @@ from tests.storing import (
     trace_id,
 )
 
+NO_SPANS = a_batch(an_export(0))
 LATER_NS = START_NS + 3600 * 10**9
 
 
@@ -42,7 +47,8 @@ def stored_spans(store: Store) -> list[tuple[object, ...]]:
 def counted(store: Store) -> tuple[int, int]:
     """How many spans were stored, and how many were there already."""
     totals = store.totals
-    assert rows(store, "SELECT batch, stored, already_present FROM ingest_state") == [dataclasses.astuple(totals)]
+    kept = "SELECT batch, stored, already_present, logs_stored, logs_already_present, set_aside FROM ingest_state"
+    assert rows(store, kept) == [dataclasses.astuple(totals)]
     return totals.stored, totals.already_present
 
 
@@ -234,6 +240,17 @@ def test_a_start_goes_on_exactly_after_the_committed_position(tmp_path: Path, po
         assert stored_spans(store) == [("", trace_id(0), span_id(number)) for number in range(done, 15)]
 
 
+def test_commits_go_on_after_a_start_within_a_large_group(tmp_path: Path) -> None:
+    """Where a whole row group of a batch was committed before a crash, the rest of it and what comes later follow."""
+    a_database_at(tmp_path, Position(0, ROW_GROUP_ROWS))
+    spool = Spool(tmp_path / "spool", after=Position())
+    spool.append([a_batch(an_export(ROW_GROUP_ROWS + 5))])
+    spool.close()
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2, trace=1)))
+        assert counted(store) == (7, 0)
+
+
 def test_a_damaged_group_that_was_committed_in_part_costs_no_other(tmp_path: Path) -> None:
     """Where the group after the position is lost, the rows to skip are not taken from the group that follows it."""
     a_database_at(tmp_path, Position(0, 3))
@@ -315,10 +332,22 @@ def test_a_row_that_cannot_be_stored_is_set_aside(tmp_path: Path, fault: str) ->
             (trace_id(2), span_id(0)),
         ]
         assert [row[1:] for row in stored_spans(store)] == expected
-        assert store.totals.stored == 11
+        assert (store.totals.stored, store.totals.already_present, store.totals.set_aside) == (11, 0, 1)
+    with a_store(tmp_path) as store:
+        assert (store.totals.stored, store.totals.already_present, store.totals.set_aside) == (11, 0, 1)
     (file,) = (tmp_path / "set-aside").iterdir()
     aside = pa.ipc.open_stream(file.read_bytes()).read_all()
     assert aside.equals(impossible(fault).spans.slice(4, 1))
+
+
+def test_a_server_tells_what_it_set_aside(tmp_path: Path) -> None:
+    """Every span of an append is counted as stored or as set aside, and `/health` tells of the latter."""
+    with a_server(tmp_path) as server:
+        commit(server.store, impossible("no name"))
+        totals = server.store.totals
+        assert (totals.stored, totals.already_present, totals.set_aside) == (9, 0, 1)
+        with a_client() as client:
+            assert client.get(f"http://{server.http}/health").json() == {"status": "ok", "setAside": 1}
 
 
 def test_a_row_that_cannot_even_be_set_aside_blocks_visibly_until_it_can(tmp_path: Path) -> None:
@@ -327,12 +356,27 @@ def test_a_row_that_cannot_even_be_set_aside_blocks_visibly_until_it_can(tmp_pat
     obstacle.touch()
     with a_store(tmp_path) as store:
         store.append([impossible("no name")])
-        assert not store.wait_committed(0.5)
-        assert store.failing is not None
+        wait_until_failing(store)
         obstacle.unlink()
         assert store.wait_committed(WAIT_S)
         assert len(stored_spans(store)) == 9
+        assert (*counted(store), store.totals.set_aside) == (9, 0, 1)
         assert store.failing is None
+
+
+def test_many_rows_that_cannot_be_stored_are_all_set_aside(tmp_path: Path) -> None:
+    """Impossible rows among thousands cost no other row, and a stop on the way counts nothing twice."""
+    batch = a_batch(an_export(5000))
+    bad = {0, 1, 2500, 4999}
+    names = pa.array([None if number in bad else "n" for number in range(5000)], pa.string())
+    first = Store.open(tmp_path)
+    first.append([with_column(batch, "name", names)])
+    until(lambda: first.totals.set_aside, lambda count: count >= 2)
+    first.close(timeout_s=0)
+    with a_store(tmp_path) as store:
+        assert store.wait_committed(WAIT_S)
+        assert (*counted(store), store.totals.set_aside) == (4996, 0, 4)
+        assert len(list((tmp_path / "set-aside").iterdir())) == 4
 
 
 def test_a_batch_without_rows_is_no_trouble(tmp_path: Path) -> None:
@@ -398,9 +442,8 @@ def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path)
     """After a failed checkpoint DuckDB refuses all work: the file is opened again, and nothing is lost or doubled."""
     total = filled(tmp_path, 4)
     with a_store(tmp_path) as store:
-        cursor = store._database.cursor()
-        cursor.execute("SET GLOBAL checkpoint_threshold = '100KB'")
-        cursor.close()
+        with store._database.cursor() as cursor:
+            cursor.execute("SET GLOBAL checkpoint_threshold = '100KB'")
         with files_no_larger_than((tmp_path / "tracejury.duckdb").stat().st_size):
             for number in range(30):
                 store.append([a_batch(an_export(50, first=total + 50 * number))])
@@ -431,3 +474,23 @@ def test_a_close_that_runs_out_of_time_loses_nothing(tmp_path: Path) -> None:
         store.close(timeout_s=0.3)
     with a_store(tmp_path) as again:
         ends_with_all(again, 300)
+
+
+def test_an_open_that_fails_on_the_way_leaves_nothing_open(tmp_path: Path) -> None:
+    """When what the spool holds cannot be recovered, the thread is stopped and the files are closed: try again."""
+    with a_store(tmp_path):
+        pass
+    strange = a_batch(an_export()).spans.set_column(0, "tenant", pa.array([{"a": 1}]))
+    record = a_record(1, SpanBatch(spans=strange, resources=NO_SPANS.resources, scopes=NO_SPANS.scopes))
+    (tmp_path / "spool" / f"{1:020d}-000001.spool").write_bytes(record)
+    obstacle = tmp_path / "spool" / f"{1:020d}.unreadable"
+    obstacle.mkdir()
+    before = set(threading.enumerate())
+    with pytest.raises(OSError, match="Is a directory"):
+        Store.open(tmp_path)
+    assert set(threading.enumerate()) <= before
+    assert read_holder(tmp_path) is None
+    obstacle.rmdir()
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        assert len(stored_spans(store)) == 2

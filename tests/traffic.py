@@ -1,5 +1,6 @@
 """Spans on their way to a server: batches of unique ones, the two doors as functions, and load from many threads."""
 
+import functools
 import random
 import threading
 import time
@@ -14,6 +15,7 @@ import httpx
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -26,16 +28,17 @@ M = TypeVar("M", bound=Message)
 
 EXPORT = "/opentelemetry.proto.collector.{signal}.v1.{service}/Export"
 EXPORT_TRACES = EXPORT.format(signal="trace", service="TraceService")
+EXPORT_LOGS = EXPORT.format(signal="logs", service="LogsService")
 
 _RETRYABLE_HTTP = {429, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """An export request and the spans in it."""
+    """An export request and the spans, or the log records, in it."""
 
     body: bytes
-    span_ids: tuple[str, ...]  # lower-case hex
+    span_ids: tuple[str, ...]  # lower-case hex; of log records what they say, which is as unique
     trace_id: str
 
 
@@ -78,19 +81,35 @@ def a_batch(source: random.Random, spans: int, *, start_ns: int | None = None, t
     )
 
 
+def a_log_batch(source: random.Random, records: int, *, text: str = "what is asked") -> Batch:
+    """Log records of one new span, each with a body that no other has."""
+    trace_id, span_id = source.randbytes(16), source.randbytes(8)
+    said = [f"{source.randbytes(8).hex()} {text}" for _ in range(records)]
+    request = ExportLogsServiceRequest()
+    resource_logs = request.resource_logs.add()
+    resource_logs.resource.attributes.add(key="service.name").value.string_value = "load"
+    added = resource_logs.scope_logs.add().log_records
+    now = time.time_ns()
+    for number, words in enumerate(said):
+        record = added.add(trace_id=trace_id, span_id=span_id, observed_time_unix_nano=now + number)
+        record.event_name = "gen_ai.user.message"
+        record.body.string_value = words
+    return Batch(body=request.SerializeToString(), span_ids=tuple(said), trace_id=trace_id.hex())
+
+
 def joined(*batches: Batch) -> bytes:
     """One request with the spans of all: protobuf messages merge by concatenation."""
     return b"".join(batch.body for batch in batches)
 
 
 @contextmanager
-def over_http(server: Live) -> Iterator[Send]:
+def over_http(server: Live, *, path: str = "/v1/traces") -> Iterator[Send]:
     """Send over OTLP/HTTP, on one connection."""
     with a_client() as client:
 
         def send(body: bytes) -> Answer:
             try:
-                reply = client.post(f"{server.otlp_http}/v1/traces", content=body, headers={"content-type": PROTOBUF})
+                reply = client.post(f"{server.otlp_http}{path}", content=body, headers={"content-type": PROTOBUF})
             except httpx.TransportError as error:
                 return Answer(kind="lost", message=repr(error))
             if reply.status_code in _RETRYABLE_HTTP:
@@ -106,10 +125,10 @@ def over_http(server: Live) -> Iterator[Send]:
 
 
 @contextmanager
-def over_grpc(server: Live) -> Iterator[Send]:
+def over_grpc(server: Live, *, method: str = EXPORT_TRACES) -> Iterator[Send]:
     """Send over OTLP/gRPC, on one connection."""
     with grpc.insecure_channel(server.grpc) as channel:
-        call = export_on(channel)
+        call = export_on(channel, method)
 
         def send(body: bytes) -> Answer:
             try:
@@ -127,6 +146,7 @@ def export_on(channel: grpc.Channel, method: str = EXPORT_TRACES) -> "grpc.Unary
 
 
 def _taken(reply: bytes) -> Answer:
+    """What the reply says; that to log records has the same fields by other names."""
     outcome = ExportTraceServiceResponse.FromString(reply).partial_success
     return Answer(kind="taken", rejected=outcome.rejected_spans, message=outcome.error_message)
 
@@ -159,11 +179,15 @@ def detail(status: Status, kind: M) -> M:
 
 Door = Callable[[Live], AbstractContextManager[Send]]
 DOORS: dict[str, Door] = {"gRPC": over_grpc, "HTTP": over_http}
+LOG_DOORS: dict[str, Door] = {
+    "gRPC": functools.partial(over_grpc, method=EXPORT_LOGS),
+    "HTTP": functools.partial(over_http, path="/v1/logs"),
+}
 
 
 @dataclass(slots=True)
 class Sent:
-    """What a load sent, by what became of it. Counts are of spans."""
+    """What a load sent, by what became of it. Counts are of spans, or of log records."""
 
     acknowledged: list[str] = field(default_factory=list)  # span ids
     counts: Counter[str] = field(default_factory=Counter)  # taken, rejected, later, lost
@@ -189,7 +213,16 @@ class Load:
     A thread whose connection breaks goes on trying, as the server may come back.
     """
 
-    def __init__(self, server: Live, seed: int, *, senders: int = 4, spans: int = 10, text: str = "asked") -> None:
+    def __init__(
+        self,
+        server: Live,
+        seed: int,
+        *,
+        senders: int = 4,
+        spans: int = 10,
+        text: str = "asked",
+        logs: bool = False,
+    ) -> None:
         self.sent = Sent()
         self._server = server
         self._spans = spans
@@ -197,7 +230,8 @@ class Load:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
-        doors = list(DOORS.values())
+        self._make = a_log_batch if logs else a_batch
+        doors = list(LOG_DOORS.values() if logs else DOORS.values())
         self._threads = [
             threading.Thread(target=self._run, args=(doors[number % len(doors)], random.Random(f"{seed}/{number}")))
             for number in range(senders)
@@ -207,7 +241,7 @@ class Load:
         try:
             with door(self._server) as send:
                 while not self._stop.is_set():
-                    batch = a_batch(source, self._spans, text=self._text)
+                    batch = self._make(source, self._spans, text=self._text)
                     answer = send(batch.body)
                     with self._lock:
                         self.sent.add(batch, answer)

@@ -1,4 +1,4 @@
-"""HTTP byte by byte, for what no client library would send."""
+"""HTTP and protobuf byte by byte, for what no client library would send."""
 
 import base64
 import json
@@ -35,6 +35,20 @@ def post(
     headers = {name: value for name, value in (("content-type", kind), ("content-encoding", encoding)) if value}
     with a_client() as client:
         return client.post(f"{server.otlp_http}{path}", content=body, headers=headers)
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+def in_field(number: int, content: bytes) -> bytes:
+    """A length-delimited field as protobuf writes it."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

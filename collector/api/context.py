@@ -6,7 +6,8 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from collector.doors.otlp_http import TraceReader
+from collector.conventions.own import OwnKeys
+from collector.doors.otlp_http import OtlpReader
 from storage.queries import Queries
 
 
@@ -23,9 +24,11 @@ class Context:
     """The parts of the running server that the API speaks to. `state` is where it is between start and stop."""
 
     queries: Queries
-    reader: TraceReader
+    reader: OtlpReader
     sql_limits: SqlLimits
     overloaded: Callable[[], bool]
+    set_aside: Callable[[], int]
+    own_keys: OwnKeys
     state: str = "starting"
 
 

@@ -8,23 +8,28 @@ import base64
 import datetime as dt
 import decimal
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from collector.conventions.own import NO_KEYS
-from collector.conventions.span import read_span
-from storage.records import Event, Link, Span, Table, Trace, TraceSummary
-
-Document = dict[str, object]
+from collector.api.reading_documents import Document, span_reading_document, trace_reading_document
+from storage.records import Event, Link, LogRecord, Span, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def trace_document(trace: Trace) -> Document:
-    """A trace: its summary with its spans, ordered by start time; `truncated` where there are more than are shown."""
+def trace_document(trace: Trace, reading: TraceReading) -> Document:
+    """A trace: its summary, what it means, and its spans by start time; `truncated` where it has more than shown."""
     spans = sorted(trace.spans, key=lambda span: span.start_ns)
-    document = {**summary_document(trace.summary), "spans": [span_document(span) for span in spans]}
+    logs: dict[str, list[LogRecord]] = defaultdict(list)
+    for record in trace.logs:
+        logs[record.span_id].append(record)
+    document: Document = {
+        **summary_document(trace.summary),
+        **json_fields(trace_reading_document(reading)),
+        "spans": [span_document(span, reading.spans[span.span_id], logs[span.span_id]) for span in spans],
+    }
     return document | ({"truncated": True} if len(spans) < trace.summary.span_count else {})
 
 
@@ -43,9 +48,8 @@ def summary_document(summary: TraceSummary) -> Document:
     }
 
 
-def span_document(span: Span) -> Document:
-    """One span, with the input and output texts that the conventions find in it."""
-    reading = read_span(span, (), NO_KEYS)
+def span_document(span: Span, reading: SpanReading, logs: Sequence[LogRecord]) -> Document:
+    """One span, with what it means and the log records that belong to it."""
     return {
         "spanId": span.span_id,
         "parentSpanId": span.parent_span_id,
@@ -54,11 +58,11 @@ def span_document(span: Span) -> Document:
         **_times(span.start_ns, span.end_ns),
         "statusCode": _name(_STATUSES, span.status_code),
         "statusMessage": span.status_message,
-        "input": reading.input,
-        "output": reading.output,
+        **json_fields(span_reading_document(reading)),
         "attributes": json_value(span.attributes),
         "events": [_event(event) for event in span.events],
         "links": [_link(link) for link in span.links],
+        "logs": [_log(record) for record in logs],
         "traceState": span.trace_state,
         "flags": span.flags,
         "droppedAttributesCount": span.dropped_attributes_count,
@@ -86,6 +90,11 @@ def table_document(table: Table) -> Document:
         "rows": [[json_value(value) for value in row] for row in table.rows],
         "truncated": table.truncated,
     }
+
+
+def json_fields(document: Document) -> Document:
+    """A document of which every field is what JSON can carry."""
+    return {name: json_value(value) for name, value in document.items()}
 
 
 def time_text(time_ns: int | None) -> str | None:
@@ -157,6 +166,15 @@ def _name(names: Sequence[str], number: int) -> str:
 
 def _event(event: Event) -> Document:
     return {"time": time_text(event.time_ns), "name": event.name, "attributes": json_value(event.attributes)}
+
+
+def _log(record: LogRecord) -> Document:
+    return {
+        "time": time_text(record.time_ns),
+        "eventName": record.event_name,
+        "body": json_value(record.body),
+        "attributes": json_value(record.attributes),
+    }
 
 
 def _link(link: Link) -> Document:

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, Response
 
 from collector.api.context import Here
 from collector.api.documents import summary_document, trace_document
+from collector.conventions.trace import read_trace
 from collector.doors.body import Disconnected
 from collector.doors.status import failure_of
 from collector.otlp import encode
@@ -62,9 +63,11 @@ def list_traces(
 
 @router.get("/{trace_id}")
 def show_trace(trace_id: str, here: Here) -> JSONResponse:
-    """One trace with all its spans, by start time."""
+    """One trace with all its spans, by start time, and what they mean."""
     trace = here.queries.trace(trace_id.lower())
-    return _not_found(trace_id) if trace is None else JSONResponse(trace_document(trace))
+    if trace is None:
+        return _not_found(trace_id)
+    return JSONResponse(trace_document(trace, read_trace(trace.spans, trace.logs, here.own_keys)))
 
 
 @router.get("/{trace_id}/otlp")

@@ -28,13 +28,21 @@ def evaluators(*, name: str | None, as_json: bool) -> None:
 
 def _told(kind: Mapping[str, Any]) -> str:
     better = "" if kind["direction"] == "higher" else "; lower is better"
-    judge = {"never": "no judge", "optional": "a judge if there is one", "always": "a judge"}[kind["judge"]]
+    judge = _JUDGES[kind["judge"]]
     lines = [f"{kind['name']}: {kind['checks']}", f"  reads {', '.join(kind['reads'])}; asks {judge}{better}"]
     width = max(len(key["key"]) for key in kind["configuration"])
     lines += [
         f"  {key['key']:<{width}}  {_default(key)}  {key['description']}".rstrip() for key in kind["configuration"]
     ]
     return "\n".join(lines)
+
+
+_JUDGES = {
+    "never": "no judge",
+    "configured": "a judge if its configuration says so",
+    "optional": "a judge if there is one",
+    "always": "a judge",
+}
 
 
 def _default(key: Mapping[str, Any]) -> str:

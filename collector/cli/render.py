@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli import trace_text
+from collector.cli.explanation_text import explanation_text
+from collector.cli.talk_text import talk_text
 from collector.cli.text import fold, json_text, one_line, some_lines
 from collector.cli.units import count_text, duration_text, instant_text
 from collector.cli.views import SummaryView, TableView, TraceView
@@ -43,10 +45,19 @@ def print_traces(traces: Sequence[SummaryView]) -> None:
 
 
 def print_trace(trace: TraceView) -> None:
-    """One trace as a tree."""
+    """One trace: its conversation and tool calls where it has any, and its tree."""
     console = output_console()
     guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
     for text in trace_text.trace_text(trace, width=console.width, guides=guides):
+        console.print(text, soft_wrap=True)
+    for text in talk_text(trace, width=console.width, ellipsis=guides.ellipsis):
+        console.print(text, soft_wrap=True)
+
+
+def print_explanation(span: Mapping[str, object]) -> None:
+    """Which key told each field of a span, as the API's document of it says."""
+    console = output_console()
+    for text in explanation_text(span, width=console.width):
         console.print(text, soft_wrap=True)
 
 

@@ -150,9 +150,12 @@ class Directory:
     def trace(self, trace_id: str) -> Document | None:
         """One trace with its spans."""
         from collector.api.documents import trace_document
+        from collector.conventions.own import OwnKeys
+        from collector.conventions.trace import read_trace
 
         trace = self._queries.trace(trace_id)
-        return trace_document(trace) if trace else None
+        own_keys = OwnKeys(self._settings.attribute_keys)
+        return trace_document(trace, read_trace(trace.spans, trace.logs, own_keys)) if trace else None
 
     def otlp(self, trace_id: str) -> Document | None:
         """One trace as an OTLP/JSON export request."""

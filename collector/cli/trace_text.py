@@ -18,7 +18,7 @@ MAX_ITEMS = 8
 MOST_INDENTED = 16
 """Levels that are indented at most; below them the depth is written as a number."""
 
-_KIND_CELLS = len("UNSPECIFIED")
+_KIND_CELLS = len("unspecified")
 _TIME_CELLS = len("59 min 59 s")
 _COLUMNS_CELLS = _KIND_CELLS + 2 * _TIME_CELLS + len("ERROR") + 8
 _NAME_CELLS = 70
@@ -91,7 +91,20 @@ def _header(trace: TraceView) -> Text:
     text.append(f"{count_text(trace.span_count, 'span')}, ")
     text.append(errors, style="bold red" if trace.error_count else "")
     text.append("\n")
+    usage = usage_text(trace.input_tokens, trace.output_tokens)
+    cost = "" if trace.cost_usd is None else f"{trace.cost_usd:.6f} USD"
+    pairs = (("session", trace.session_id), ("user", trace.user_id), ("tokens", usage), ("cost", cost))
+    told = [(name, value) for name, value in pairs if value]
+    if told:
+        text.append_text(_pairs(*told)[:-2])
+        text.append("\n")
     return text
+
+
+def usage_text(input_tokens: int | None, output_tokens: int | None) -> str:
+    """Tokens in and out; empty where neither is known."""
+    counts = ((input_tokens, "in"), (output_tokens, "out"))
+    return " + ".join(f"{count:,} {way}" for count, way in counts if count is not None)
 
 
 def _pairs(*pairs: tuple[str, str]) -> Text:
@@ -113,7 +126,7 @@ class _Page:
 
     def titles(self) -> Text:
         """What the columns hold."""
-        return Text(self._name("SPAN") + _columns("KIND", "DURATION", "START") + "STATUS", style="dim")
+        return Text(self._name("SPAN") + _columns("TYPE", "DURATION", "START") + "STATUS", style="dim")
 
     def span(self, row: _Row) -> Text:
         """The line of a span and what is worth reading below it."""
@@ -122,7 +135,7 @@ class _Page:
         text.append(self._name(row.label), style="" if row.node.depth else "bold")
         text.append(
             _columns(
-                one_line(span.kind),
+                one_line(span.kind.lower() if span.span_type == "other" else span.span_type),
                 "unended" if span.duration_ms is None else duration_text(span.duration_ms),
                 offset_text(self.start_ns, span.start_ns),
             )
@@ -141,6 +154,9 @@ class _Page:
         note = _note(node)
         if note:
             yield _Block(label="note", text=note, style="yellow")
+        if span.model:
+            usage = usage_text(span.input_tokens, span.output_tokens)
+            yield _Block(label="model", text=f"{span.model}, {usage}" if usage else span.model)
         if span.input is not None:
             yield _Block(label="input", text=span.input)
         if span.output is not None:

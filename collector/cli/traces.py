@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from collector.cli.options import one_source, read_view, source_options
-from collector.cli.render import print_json, print_trace, print_traces
-from collector.cli.source import open_source
+from collector.cli.render import print_explanation, print_json, print_trace, print_traces
+from collector.cli.source import Document, open_source
 from collector.cli.text import one_line
 from collector.cli.views import SummaryView, TraceView
 
@@ -36,12 +36,15 @@ def list_traces(*, project: str | None, limit: int, as_json: bool, server: str |
 @click.argument("trace_id")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
 @click.option("--otlp", "as_otlp", is_flag=True, help="The trace as OTLP/JSON, as `tracejury send` takes it.")
+@click.option("--explain", metavar="SPAN", help="Say which key told each field of this span; the id may be shortened.")
 @source_options
-def show_trace(*, trace_id: str, as_json: bool, as_otlp: bool, server: str | None, data: Path | None) -> None:
-    """One trace as a tree of its spans."""
+def show_trace(
+    *, trace_id: str, as_json: bool, as_otlp: bool, explain: str | None, server: str | None, data: Path | None
+) -> None:
+    """One trace: its conversation, its tool calls, and the tree of its spans."""
     one_source(server, data)
-    if as_json and as_otlp:
-        raise click.UsageError("--json and --otlp exclude each other")
+    if as_json + as_otlp + (explain is not None) > 1:
+        raise click.UsageError("--json, --otlp and --explain exclude each other")
     key = trace_id.strip().lower()
     with open_source(server, data) as source:
         document = source.otlp(key) if as_otlp else source.trace(key)
@@ -49,5 +52,22 @@ def show_trace(*, trace_id: str, as_json: bool, as_otlp: bool, server: str | Non
         raise click.ClickException(f"no trace {one_line(trace_id)} here; `tracejury traces list` shows the newest")
     if as_json or as_otlp:
         print_json(document)
+    elif explain is not None:
+        print_explanation(_span_of(document, explain))
     else:
         print_trace(read_view(TraceView, document))
+
+
+def _span_of(trace: Document, wanted: str) -> Document:
+    """The one span of the trace whose id starts so."""
+    spans = trace.get("spans")
+    found = [
+        span
+        for span in (spans if isinstance(spans, list) else [])
+        if isinstance(span, dict) and str(span.get("spanId")).startswith(wanted.strip().lower())
+    ]
+    if len(found) != 1:
+        there = "no span" if not found else f"{len(found)} spans"
+        raise click.ClickException(f"the trace has {there} whose id starts with {one_line(wanted)}")
+    only: Document = found[0]
+    return only

@@ -40,6 +40,25 @@ class LinkView(_View):
     span_id: str
 
 
+class ToolCallView(_View):
+    """One call of a tool."""
+
+    name: str
+    call_id: str | None
+    arguments: object
+    result: object
+    is_error: bool
+    error: str | None
+    duration_ms: float | None
+
+
+class MessageView(_View):
+    """A message in the normal form."""
+
+    role: str = ""
+    parts: tuple[object, ...] = ()
+
+
 class SpanView(_View):
     """One span as `traces show` prints it."""
 
@@ -51,8 +70,12 @@ class SpanView(_View):
     duration_ms: float | None
     status_code: str
     status_message: str
+    span_type: str = "other"
     input: str | None
     output: str | None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     events: tuple[EventView, ...]
     links: tuple[LinkView, ...]
 
@@ -71,8 +94,15 @@ class SummaryView(_View):
 
 
 class TraceView(SummaryView):
-    """A trace with its spans."""
+    """A trace with what it means and its spans."""
 
+    session_id: str | None = None
+    user_id: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    tool_calls: tuple[ToolCallView, ...] = ()
+    conversation: tuple[MessageView, ...] = ()
     spans: tuple[SpanView, ...]
 
 

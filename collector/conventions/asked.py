@@ -9,6 +9,7 @@ from collector.conventions.messages import parts_by_type, text_said
 from collector.conventions.parts import Part
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
+from collector.conventions.wrapping import repeating
 from storage.records import JsonValue, Message, Span, SpanReading
 
 
@@ -49,8 +50,8 @@ def requests_of(tree: Tree, readings: Mapping[str, SpanReading]) -> Requests:
         if reading.output_messages
     ]
     telling = [(span, messages) for span, messages in told if _has_calls(messages)]
-    repeating = tree.above_any(span.span_id for span, _ in telling)
-    asked = [call for span, messages in telling if span.span_id not in repeating for call in calls_in(span, messages)]
+    wrappers = repeating(tree, readings, [span.span_id for span, _ in telling])
+    asked = [call for span, messages in telling if span.span_id not in wrappers for call in calls_in(span, messages)]
     history: list[tuple[Span, Sequence[Message]]] = [
         (tree.spans[span_id], reading.input_messages) for span_id, reading in readings.items() if reading.input_messages
     ]

@@ -8,6 +8,7 @@ from collector.conventions.asked import Asked, canonical, requests_of
 from collector.conventions.pairing import Run, pair
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
+from collector.conventions.wrapping import same_work
 from storage.records import JsonValue, SpanReading, ToolCall
 
 _Order = tuple[int, int]
@@ -36,7 +37,7 @@ def _runs(tree: Tree, readings: Mapping[str, SpanReading]) -> list[Run]:
             continue
         key = None if reading.tool_arguments is None else canonical(reading.tool_arguments)
         run = Run(span=tree.spans[span_id], reading=reading, key=key, call_id=reading.tool_call_id)
-        outer = next((found[above] for above in tree.above(span_id, _MAX_ABOVE) if above in found), None)
+        outer = next((found[one] for one in same_work(tree, readings, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
         mark = (reading.tool_call_id or "", reading.tool_name or "", key)
         same = same or (by_id.get(mark) if reading.tool_call_id else None)

@@ -7,7 +7,7 @@ from operator import itemgetter
 from collector.conventions import index
 from collector.conventions.own import OwnKeys
 from collector.conventions.table import Dialect, Place, Slot
-from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, text_of
+from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, parsed, text_of
 from storage.records import AttributeValue, JsonValue, LogRecord, Span, SpanType
 
 BLANKS = frozenset({"N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
@@ -91,13 +91,16 @@ class Collected:
         return at(decoded, place.path)
 
     def opened(self, text: str, source: str) -> JsonValue:
-        """A text as JSON, decoded once however many rows ask; the text itself where it is none."""
+        """A text as JSON, else as a literal, decoded once however many rows ask; the text itself where it is none."""
         decoded = self._decoded.get(text)
         if decoded is None:
             try:
                 decoded = decode(text if text.isascii() else encodable(text))
+                if isinstance(decoded, str) and looks_encoded(decoded):
+                    decoded = parsed(decoded)
             except NotJson as error:
-                decoded = error
+                literal = parsed(text) if looks_encoded(text) else text
+                decoded = error if isinstance(literal, str) else literal
             self._decoded[text] = decoded
         if isinstance(decoded, NotJson):
             if text.lstrip()[:1] in ("{", "["):

@@ -12,6 +12,7 @@ from storage.records import AttributeValue, SpanType
 
 NO_DIALECT = 1_000_000  # the rank of no sign
 _WEAK = 1_000
+_LONGEST_NAME = 256  # characters: the longest key of a row has some 70; longer ones would fill the caches
 _KNOWN_KEYS = 8_192  # a guess: some 200 bytes each; the keys of all dialects are 400, applications bring theirs
 _KNOWN_SCOPES = 1_024  # a guess
 _NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
@@ -33,12 +34,18 @@ class Known:
 def key_known(key: str) -> Known | None:
     """What the table says about a key; None where it says nothing."""
     known = _EXACT.get(key)
-    return known if known is not None else _guess(key)
+    if known is not None or len(key) > _LONGEST_NAME:
+        return known
+    return _guess(key)
+
+
+def scope_rank(name: str) -> tuple[int, int]:
+    """The rank of the dialect whose scope this is, alone and where the span has some `gen_ai.` attribute."""
+    return _scope_rank(name[:_LONGEST_NAME])
 
 
 @lru_cache(maxsize=_KNOWN_SCOPES)
-def scope_rank(name: str) -> tuple[int, int]:
-    """The rank of the dialect whose scope this is, alone and where the span has some `gen_ai.` attribute."""
+def _scope_rank(name: str) -> tuple[int, int]:
     alone = [rank for rank, sign in _SIGNS if sign.scope and not sign.with_genai and _is_below(name, sign.scope)]
     with_genai = [rank for rank, sign in _SIGNS if sign.scope and _is_below(name, sign.scope)]
     return min(alone, default=NO_DIALECT), min(with_genai, default=NO_DIALECT)
@@ -73,8 +80,6 @@ def event_places(name: str) -> tuple[Place, ...]:
 @lru_cache(maxsize=_KNOWN_KEYS)
 def _guess(key: str) -> Known | None:
     """A key that is in no row as it stands: the beginning of it is a sign, or it is numbered."""
-    if len(key) > _LONGEST_KEY:
-        return None
     places: tuple[Place, ...] = ()
     group = None
     number = _NUMBER.search(key)
@@ -88,8 +93,6 @@ def _guess(key: str) -> Known | None:
         return None
     return Known(rank=rank, places=places, group=group, is_genai=is_genai, with_genai=with_genai)
 
-
-_LONGEST_KEY = 256  # characters: the longest key of a row has some 70
 
 _SIGNS: tuple[tuple[int, Sign], ...] = tuple(
     (number + (_WEAK if sign.is_weak else 0), sign) for number, dialect in enumerate(DIALECTS) for sign in dialect.signs

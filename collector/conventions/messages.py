@@ -29,6 +29,7 @@ _ROLES = {
 }
 _CONTAINERS = (
     "messages",
+    "items",
     "contents",
     "message",
     "choices",
@@ -96,7 +97,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     if "kwargs" in value or "data" in value or kind in _LANGCHAIN_TYPES:
         value = _langchain(value)
     elif kind in _ITEM_ROLES:
-        return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)}, value)
+        return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)})
     inner = value.get("message")
     if isinstance(inner, dict) and "role" not in value:
         return message_of(inner, role)

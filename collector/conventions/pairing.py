@@ -3,6 +3,7 @@
 Where more than one answer is possible the run has no call id: none is made up.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from storage.records import JsonValue, Span, SpanReading
 
 _MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model asked for it; beyond, the whole trace
 _WHOLE_TRACE = ""
+_MAX_ALIKE = 32  # a guess: calls of one name that are compared with a run one by one
 _ANY = "*"
 _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's name, what is known of the arguments
 
@@ -57,7 +59,7 @@ class _Book:
             head += 1
         self.heads[bucket] = head
         found: list[Asked] = []
-        for call in calls[head : head + limit * 4]:
+        for call in itertools.islice(calls, head, None):
             if before_ns is not None and call.start_ns > before_ns:
                 break
             if id(call) not in self.taken:
@@ -74,28 +76,35 @@ def pair(tree: Tree, runs: list[Run], asked: list[Asked], *, is_history: bool = 
     """
     book = _Book()
     _pair_by_id(book, runs, asked)
-    open_runs = [run for run in runs if run.call_id is None and run.asked is None]
     free = [call for call in asked if id(call) not in book.taken]
-    if open_runs and free:
+    if free and any(_is_open(run) for run in runs):
         _fill(tree, book, free)
-        for form in (_form_of_run, _any_form):
-            for group in _groups([run for run in open_runs if run.asked is None and not run.is_ambiguous], form):
-                _pair_group(tree, book, group, form(group[0]), is_history=is_history)
+        for group in _groups([run for run in runs if _is_open(run)]):
+            _pair_equal(tree, book, group, is_history=is_history)
+        for run in runs:
+            if _is_open(run):
+                _pair_alike(tree, book, run, is_history=is_history)
     return [call for call in asked if id(call) not in book.taken]
 
 
+def _is_open(run: Run) -> bool:
+    return run.call_id is None and run.asked is None and not run.is_ambiguous
+
+
 def _pair_by_id(book: _Book, runs: list[Run], asked: list[Asked]) -> None:
+    """An id is enough, unless both name and arguments differ: some models number their calls from 0 in each answer."""
     by_id: dict[str, list[Asked]] = {}
     for call in asked:
         if call.call_id is not None:
             by_id.setdefault(call.call_id, []).append(call)
     for run in runs:
-        calls = by_id.get(run.call_id or "", [])
-        fitting = [call for call in calls if call.name == run.reading.tool_name or call.key == run.key]
-        fitting.sort(key=lambda call: call.key != run.key)
-        for call in fitting[:1] if len({c.key for c in fitting}) > 1 and fitting[0].key == run.key else fitting:
-            book.taken.add(id(call))
-            run.asked = run.asked or call
+        calls = [call for call in by_id.get(run.call_id or "", ()) if id(call) not in book.taken]
+        name = run.reading.tool_name
+        likeness = [(call.key == run.key) + (call.name == name) + (run.key is None) for call in calls]
+        best = max(likeness, default=0)
+        if best:
+            run.asked = calls[likeness.index(best)]
+            book.taken.add(id(run.asked))
 
 
 def _fill(tree: Tree, book: _Book, calls: list[Asked]) -> None:
@@ -109,37 +118,34 @@ def _fill(tree: Tree, book: _Book, calls: list[Asked]) -> None:
                 book.buckets.setdefault((level, call.name, form), []).append(call)
 
 
-def _form_of_run(run: Run) -> str:
+def _form(run: Run) -> str:
     arguments = run.reading.tool_arguments
     if arguments is None:
         return _ANY
     return f"~{arguments}" if isinstance(arguments, str) else f"={run.key}"
 
 
-def _any_form(run: Run) -> str:  # noqa: ARG001 - a form like the other
-    return _ANY
-
-
-def _groups(runs: Sequence[Run], form: object) -> Iterator[list[Run]]:
+def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
     """Runs that nothing but their order tells apart: below one parent, with one name and equal arguments."""
     found: dict[tuple[str | None, str | None, str], list[Run]] = {}
     for run in runs:
-        shape = form(run)  # type: ignore[operator] # one of the two above
-        found.setdefault((run.span.parent_span_id, run.reading.tool_name, shape), []).append(run)
+        found.setdefault((run.span.parent_span_id, run.reading.tool_name, _form(run)), []).append(run)
     yield from found.values()
 
 
-def _pair_group(tree: Tree, book: _Book, group: list[Run], form: str, *, is_history: bool) -> None:
-    name = group[0].reading.tool_name or ""
+def _levels(tree: Tree, run: Run) -> Iterator[str]:
+    yield from tree.above(run.span.span_id, _MAX_LEVELS)
+    yield _WHOLE_TRACE
+
+
+def _pair_equal(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) -> None:
+    """Pair runs with calls of equal arguments below the nearest span above both, in their order."""
+    name, form = group[0].reading.tool_name or "", _form(group[0])
     before_ns = None if is_history else group[-1].span.start_ns
-    for level in (*tree.above(group[0].span.span_id, _MAX_LEVELS), _WHOLE_TRACE):
+    for level in _levels(tree, group[0]):
         calls = book.free((level, name, form), len(group) + 1, before_ns)
         if not calls:
             continue
-        if form == _ANY:
-            calls = [call for call in calls if _fit(call.arguments, group[0].reading.tool_arguments)]
-            if len(calls) != len(group) or (len(group) > 1 and group[0].key is not None):
-                continue
         if len(calls) == len(group):
             for run, call in zip(group, calls, strict=True):
                 run.asked, run.call_id = call, call.call_id
@@ -150,6 +156,19 @@ def _pair_group(tree: Tree, book: _Book, group: list[Run], form: str, *, is_hist
                 call.call_id = None
         book.taken.update(id(call) for call in calls[: len(group)])
         return
+
+
+def _pair_alike(tree: Tree, book: _Book, run: Run, *, is_history: bool) -> None:
+    """Pair a run with the only call of its name whose arguments can be the same."""
+    before_ns = None if is_history else run.span.start_ns
+    for level in _levels(tree, run):
+        calls = book.free((level, run.reading.tool_name or "", _ANY), _MAX_ALIKE, before_ns)
+        alike = [call for call in calls if _fit(call.arguments, run.reading.tool_arguments)]
+        if len(alike) == 1 and len(calls) < _MAX_ALIKE:
+            run.asked, run.call_id = alike[0], alike[0].call_id
+            book.taken.add(id(alike[0]))
+        if alike:
+            return
 
 
 def _fit(asked: JsonValue, ran: JsonValue) -> bool:

@@ -10,8 +10,7 @@ from storage.records import JsonValue
 Part = dict[str, JsonValue]
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
-_IDS = ("id", "toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id")
-_CALL_IDS = ("call_id", "id")
+_IDS = ("toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id", "id")  # `id` can be the item's
 _NAMES = ("name", "toolName", "tool_name")
 _ARGUMENTS = ("arguments", "args", "input", "parameters")
 _RESPONSES = ("response", "result", "output", "content")
@@ -112,15 +111,10 @@ def _reasoning(block: dict[str, JsonValue]) -> Part:
     return {"type": "reasoning", "content": content}
 
 
-def _responses_call(block: dict[str, JsonValue]) -> Part:
-    """OpenAI's responses know a call by `call_id`; `id` is the item's."""
-    return {**call_of(block), "id": _text(block, _CALL_IDS)}
-
-
 def _result(block: dict[str, JsonValue]) -> Part:
     response = _first(block, _RESPONSES)
     is_error = block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
-    return response_part(_text(block, (*_IDS[1:], "id")), response, _text(block, _NAMES), is_error=is_error)
+    return response_part(_text(block, _IDS), response, _text(block, _NAMES), is_error=is_error)
 
 
 def _bedrock_call(block: dict[str, JsonValue]) -> Part:
@@ -208,8 +202,7 @@ _Reader = Callable[[dict[str, JsonValue]], Part | None]
 _BY_TYPE: dict[str, _Reader] = {
     **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), _words),
     **dict.fromkeys(("reasoning", "thinking", "thought", "redacted_thinking"), _reasoning),
-    **dict.fromkeys(("tool_call", "tool-call", "tool_use", "toolCall", "function"), call_of),
-    "function_call": _responses_call,
+    **dict.fromkeys(("tool_call", "tool-call", "tool_use", "toolCall", "function", "function_call"), call_of),
     **dict.fromkeys(
         ("tool_call_response", "tool-result", "tool_result", "toolResult", "function_call_output", "tool-return"),
         _result,

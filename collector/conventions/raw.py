@@ -4,7 +4,7 @@ import json
 
 from collector.conventions.collected import BLANKS, Candidate, Collected
 from collector.conventions.table import Slot
-from collector.conventions.values import encodable, text_of
+from collector.conventions.values import NotJson, decode, encodable, text_of
 from storage.records import Message
 
 _EMPTY = frozenset({"", "{}", "[]", "null", '""'})
@@ -36,7 +36,7 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
             continue
         told: object = collected.member(place, value, source) if place.path else value
         if place.is_json:
-            told = _unquoted(collected, told, source)
+            told = _unquoted(told)
         text = text_of(told)
         if text is None or text.isspace() or text.strip() in _EMPTY:
             continue
@@ -49,11 +49,14 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
     return None
 
 
-def _unquoted(collected: Collected, told: object, source: str) -> object:
+def _unquoted(told: object) -> object:
     """A JSON text without its quotes; several of them, one to a line."""
     if isinstance(told, list) and all(isinstance(item, str) for item in told):
-        return "\n".join(str(_unquoted(collected, item, source)) for item in told)
+        return "\n".join(str(_unquoted(item)) for item in told)
     if isinstance(told, str) and told[:1] == '"':
-        inner = collected.opened(told, source)
+        try:
+            inner = decode(told)
+        except NotJson:
+            return told
         return inner if isinstance(inner, str) else told
     return told

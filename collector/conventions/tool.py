@@ -79,7 +79,7 @@ def _told(collected: Collected, slots: tuple[Slot, Slot]) -> object:
             if isinstance(told, str):
                 collected.note_redacted(field, told)
                 if told.lstrip()[:1] in ("{", "["):
-                    collected.opened(told, source)  # says so where it is broken
+                    collected.opened(told, source)  # for its note where it is broken
             collected.sources[field] = source
             return told
     return None

@@ -9,6 +9,7 @@ from collector.conventions.names import PENDING, RESPONSE_ID
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
+from collector.conventions.wrapping import repeating
 from storage.records import LogRecord, Message, Span, SpanReading, ToolDefinition, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
@@ -16,17 +17,17 @@ _TALKING = ("llm", "agent", "chain")
 
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
     """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
-    tree = tree_of(spans)
+    tree = tree_of([span for span in spans if not _is_pending(span)])
     logs_by_span: dict[str, list[LogRecord]] = {}
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
-    readings = {span_id: read_span(span, logs_by_span.get(span_id, ()), own) for span_id, span in tree.spans.items()}
-    counted = {span_id: reading for span_id, reading in readings.items() if not _is_pending(tree.spans[span_id])}
-    costs = _leaves(tree, {span_id: reading.cost_usd for span_id, reading in counted.items()})
+    counted = {span_id: read_span(span, logs_by_span.get(span_id, ()), own) for span_id, span in tree.spans.items()}
+    announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}
+    costs = _leaves(tree, counted, "cost_usd")
     root = tree.root()
-    root_reading = readings[root.span_id] if root else None
+    root_reading = counted[root.span_id] if root else None
     return TraceReading(
-        spans=readings,
+        spans=announced | counted,
         input=_told_input(tree, counted, root_reading),
         output=_told_output(tree, counted, root_reading),
         final_response=_final_response(tree, counted, root_reading),
@@ -100,20 +101,20 @@ def _first(root: SpanReading | None, readings: Mapping[str, SpanReading], field:
 
 
 def _counts(tree: Tree, readings: Mapping[str, SpanReading], field: str) -> int | None:
-    leaves = _leaves(tree, {span_id: getattr(r, field) for span_id, r in readings.items()})
+    leaves = _leaves(tree, readings, field)
     return sum(map(int, leaves)) if leaves else None
 
 
-def _leaves(tree: Tree, told: Mapping[str, float | None]) -> list[float]:
+def _leaves(tree: Tree, readings: Mapping[str, SpanReading], field: str) -> list[float]:
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
     Two such spans with one response id, of an instrumentation and of the client itself, tell of one call.
     """
-    amounts = {span_id: amount for span_id, amount in told.items() if amount is not None}
-    repeating = tree.above_any(iter(amounts))
+    amounts = {span_id: amount for span_id, r in readings.items() if (amount := getattr(r, field)) is not None}
+    wrappers = repeating(tree, readings, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():
-        if span_id not in repeating:
+        if span_id not in wrappers:
             response_id = tree.spans[span_id].attributes.get(RESPONSE_ID)
             once.setdefault(response_id if isinstance(response_id, str) and response_id else f"span {span_id}", amount)
     return list(once.values())

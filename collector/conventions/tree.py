@@ -23,16 +23,6 @@ class Tree:
             parent = self.parents[parent]
             count += 1
 
-    def above_any(self, span_ids: Iterator[str]) -> set[str]:
-        """All ancestors of the spans, in time that is linear in the size of the trace."""
-        found: set[str] = set()
-        for span_id in span_ids:
-            for ancestor in self.above(span_id):
-                if ancestor in found:
-                    break
-                found.add(ancestor)
-        return found
-
     def root(self) -> Span | None:
         """The first span without a parent; where none came, the first whose parent did not come."""
         tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
@@ -42,7 +32,7 @@ class Tree:
 def tree_of(spans: Sequence[Span]) -> Tree:
     """The forest of some spans; of two with one id the first is taken."""
     known: dict[str, Span] = {}
-    for span in sorted(spans, key=lambda span: span.start_ns):
+    for span in sorted(spans, key=lambda span: (span.start_ns, span.span_id)):
         known.setdefault(span.span_id, span)
     parents = {
         span_id: span.parent_span_id if span.parent_span_id in known else None for span_id, span in known.items()

@@ -7,12 +7,14 @@ from collector.conventions.values import as_dict, opened, parsed
 from storage.records import JsonValue
 
 _ERROR_TEXT = re.compile(
-    r"\s*(?:Traceback \(most recent call last\)|(?:tool |execution )?error\b|[\w.]*(?:Error|Exception)\b\s*[:(])",
-    re.IGNORECASE,
+    r"\s*(?:Traceback \(most recent call last\)"
+    r"|(?:[Ee]rror|ERROR|Exception|[\w.]*[a-z.](?:Error|Exception))\s*[:(]"
+    r"|(?:[Aa]n |[Tt]ool )?[Ee]rror (?:occurred|while|executing|running|invoking|calling|processing)\b)"
 )
 _ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
 _ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
 _ERROR_STATUSES = frozenset({"error", "failed", "failure"})
+_TEXT_BLOCK = frozenset({"type", "text", "annotations", "id", "meta", "_meta"})
 _MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: two were seen
 
 
@@ -102,8 +104,6 @@ def _layer(value: JsonValue) -> Result | None:
     if "content" in value and value.keys() <= {"content", "isError", "_meta", "meta", "structuredContent"}:  # MCP
         blocks = _blocks(value["content"])
         return Result(blocks.value, None, value.get("isError") is True) if blocks else None
-    if value.keys() == {"json"}:  # a block of Bedrock
-        return Result(value["json"])
     return None
 
 
@@ -125,13 +125,15 @@ def _blocks(value: object) -> Result | None:
     """A list of text blocks as their text; a list that holds anything else stays."""
     if not isinstance(value, list) or not value:
         return None
+    only = value[0]
+    if len(value) == 1 and isinstance(only, dict) and only.keys() == {"json"}:  # Bedrock
+        return Result(only["json"])
     texts: list[str] = []
     for block in value:
-        if not isinstance(block, dict) or block.get("type", "text") != "text":
-            only = block if len(value) == 1 and isinstance(block, dict) else {}
-            return Result(only["json"]) if only.keys() == {"json"} else None
+        if not isinstance(block, dict) or not block.keys() <= _TEXT_BLOCK or block.get("type", "text") != "text":
+            return None
         text = block.get("text")
-        if not isinstance(text, str) or not block.keys() <= {"type", "text", "annotations", "id", "meta", "_meta"}:
+        if not isinstance(text, str):
             return None
         texts.append(text)
     return Result("\n".join(texts))

@@ -118,10 +118,10 @@ def clean(value: object, depth: int = 0) -> JsonValue:
 
 def whole(value: object) -> int | None:
     """A count: a number of any type, or a text of one; None for NaN, negative ones and everything else."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_TOKENS else None
     number = fraction(value)
-    if number is None or number < 0 or number > MAX_TOKENS:
-        return None
-    return value if type(value) is int else int(number)
+    return int(number) if number is not None and 0 <= number < MAX_TOKENS else None
 
 
 def fraction(value: object) -> float | None:

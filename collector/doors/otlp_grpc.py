@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from collector.doors.body import HeldBody
@@ -19,6 +18,7 @@ from collector.doors.status import Failure, TooLarge, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
+from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class _Turns:
 
 
 class OtlpGrpc:
-    """The gRPC server: `TraceService/Export`, and a polite no to the other signals."""
+    """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
     def __init__(self, ingest: Ingest, *, max_message_bytes: int) -> None:
         self._ingest = ingest
@@ -160,20 +160,23 @@ class OtlpGrpc:
         return message
 
     async def _traces(self, message: bytes) -> Message:
+        return trace_reply(await self._offer(message, TRACES))
+
+    async def _logs(self, message: bytes) -> Message:
+        return logs_reply(await self._offer(message, LOGS))
+
+    async def _offer(self, message: bytes, signal: Signal) -> Receipt:
         if not message:
-            return trace_reply(Receipt(accepted=0, rejected=0))
+            return Receipt(accepted=0, rejected=0)
         body = HeldBody(self._ingest.budget)
         try:
             body.hold(len(message))
-            return trace_reply(await self._ingest.offer(Request(body=message)))
+            return await self._ingest.offer(Request(body=message, signal=signal))
         finally:
             body.let_go()
 
     async def _metrics(self, message: bytes) -> Message:
         return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, message))
-
-    async def _logs(self, message: bytes) -> Message:
-        return logs_reply(_parse(logs_service_pb2.ExportLogsServiceRequest, message))
 
 
 def _parse(kind: type[_M], message: bytes) -> _M:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -15,11 +16,14 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, read_body
+from collector.doors.json_memory import JsonReader
 from collector.doors.status import Failure, UnknownType, failure_of
 from collector.ingest import Ingest
 from collector.otlp import json_request
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
+from collector.otlp.logs import KEPT_EVENTS
+from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
@@ -30,7 +34,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _TYPES = {PROTOBUF: PROTOBUF, "application/protobuf": PROTOBUF, JSON: JSON}
 
-_NOT_READ = "Tracejury reads traces only: the {signal} were dropped. Switch their exporter off to save the traffic."
+_NOT_READ = "Tracejury does not read metrics: they were dropped. Switch their exporter off to save the traffic."
+_KEPT_LOGS = f"Tracejury keeps log records of spans (trace_id, span_id) whose event name starts with {KEPT_EVENTS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +58,18 @@ class _Headers:
         return _TYPES.get(self.content_type, JSON)
 
 
-class TraceReader:
-    """From an HTTP request to the receipt for its spans."""
+class OtlpReader:
+    """From an HTTP request to the receipt for its spans or log records."""
 
     def __init__(self, ingest: Ingest, limits: BodyLimits) -> None:
         self._ingest = ingest
         self._limits = limits
+        self._json = JsonReader()
 
-    async def read(self, scope: Scope, receive: Receive, *, counts_traces: bool = False) -> Receipt:
-        """Take the spans of a request; they are durable on return.
+    async def read(
+        self, scope: Scope, receive: Receive, signal: Signal = TRACES, *, counts_traces: bool = False
+    ) -> Receipt:
+        """Take what is in a request; it is durable on return.
 
         Raises:
             Exception: any that `collector.doors.status` has an answer for.
@@ -73,11 +81,11 @@ class TraceReader:
             await self._read(headers, receive, body)
             if headers.reply_type() == JSON:
                 body.hold(len(body.data))
-                body.data = await asyncio.to_thread(json_request.to_protobuf, body.data)
+                parse = partial(json_request.to_protobuf, kind=signal.request)
+                body.data = await asyncio.to_thread(self._json.read, body.data, parse)
             if not body.data:
                 return Receipt(accepted=0, rejected=0)
-            offered = self._ingest.offer(Request(body=body.data, counts_traces=counts_traces))
-            return await offered
+            return await self._ingest.offer(Request(body=body.data, signal=signal, counts_traces=counts_traces))
         except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
             raise Overloaded("the server stopped before it had the whole request") from None
         finally:
@@ -89,7 +97,10 @@ class TraceReader:
         body = HeldBody(self._ingest.budget)
         try:
             await self._read(headers, receive, body)
-            _parse(request, body.data, is_json=headers.reply_type() == JSON)
+            if headers.reply_type() == JSON:
+                await asyncio.to_thread(self._json.read, body.data, partial(_parse, request, is_json=True))
+            else:
+                _parse(request, body.data)
         finally:
             body.let_go()
 
@@ -100,7 +111,7 @@ class TraceReader:
         await read_body(receive, headers.content_encoding, self._limits, body)
 
 
-def _parse(request: Message, data: bytes, *, is_json: bool) -> None:
+def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
     try:
         if is_json:
             json_format.Parse(data, request, ignore_unknown_fields=True)
@@ -112,9 +123,9 @@ def _parse(request: Message, data: bytes, *, is_json: bool) -> None:
 
 
 class OtlpHttp:
-    """The ASGI application behind the OTLP/HTTP address: `POST /v1/traces`, and a polite no to the other signals."""
+    """The ASGI application behind the OTLP/HTTP address: traces, logs, and a polite no to metrics."""
 
-    def __init__(self, reader: TraceReader) -> None:
+    def __init__(self, reader: OtlpReader) -> None:
         self._reader = reader
         self._routes: dict[str, Callable[[Scope, Receive], Awaitable[Message]]] = {
             "/v1/traces": self._traces,
@@ -129,7 +140,7 @@ class OtlpHttp:
         route = self._routes.get(scope["path"].rstrip("/"))
         kind = _Headers.of(scope["headers"]).reply_type()
         if route is None:
-            await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces"))
+            await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces, logs to POST /v1/logs"))
         elif scope["method"] != "POST":
             await _send(send, 405, kind, _error("use POST"), {"allow": "POST"})
         else:
@@ -143,8 +154,7 @@ class OtlpHttp:
                 await _send(send, 200, kind, reply)
 
     async def _traces(self, scope: Scope, receive: Receive) -> Message:
-        receipt = await self._reader.read(scope, receive)
-        return trace_reply(receipt)
+        return trace_reply(await self._reader.read(scope, receive, TRACES))
 
     async def _metrics(self, scope: Scope, receive: Receive) -> Message:
         request = metrics_service_pb2.ExportMetricsServiceRequest()
@@ -152,9 +162,7 @@ class OtlpHttp:
         return metrics_reply(request)
 
     async def _logs(self, scope: Scope, receive: Receive) -> Message:
-        request = logs_service_pb2.ExportLogsServiceRequest()
-        await self._reader.skip(scope, receive, request)
-        return logs_reply(request)
+        return logs_reply(await self._reader.read(scope, receive, LOGS))
 
 
 def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceResponse:
@@ -180,17 +188,16 @@ def metrics_reply(
     )
     if points:
         reply.partial_success.rejected_data_points = points
-        reply.partial_success.error_message = _NOT_READ.format(signal="metrics")
+        reply.partial_success.error_message = _NOT_READ
     return reply
 
 
-def logs_reply(request: logs_service_pb2.ExportLogsServiceRequest) -> logs_service_pb2.ExportLogsServiceResponse:
-    """OTLP's answer to log records, which nothing here reads: all rejected, for good, with the reason."""
+def logs_reply(receipt: Receipt) -> logs_service_pb2.ExportLogsServiceResponse:
+    """OTLP's answer to log records: those that are not kept are rejected, for good, with what would be kept."""
     reply = logs_service_pb2.ExportLogsServiceResponse()
-    records = sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
-    if records:
-        reply.partial_success.rejected_log_records = records
-        reply.partial_success.error_message = _NOT_READ.format(signal="log records")
+    if receipt.rejected:
+        reply.partial_success.rejected_log_records = receipt.rejected
+        reply.partial_success.error_message = f"{_KEPT_LOGS}: {receipt.message}"
     return reply
 
 

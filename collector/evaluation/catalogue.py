@@ -9,8 +9,12 @@ from evaluators.evaluator import Kind
 
 
 def kind_document(kind: Kind[Any]) -> dict[str, Any]:
-    """A kind of evaluator: what it checks and reads, and every key of its configuration with its default."""
+    """A kind of evaluator: what it checks and reads, and every key of its configuration with its default.
+
+    `judge` says whether it asks one: never, where its configuration says so, if there is one, always.
+    """
     fields = kind.configuration.model_fields
+    need = kind.judge(kind.configuration.model_construct())
     return {
         "name": kind.name,
         "title": kind.title,
@@ -18,7 +22,7 @@ def kind_document(kind: Kind[Any]) -> dict[str, Any]:
         "checks": kind.checks,
         "reads": list(kind.reads),
         "direction": kind.direction,
-        "judge": kind.judge(kind.configuration.model_construct()),
+        "judge": "configured" if need == "never" and kind.prompts else need,
         "configuration": [_key(field.alias or name, field) for name, field in fields.items()],
     }
 

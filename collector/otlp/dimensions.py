@@ -42,6 +42,10 @@ class Dimensions:
         """A value of each dimension, spread to the rows whose elements are `owner`."""
         return values.take(pa.array(self.index[owner]))
 
+    def of(self, owner: npt.NDArray[np.int64]) -> list[Dimension]:
+        """Those that the elements `owner` have."""
+        return [self.distinct[int(place)] for place in np.unique(self.index[owner])]
+
 
 _Decode = Callable[[bytes, str], Dimension]
 

@@ -1,4 +1,4 @@
-"""Why spans of a request are rejected, in numbers that add up over its pieces."""
+"""Why spans or log records of a request are rejected, in numbers that add up over its pieces."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One way in which spans of a request are invalid."""
+    """One way in which spans or log records of a request are invalid."""
 
     reason: str
-    spans: int  # how many are
+    noun: str  # what they are
+    count: int  # how many are
     first: int  # the number of the first of them in the request, from 1
 
 
@@ -18,15 +19,15 @@ def merge(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     merged: dict[str, Fault] = {}
     for fault in faults:
         known = merged.get(fault.reason)
-        merged[fault.reason] = fault if known is None else replace(known, spans=known.spans + fault.spans)
+        merged[fault.reason] = fault if known is None else replace(known, count=known.count + fault.count)
     return tuple(merged.values())
 
 
 def explain(faults: Iterable[Fault]) -> str:
-    """Each fault with the number of spans that have it and the place of the first."""
+    """Each fault with the number of those that have it and the place of the first."""
     parts = []
     for fault in faults:
         first = f"number {fault.first} of the request"
-        which = f"span {first}" if fault.spans == 1 else f"{fault.spans} spans, the first is {first}"
+        which = f"{fault.noun} {first}" if fault.count == 1 else f"{fault.count} {fault.noun}s, the first is {first}"
         parts.append(f"{fault.reason} ({which})")
     return "; ".join(parts)

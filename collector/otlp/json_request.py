@@ -27,8 +27,9 @@ _MAX_MESSAGES = 100
 _Set = Callable[[Any, Any, int], None]
 
 _HEX = re.compile(r"[0-9a-fA-F]*")
+_LATIN = re.compile(rb"[\x00-\xc3]*")  # characters that Python keeps in a byte each
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span that has it
+_BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span or log record that has it
 _SHOWN = 40
 
 
@@ -46,16 +47,33 @@ class _Wrong(Exception):
         return self
 
 
-def to_protobuf(body: bytes) -> bytes:
-    """A JSON `ExportTraceServiceRequest` as protobuf bytes.
+_BYTES_EACH = {b"{": 165, b"[": 165, b"null": 165, b",": 90, b":": 90}
+"""Memory that a value takes as JSON and as protobuf, counted at what surrounds it. Measured with bodies of 8 MB of 26
+kinds: an empty span took 254 bytes, an attribute with an integer 257, a key with a number 168; agent spans 4.9 times
+less than what is counted."""
 
-    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans are
-    rejected alone.
+_TEXT_TIMES, _WIDE_TEXT_TIMES = 5, 11
+"""Memory for the text: it is there as it came, decoded, as values, in messages, and serialised. A single character
+beyond the basic plane makes Python take four bytes for each character of a text, that of the body included."""
+
+
+def memory_needed(body: bytes) -> int:
+    """At least the bytes that reading this body as JSON takes at its peak, the body included."""
+    values = sum(body.count(mark) * nbytes for mark, nbytes in _BYTES_EACH.items())
+    wide = b"\\u" in body or not (body.isascii() or _LATIN.fullmatch(body))
+    return values + len(body) * (_WIDE_TEXT_TIMES if wide else _TEXT_TIMES)
+
+
+def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) -> bytes:
+    """A request of this kind in JSON as protobuf bytes.
+
+    Ids that are neither hex nor base64 of the right length are kept as invalid, so that their spans or
+    log records are rejected alone.
 
     Raises:
         Malformed: not JSON, or a value of the wrong kind; the message names the path.
     """
-    message = ExportTraceServiceRequest()
+    message = kind()
     try:
         _fill(message, json.loads(body), 0)
     except _Wrong as wrong:

@@ -7,16 +7,17 @@ one after the other, and a single span that is large itself has its parts counte
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
-from opentelemetry.proto.trace.v1 import trace_pb2
 
 from collector.otlp import wire
 from collector.otlp.errors import Malformed
+from collector.otlp.signals import Signal
 from collector.otlp.values import Unfit
 
 PIECE_BYTES = 1 << 20
@@ -70,17 +71,17 @@ _LEVELS = (
 )
 
 
-def pieces(body: bytes) -> Iterator[bytes]:
-    """Requests that together hold the spans of `body`, none much larger than a piece unless it is one span.
+def pieces(body: bytes, signal: Signal) -> Iterator[bytes]:
+    """Requests that together hold what `body` holds, none much larger than a piece unless it is of one element.
 
     Raises:
-        Malformed: there are more parts than anybody sends, too small to be spans.
+        Malformed: there are more parts than anybody sends, too small to be any.
         Unfit: the columnar decoder cannot take the request apart.
     """
-    return _cut(pa.array([body], pa.binary()), 0)
+    return _cut(pa.array([body], pa.binary()), 0, signal)
 
 
-def _cut(message: pa.BinaryArray, depth: int) -> Iterator[bytes]:
+def _cut(message: pa.BinaryArray, depth: int, signal: Signal) -> Iterator[bytes]:
     """Cut the one message in the array, without copying its children before they are put into a piece."""
     level = _LEVELS[depth]
     try:
@@ -90,15 +91,15 @@ def _cut(message: pa.BinaryArray, depth: int) -> Iterator[bytes]:
     children = row.column(level.children).values
     sizes = pc.binary_length(children).to_numpy()
     if len(sizes) > MAX_PARTS and sizes.sum() < len(sizes) * _LEAST_BYTES:
-        raise Malformed(f"{len(sizes)} {level.children} in {sizes.sum()} bytes: too small to be any")
+        raise Malformed(f"{len(sizes)} {signal.lists[depth]} in {sizes.sum()} bytes: too small to be any")
     head = b"".join(_field(tag, _as_bytes(row.column(name)[0])) for name, tag in level.others)
     for start, stop in _runs(sizes):
         run = children.slice(start, stop - start)
         if stop - start == 1 and sizes[start] > PIECE_BYTES and depth + 1 < len(_LEVELS):
-            yield from (head + _field(level.tag, part) for part in _cut(run, depth + 1))
+            yield from (head + _field(level.tag, part) for part in _cut(run, depth + 1, signal))
         else:
             if stop - start == 1 and sizes[start] > PIECE_BYTES:
-                refuse_crowded(run[0].as_py())
+                refuse_crowded(run[0].as_py(), signal)
             yield head + _framed(run, sizes[start:stop], level.tag)
 
 
@@ -125,6 +126,8 @@ def _framed(children: pa.BinaryArray, sizes: npt.NDArray[np.int32], tag: bytes) 
 
 def _as_bytes(value: pa.Scalar) -> bytes:
     content = value.as_py()
+    if isinstance(content, list):
+        return b"".join(content)
     return content.encode() if isinstance(content, str) else bytes(content)
 
 
@@ -141,15 +144,15 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def refuse_crowded(message: bytes) -> None:
-    """Refuse a serialised span that has too many parts to be decoded as columns.
+def refuse_crowded(message: bytes, signal: Signal) -> None:
+    """Refuse a serialised span or log record that has too many parts to be decoded as columns.
 
     Raises:
         Malformed: there are more than `MAX_FIELDS`, or the bytes cannot be decoded.
     """
-    fields = _count(memoryview(message), trace_pb2.Span.DESCRIPTOR, 0, 0)
+    fields = _count(memoryview(message), cast("Descriptor", signal.element.DESCRIPTOR), 0, 0)
     if fields > MAX_FIELDS:
-        raise Malformed(f"one span has more than {MAX_FIELDS} attributes, events, links, values and other fields")
+        raise Malformed(f"one {signal.noun} has more than {MAX_FIELDS} attributes, values and other fields")
 
 
 def _count(view: memoryview, descriptor: Descriptor, counted: int, depth: int) -> int:
@@ -172,9 +175,9 @@ def _count(view: memoryview, descriptor: Descriptor, counted: int, depth: int) -
                     counted = _count(inner, field.message_type, counted, depth + 1)
                 position += length
             else:
-                raise Malformed("a span cannot be decoded: wire format was corrupt")
+                raise Malformed("one cannot be decoded: wire format was corrupt")
     except IndexError:
-        raise Malformed("a span cannot be decoded: wire format was corrupt") from None
+        raise Malformed("one cannot be decoded: wire format was corrupt") from None
     return counted
 
 

@@ -1,59 +1,67 @@
-"""The exact but slow way: a request taken apart with the ordinary protobuf classes, span by span."""
+"""The exact but slow way: a request taken apart with the ordinary protobuf classes, one span or log at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.trace.v1 import trace_pb2
 
 from collector.otlp import wire
 from collector.otlp.errors import Malformed
 from collector.otlp.faults import Fault
-from collector.otlp.values import Unfit, attribute_columns
+from collector.otlp.signals import Signal
+from collector.otlp.values import Unfit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sifted:
-    """A request without the spans that cannot be decoded."""
+    """A request without the spans or log records that cannot be decoded."""
 
     body: bytes
     rejected: int
     faults: tuple[Fault, ...]
-    kept: list[int]  # the numbers that the spans of `body` had in the request, from 1
+    kept: list[int]  # the numbers that those in `body` had in the request, from 1
 
 
-def sift(body: bytes) -> Sifted:
-    """Take out the spans that cannot be decoded.
+def sift(body: bytes, signal: Signal) -> Sifted:
+    """Take out the spans or log records that cannot be decoded.
 
     What protobuf refuses goes first, which is cheap to see. Only where the columnar decoder refuses what is
-    left, which hardly occurs, each span is tried in it by itself, at a hundred times the cost.
+    left, which hardly occurs, each is tried in it by itself, at a hundred times the cost.
 
     Raises:
-        Malformed: the request is broken outside its spans.
+        Malformed: the request is broken outside of them.
     """
     envelope: Any = wire.Envelope()
     try:
         envelope.ParseFromString(body)
     except DecodeError as error:
         what = str(error).rpartition(": ")[2]
-        raise Malformed(f"not an ExportTraceServiceRequest in protobuf: {what}") from error
+        raise Malformed(f"not an {signal.request.DESCRIPTOR.name} in protobuf: {what}") from error
+
+    def parsed(message: bytes) -> bytes:
+        """The message as protobuf understands it: what it holds twice is merged, or the last of it counts."""
+        return signal.element.FromString(message).SerializeToString()
+
+    def decoded(message: bytes) -> bytes:
+        """The message as it is, if it can be decoded as columns."""
+        signal.check([message])
+        return message
+
     refused: dict[int, str] = {}
-    kept = _sort_out(envelope, _parsed, None, refused)
-    clean: bytes = envelope.SerializeToString()
-    if not _decodes(clean):
-        kept = _sort_out(envelope, _decoded, kept, refused)
-        clean = envelope.SerializeToString()
-    return Sifted(body=clean, rejected=len(refused), faults=_faults(refused), kept=kept)
+    kept = _sort_out(envelope, parsed, None, refused)
+    if not _decodes(envelope, signal):
+        kept = _sort_out(envelope, decoded, kept, refused)
+    return Sifted(body=envelope.SerializeToString(), rejected=len(refused), faults=_faults(refused, signal), kept=kept)
 
 
-def _faults(refused: dict[int, str]) -> tuple[Fault, ...]:
+def _faults(refused: dict[int, str], signal: Signal) -> tuple[Fault, ...]:
     """One fault for all: what is wrong with the first of them is told, so that a reply stays short."""
     if not refused:
         return ()
     first = min(refused)
-    return (Fault(reason=f"it cannot be decoded: {refused[first]}", spans=len(refused), first=first),)
+    reason = f"it cannot be decoded: {refused[first]}"
+    return (Fault(reason=reason, noun=signal.noun, count=len(refused), first=first),)
 
 
 def _sort_out(
@@ -62,7 +70,7 @@ def _sort_out(
     numbers: list[int] | None,
     refused: dict[int, str],
 ) -> list[int]:
-    """Leave in the envelope what `check` makes of each span; the numbers of those that it does not refuse."""
+    """Leave in the envelope what `check` makes of each message; the numbers of those that it does not refuse."""
     passed: list[int] = []
     position = 0
     for resource_spans in envelope.resource_spans:
@@ -81,29 +89,10 @@ def _sort_out(
     return passed
 
 
-def _parsed(message: bytes) -> bytes:
-    """The span as protobuf understands it: what it holds twice is merged, or the last of it counts."""
-    return trace_pb2.Span.FromString(message).SerializeToString()
-
-
-def _decoded(message: bytes) -> bytes:
-    """The span as it is, if it can be decoded as columns."""
-    _attributes_of(wire.SPAN.decode([message]).column)
-    return message
-
-
-def _decodes(body: bytes) -> bool:
+def _decodes(envelope: Any, signal: Signal) -> bool:  # noqa: ANN401 - made at run time
+    scopes = (scope for resource in envelope.resource_spans for scope in resource.scope_spans)
     try:
-        resources = wire.TRACES.decode([body]).column(0).values
-        spans = resources.field("scope_spans").values.field("spans").values
-        _attributes_of(spans.field)
+        signal.check([message for scope in scopes for message in scope.spans])
     except (ValueError, Unfit):
         return False
     return True
-
-
-def _attributes_of(column: Callable[[str], pa.Array]) -> None:
-    """Decode all attributes of spans whose columns are given by name, for the sake of what may go wrong."""
-    attribute_columns(column("attributes"))
-    for name in ("events", "links"):
-        attribute_columns(column(name).values.field("attributes"))

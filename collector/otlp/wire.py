@@ -2,20 +2,32 @@
 
 `AnyValue` is recursive, which Arrow cannot express. A protobuf message field and a `bytes` field are
 the same on the wire, so here nested values, resources and scopes are declared as `bytes`: the nested
-values are decoded level by level, resources and scopes once for each distinct text of theirs.
+values are decoded level by level, resources and scopes once for each distinct text of theirs. They are declared as
+repeated, because protobuf merges a message that comes twice, which is to read its bytes one after the other (`merged`).
 The types are derived from the installed opentelemetry-proto, so that new fields of OTLP appear by themselves.
+
+A request of log records differs from one of spans in the innermost messages only: the messages around them have the
+same fields, by other names, under the same numbers. So whatever leaves the innermost as bytes reads both.
 """
 
+import numpy as np
+import numpy.typing as npt
 import ptars
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import Message
 from opentelemetry.proto.common.v1 import common_pb2
+from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-_FILES: tuple[FileDescriptor, ...] = (common_pb2.DESCRIPTOR, resource_pb2.DESCRIPTOR, trace_pb2.DESCRIPTOR)
+_FILES: tuple[FileDescriptor, ...] = (
+    common_pb2.DESCRIPTOR,
+    resource_pb2.DESCRIPTOR,
+    trace_pb2.DESCRIPTOR,
+    logs_pb2.DESCRIPTOR,
+)
 _THEIRS = "opentelemetry.proto"
 _Opaque = dict[str, set[str]]
 
@@ -25,6 +37,7 @@ _COLUMNS: _Opaque = {
     "ScopeSpans": {"scope"},
 }
 _ENVELOPE: _Opaque = {"ScopeSpans": {"spans"}}
+_ELEMENTS: _Opaque = {"ResourceSpans": {"resource"}, "ScopeSpans": {"scope", "spans"}}
 _CUT: _Opaque = {
     "TracesData": {"resource_spans"},
     "ResourceSpans": {"resource", "scope_spans"},
@@ -33,7 +46,7 @@ _CUT: _Opaque = {
 
 
 def _derive(package: str, opaque: _Opaque) -> descriptor_pool.DescriptorPool:
-    """OTLP's trace types in a package of their own, with the `opaque` message fields as bytes."""
+    """OTLP's types in a package of their own, with the `opaque` message fields as bytes."""
     pool = descriptor_pool.DescriptorPool()
     for original in _FILES:
         file = descriptor_pb2.FileDescriptorProto()
@@ -51,7 +64,9 @@ def _rewrite(message: descriptor_pb2.DescriptorProto, package: str, opaque: _Opa
     for field in message.field:
         if field.name in opaque.get(message.name, ()):
             field.type = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
+            field.label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
             field.ClearField("type_name")
+            field.ClearField("oneof_index")
         elif field.type_name:
             field.type_name = field.type_name.replace(_THEIRS, package)
     for nested in message.nested_type:
@@ -59,19 +74,22 @@ def _rewrite(message: descriptor_pb2.DescriptorProto, package: str, opaque: _Opa
 
 
 class _Family:
-    """All of OTLP's trace types, with some fields opaque."""
+    """All of OTLP's types for traces and logs, with some fields opaque."""
 
     def __init__(self, package: str, opaque: _Opaque) -> None:
         self._package = package
         self._pool = _derive(package, opaque)
-        self.handlers = ptars.HandlerPool([self._pool.FindFileByName(f"{package}/{_FILES[-1].name}")])
+        self.handlers = ptars.HandlerPool([self._pool.FindFileByName(f"{package}/{file.name}") for file in _FILES])
 
     def type(self, name: str) -> Descriptor:
         return self._pool.FindMessageTypeByName(f"{self._package}.{name}")
 
 
+_NO_BYTES, _NOTHING = pa.py_buffer(b""), pa.array([], pa.binary())
+
 _columns = _Family("tracejury.columns", _COLUMNS)
 _envelope = _Family("tracejury.envelope", _ENVELOPE)
+_elements = _Family("tracejury.elements", _ELEMENTS)
 _cut = _Family("tracejury.cut", _CUT)
 
 
@@ -97,16 +115,34 @@ class Columns:
             raise ValueError(f"the columnar decoder gave up: {error}") from None
 
 
+def merged(column: pa.ListArray) -> pa.BinaryArray:
+    """A message field that is opaque: the bytes of each row's message, b"" where it has none; nothing is copied."""
+    items, starts = column.values, column.offsets.to_numpy()
+    _, ends, data = items.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int32)[items.offset :][starts]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(offsets), data or _NO_BYTES])
+
+
+def given(column: pa.ListArray) -> tuple[pa.BinaryArray, npt.NDArray[np.bool_]]:
+    """The same without the rows that have no such message, and which rows have one."""
+    valid: npt.NDArray[np.bool_] = np.diff(column.offsets.to_numpy()) > 0
+    return (merged(column).filter(pa.array(valid)) if valid.any() else _NOTHING), valid
+
+
 TRACES = Columns(_columns, "trace.v1.TracesData")
 SPAN = Columns(_columns, "trace.v1.Span")
+LOG_RECORD = Columns(_columns, "logs.v1.LogRecord")
 RESOURCE = Columns(_columns, "resource.v1.Resource")
 SCOPE = Columns(_columns, "common.v1.InstrumentationScope")
 ARRAY_VALUE = Columns(_columns, "common.v1.ArrayValue")
 MAP_VALUE = Columns(_columns, "common.v1.KeyValueList")
+
+ELEMENTS = Columns(_elements, "trace.v1.TracesData")
+"""Requests in which every span or log record is still bytes."""
 
 TRACES_CUT = Columns(_cut, "trace.v1.TracesData")
 RESOURCE_SPANS_CUT = Columns(_cut, "trace.v1.ResourceSpans")
 SCOPE_SPANS_CUT = Columns(_cut, "trace.v1.ScopeSpans")
 
 Envelope: type[Message] = message_factory.GetMessageClass(_envelope.type("trace.v1.TracesData"))
-"""A request in which every span is still bytes, for taking one apart span by span."""
+"""A request in which every span or log record is still bytes, for taking one apart one by one."""

@@ -4,4 +4,7 @@ UPDATE ingest_state SET
     spool_sequence = $spool_sequence,
     spool_rows = $spool_rows,
     stored = stored + $stored,
-    already_present = already_present + $already_present;
+    already_present = already_present + $already_present,
+    logs_stored = logs_stored + $logs_stored,
+    logs_already_present = logs_already_present + $logs_already_present,
+    set_aside = set_aside + $set_aside;

@@ -1,4 +1,4 @@
--- Every stored span, one row each.
+-- Every stored span, one row each, and what it means: that follows its commit, within a second on an idle machine.
 CREATE OR REPLACE VIEW spans AS
 SELECT
     s.tenant,
@@ -39,7 +39,39 @@ SELECT
     r.schema_url AS resource_schema_url,
     c.schema_url AS scope_schema_url,
     s.received_at,
-    s.attribute_types
+    s.attribute_types,
+    m.span_type,
+    m.dialect,
+    coalesce(
+        m.input,
+        s.attributes[m.input_key],
+        TRY(json_extract_string(coalesce(m.input_messages, s.attributes[m.input_messages_key]), m.input_path))
+    ) AS input,
+    coalesce(
+        m.output,
+        s.attributes[m.output_key],
+        TRY(json_extract_string(coalesce(m.output_messages, s.attributes[m.output_messages_key]), m.output_path))
+    ) AS output,
+    coalesce(m.input_messages, s.attributes[m.input_messages_key]) AS input_messages,
+    coalesce(m.output_messages, s.attributes[m.output_messages_key]) AS output_messages,
+    m.tool_name,
+    m.tool_call_id,
+    coalesce(m.tool_arguments, s.attributes[m.tool_arguments_key]) AS tool_arguments,
+    coalesce(m.tool_result, s.attributes[m.tool_result_key]) AS tool_result,
+    m.tool_definitions,
+    m.model,
+    m.provider,
+    m.input_tokens,
+    m.output_tokens,
+    m.cached_tokens,
+    m.reasoning_tokens,
+    m.cost_usd,
+    m.session_id,
+    m.user_id,
+    m.error,
+    m.error_type,
+    m.notes
 FROM span AS s
 LEFT JOIN resource AS r ON r.resource_id = s.resource_id
-LEFT JOIN scope AS c ON c.scope_id = s.scope_id;
+LEFT JOIN scope AS c ON c.scope_id = s.scope_id
+LEFT JOIN reading AS m ON m.seq = s.seq;

@@ -71,7 +71,7 @@ CLAUDE_CODE = Dialect(
         "input_tokens": ("only input_tokens",),
         "output_tokens": ("only output_tokens",),
         "cached_tokens": ("only cache_read_tokens",),
-        "cached_apart": ("only cache_creation_tokens",),
+        "cached_apart": ("only cache_read_tokens", "only cache_creation_tokens"),
         "error": ("only error",),
         "failed": ("only success=false",),
     },

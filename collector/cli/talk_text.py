@@ -1,0 +1,96 @@
+"""The conversation and the tool calls of a trace, for a person to read."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.text import Text
+
+from collector.cli.text import fold, json_text, one_line
+from collector.cli.units import count_text, duration_text
+from collector.cli.views import MessageView, ToolCallView, TraceView
+
+_LINES = 12
+"""Lines shown of a message or a result. A guess: an answer fits, a document does not."""
+_MESSAGES = 40
+"""Messages shown, the last ones. A guess; `--json` has them all."""
+_ROLE_CELLS = len("assistant  ")
+_LEAST_CELLS = 24
+_ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold magenta", "tool": "bold yellow"}
+
+
+def talk_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterator[Text]:
+    """The messages, then the tool calls; nothing where there are none."""
+    cells = max(width - _ROLE_CELLS, _LEAST_CELLS)
+    if trace.conversation:
+        yield Text("\nCONVERSATION", style="dim")
+        omitted = len(trace.conversation) - _MESSAGES
+        if omitted > 0:
+            yield Text(f"{ellipsis} {count_text(omitted, 'earlier message')}; --json shows all", style="dim")
+        for message in trace.conversation[-_MESSAGES:]:
+            yield _message(message, cells, ellipsis)
+    if trace.tool_calls:
+        yield Text("\nTOOL CALLS", style="dim")
+        for number, call in enumerate(trace.tool_calls, 1):
+            yield _call(number, call, cells, ellipsis)
+
+
+def _message(message: MessageView, cells: int, ellipsis: str) -> Text:
+    text = Text()
+    label = f"{one_line(message.role)[: _ROLE_CELLS - 1]:<{_ROLE_CELLS}}"
+    for part in message.parts or ({"type": "text", "content": ""},):
+        for line in _folded(part_text(part), cells, ellipsis):
+            text.append("\n" if text else "")
+            text.append(label, style=_ROLE_STYLES.get(message.role, "bold"))
+            text.append(line)
+            label = " " * _ROLE_CELLS
+    return text
+
+
+def part_text(part: object) -> str:
+    """A part of a message as text: what it says, what it calls, what came back, or what it is."""
+    if not isinstance(part, Mapping):
+        return _value(part)
+    match part.get("type"):
+        case "text":
+            return _value(part.get("content"))
+        case "reasoning":
+            return f"(reasoning) {_value(part.get('content'))}"
+        case "tool_call":
+            return f"calls {_value(part.get('name'))}({_arguments(part.get('arguments'))})"
+        case "tool_call_response":
+            return f"= {_value(part.get('response'))}"
+        case kind:
+            rest = {key: value for key, value in part.items() if key != "type"}
+            return f"[{_value(kind)}] {_value(rest)}"
+
+
+def _call(number: int, call: ToolCallView, cells: int, ellipsis: str) -> Text:
+    text = Text(f"{number:>3}. ", style="dim")
+    text.append(one_line(call.name), style="bold")
+    text.append(f"({one_line(_arguments(call.arguments))})"[: cells * _LINES])
+    if call.duration_ms is not None:
+        text.append(f"  {duration_text(call.duration_ms)}", style="dim")
+    if call.call_id:
+        text.append(f"  {one_line(call.call_id)}", style="dim")
+    outcome = [("error", call.error or _value(call.result))] if call.is_error else [("=", _value(call.result))]
+    for label, told in outcome:
+        if call.is_error or call.result is not None:
+            for line in _folded(f"{label} {told}", cells, ellipsis):
+                text.append(f"\n     {line}", style="red" if call.is_error else "")
+    return text
+
+
+def _folded(told: str, cells: int, ellipsis: str) -> list[str]:
+    folded = fold(told.strip(), width=cells, lines=_LINES)
+    more = [f"{ellipsis} {count_text(folded.omitted_chars, 'more character')}"] if folded.omitted_chars else []
+    return [*folded.lines, *more] or [""]
+
+
+def _arguments(value: object) -> str:
+    """As a call is written: `city="Oslo", days=3`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={json_text(item, indent=None)}" for key, item in value.items())
+    return "" if value is None else _value(value)
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json_text(value, indent=None)

@@ -1,0 +1,119 @@
+"""What spans and log records have in common on their way to columns: their places in requests, their ids and times."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.otlp import dimensions, wire
+from collector.otlp.dimensions import Dimensions
+from collector.otlp.values import Unfit
+from storage.batch import SpanBatch
+
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+TRACE_BYTES, SPAN_BYTES = 16, 8
+_NO_TRACE, _NO_SPAN = pa.scalar(bytes(TRACE_BYTES)), pa.scalar(bytes(SPAN_BYTES))
+_TRACE_LENGTH, SPAN_LENGTH = (pa.scalar(length, pa.int32()) for length in (TRACE_BYTES, SPAN_BYTES))
+_FIRST_NS, _LAST_NS = -(2**63) + 100_000 * 10**9, 2**63 - 2  # in the years 1677 and 2262
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bodies:
+    """Requests of one signal that are decoded together: of each its bytes and its tenant."""
+
+    bodies: Sequence[bytes]
+    tenants: Sequence[str]
+    received_at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """The spans or log records of some requests, and what is wrong with them."""
+
+    batch: SpanBatch  # without the invalid ones
+    request_of: Rows  # of each element, also of the invalid, the number of its request
+    faults: Mapping[str, Mask]  # which elements are invalid, for each way of being so that occurs
+    trace_ids: pa.StringArray  # of each
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The nested lists of a group taken apart; each element knows the rows above it."""
+
+    elements: pa.Array
+    resources: Dimensions
+    scopes: Dimensions
+    resource_of: Rows
+    scope_of: Rows
+    request_of: Rows
+
+
+def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> Tree:
+    """Take requests apart: lists of resources with lists of scopes with lists of elements.
+
+    All signals have the envelope of traces (`wire.Envelope`), so `columns` are of a type named as theirs.
+
+    Raises:
+        Unfit: the columnar decoder cannot take them.
+    """
+    try:
+        root = columns.decode(list(bodies)).column(0)
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+    by_resource = root.values
+    scope_lists = by_resource.field("scope_spans")
+    by_scope = scope_lists.values
+    element_lists = by_scope.field("spans")
+    scope_of = parents(element_lists)
+    resource_of = parents(scope_lists)[scope_of]
+    return Tree(
+        element_lists.values,
+        dimensions.resources_of(wire.merged(by_resource.field("resource")), by_resource.field("schema_url")),
+        dimensions.scopes_of(wire.merged(by_scope.field("scope")), by_scope.field("schema_url")),
+        resource_of,
+        scope_of,
+        parents(root)[resource_of],
+    )
+
+
+def parents(lists: pa.ListArray) -> Rows:
+    """Of each item, the number of the list that it is in."""
+    return np.repeat(np.arange(len(lists), dtype=np.int64), np.diff(lists.offsets.to_numpy()))
+
+
+def id_faults(trace_id: pa.BinaryArray, span_id: pa.BinaryArray) -> dict[str, pa.BooleanArray]:
+    """Which ids are none."""
+    return {
+        "trace_id must be 16 bytes, not all zero": pc.or_(
+            pc.not_equal(pc.binary_length(trace_id), _TRACE_LENGTH), pc.equal(trace_id, _NO_TRACE)
+        ),
+        "span_id must be 8 bytes, not all zero": pc.or_(
+            pc.not_equal(pc.binary_length(span_id), SPAN_LENGTH), pc.equal(span_id, _NO_SPAN)
+        ),
+    }
+
+
+def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
+    """The checks that say yes to any element."""
+    return {
+        reason: mask.to_numpy(zero_copy_only=False)
+        for reason, mask in checks.items()
+        if pc.any(mask, min_count=0).as_py()
+    }
+
+
+def instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
+    """The same 64 bits as a signed instant, which is exact there and back.
+
+    DuckDB reads the greatest instant as infinity and cannot write those of the first day: these move to the nearest.
+    """
+    instants = nanoseconds.view(pa.int64())
+    signed = instants.to_numpy()
+    if len(signed) and (signed.max() > _LAST_NS or signed.min() < _FIRST_NS):
+        instants = pa.array(np.clip(signed, _FIRST_NS, _LAST_NS))
+    return instants.cast(pa.timestamp("ns"))

@@ -1,0 +1,120 @@
+"""Log records as columns: those that tell what was said in a span, which some instrumentations tell nowhere else."""
+
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.otlp import dimensions, wire
+from collector.otlp.elements import Bodies, Elements, Tree, id_faults, instant, parents, that_occur, tree_of
+from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
+from storage.batch import LOGS, RESOURCES, SCOPES, SPANS, SpanBatch
+
+KEPT_EVENTS = "gen_ai."
+"""What the names of all events of OTel GenAI begin with, whatever its version."""
+
+_EVENT_NAME = "event.name"  # the attribute that older SDKs put the name into, before records had a field for it
+_IS_KEPT = f"the event name must start with {KEPT_EVENTS}"
+_NO_SPANS = SPANS.empty_table()
+_NO_NAME, _NO_TIME = pa.scalar(""), pa.scalar(0, pa.uint64())
+
+
+def decode_logs(requests: Bodies) -> Elements:
+    """The log records of the requests that are kept; of the others nothing is decoded but their ids and names.
+
+    Raises:
+        Unfit: the columnar decoder cannot take them.
+    """
+    tree = tree_of(wire.ELEMENTS, requests.bodies)
+    try:
+        records = wire.LOG_RECORD.decode(tree.elements)
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+    names = _event_names(records)
+    faults = that_occur(_checks(records, names))
+    valid = np.ones(len(names), dtype=np.bool_)
+    for mask in faults.values():
+        valid &= ~mask
+    return Elements(
+        batch=_batch(requests, tree, records.append_column("name", names), valid),
+        request_of=tree.request_of,
+        faults=faults,
+        trace_ids=hex_text(records.column("trace_id")),
+    )
+
+
+def check_logs(messages: list[bytes]) -> None:
+    """Decode serialised log records for the sake of what may go wrong.
+
+    Raises:
+        ValueError, Unfit: they cannot be decoded as columns.
+    """
+    records = wire.LOG_RECORD.decode(messages)
+    attribute_columns(records.column("attributes"))
+    value_columns(records.column("body"))
+
+
+def _event_names(records: pa.RecordBatch) -> pa.StringArray:
+    """The field, or where it is empty the attribute, of which the last one counts; "" where there is neither."""
+    attributes, names = records.column("attributes"), records.column("event_name")
+    pairs = attributes.values
+    named = np.flatnonzero(pc.equal(pairs.field("key"), _EVENT_NAME).to_numpy(zero_copy_only=False))
+    place = np.full(len(names), -1, dtype=np.int64)
+    place[parents(attributes)[named]] = named
+    texts = pairs.field("value").field("string_value").take(pa.array(place, mask=place < 0)).fill_null("")
+    return pc.if_else(pc.equal(names, _NO_NAME), texts, names)
+
+
+def _checks(records: pa.RecordBatch, names: pa.StringArray) -> dict[str, pa.BooleanArray]:
+    """Why a record is not kept, and which are not. Of one that tells nothing to be kept, no other fault is told."""
+    kept = pc.starts_with(names, KEPT_EVENTS)
+    ids = id_faults(records.column("trace_id"), records.column("span_id"))
+    return {_IS_KEPT: pc.invert(kept)} | {reason: pc.and_(kept, mask) for reason, mask in ids.items()}
+
+
+def _batch(requests: Bodies, tree: Tree, records: pa.RecordBatch, valid: npt.NDArray[np.bool_]) -> SpanBatch:
+    mask, rows = pa.array(valid), np.flatnonzero(valid)
+    resources, scopes = tree.resources, tree.scopes
+    owners = {
+        "tenant": pa.array(requests.tenants, pa.string()).take(pa.array(tree.request_of[rows])),
+        "resource_id": resources.column(
+            pa.array([each.id for each in resources.distinct], pa.uint64()), tree.resource_of[rows]
+        ),
+        "scope_id": scopes.column(pa.array([each.id for each in scopes.distinct], pa.uint64()), tree.scope_of[rows]),
+        "received_at": pa.array(np.full(len(rows), requests.received_at_us)).cast(pa.timestamp("us")),
+        "record_id": _record_ids(tree.elements.filter(mask)),
+    }
+    columns = owners | _columns(records.filter(mask))
+    return SpanBatch(
+        spans=_NO_SPANS,
+        resources=dimensions.rows(resources.of(tree.resource_of[rows]), RESOURCES),
+        scopes=dimensions.rows(scopes.of(tree.scope_of[rows]), SCOPES),
+        logs=pa.table([columns[name] for name in LOGS.names], schema=LOGS),
+    )
+
+
+def _columns(records: pa.RecordBatch) -> dict[str, pa.Array]:
+    attributes, types = attribute_columns(records.column("attributes"))
+    body, body_type = value_columns(records.column("body"))
+    time, observed = records.column("time_unix_nano"), records.column("observed_time_unix_nano")
+    as_is = ("severity_number", "severity_text", "dropped_attributes_count", "flags")
+    return {name: records.column(name) for name in as_is} | {
+        "trace_id": hex_text(records.column("trace_id")),
+        "span_id": hex_text(records.column("span_id")),
+        "time": instant(time),
+        "observed_time": instant(observed),
+        "logged_at": instant(pc.if_else(pc.equal(time, _NO_TIME), observed, time)),
+        "event_name": records.column("name"),
+        "body": body,
+        "body_type": body_type,
+        "attributes": attributes,
+        "attribute_types": types,
+    }
+
+
+def _record_ids(messages: pa.BinaryArray) -> pa.UInt64Array:
+    """A hash of each record as it came, so that copies of it have the same."""
+    digests = (blake2b(message.as_buffer(), digest_size=8).digest() for message in messages)
+    return pa.array([int.from_bytes(digest, "little") for digest in digests], pa.uint64())

@@ -1,0 +1,44 @@
+"""What is taken in: spans and log records. Their requests differ in what is innermost, so one decoder takes both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from collector.otlp.elements import Bodies, Elements
+from collector.otlp.logs import check_logs, decode_logs
+from collector.otlp.spans import check_spans, decode_spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Signal:
+    """One kind of request, and how to read what is innermost in it."""
+
+    noun: str  # what is innermost
+    request: type[Message]
+    element: type[Message]
+    lists: tuple[str, str, str]  # what OTLP calls the lists inside each other
+    decode: Callable[[Bodies], Elements]  # raises Unfit where the columnar decoder cannot take them
+    check: Callable[[list[bytes]], None]  # raises ValueError or Unfit where it cannot take one of these elements
+
+
+TRACES = Signal(
+    noun="span",
+    request=ExportTraceServiceRequest,
+    element=Span,
+    lists=("resource_spans", "scope_spans", "spans"),
+    decode=decode_spans,
+    check=check_spans,
+)
+LOGS = Signal(
+    noun="log record",
+    request=ExportLogsServiceRequest,
+    element=LogRecord,
+    lists=("resource_logs", "scope_logs", "log_records"),
+    decode=decode_logs,
+    check=check_logs,
+)

@@ -1,0 +1,3 @@
+-- The traces that are to be added up.
+SELECT DISTINCT tenant, trace_id
+FROM trace_due;

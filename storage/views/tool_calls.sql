@@ -1,0 +1,19 @@
+-- Every call of a tool, one row each, however often spans and messages tell it; in order within a trace by `ordinal`.
+CREATE OR REPLACE VIEW tool_calls AS
+SELECT
+    tenant,
+    trace_id,
+    span_id,
+    ordinal,
+    call_id,
+    "name",
+    arguments,
+    result,
+    is_error,
+    error,
+    start_time,
+    CASE
+        WHEN epoch_ns(end_time) <> 0 AND epoch_ns(start_time) <> 0
+            THEN (epoch_ns(end_time)::HUGEINT - epoch_ns(start_time)) / 1e6
+    END AS duration_ms
+FROM tool_call;

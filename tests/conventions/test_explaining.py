@@ -1,0 +1,213 @@
+"""Where each field came from, and why one is missing: what a person who asks is told."""
+
+import json
+from typing import Any
+
+import pytest
+
+from collector.conventions.dialects.order import DIALECTS
+from storage.records import SpanReading
+from tests.conventions.making import a_resource, an_event, call, read, text
+
+TOLD = [field for field in SpanReading.__dataclass_fields__ if field not in ("sources", "notes")]
+
+
+def test_every_told_field_names_its_source() -> None:
+    """Whatever is not null has a source, which is a key, an event, or the name of the span."""
+    chat = read(
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": "m",
+            "gen_ai.usage.input_tokens": 5,
+            "gen_ai.usage.output_tokens": 7,
+            "gen_ai.usage.cache_read.input_tokens": 1,
+            "gen_ai.usage.reasoning_tokens": 1,
+            "gen_ai.usage.cost": 0.1,
+            "gen_ai.input.messages": [text("user", "q")],
+            "gen_ai.output.messages": [text("assistant", "a")],
+            "gen_ai.tool.definitions": [{"name": "f"}],
+            "session.id": "s",
+            "user.id": "u",
+            "error.type": "Timeout",
+        },
+        status_code=2,
+        status_message="late",
+    )
+    tool = read(
+        {
+            "openinference.span.kind": "TOOL",
+            "input.value": "{}",
+            "output.value": '{"type": "tool", "content": "7", "tool_call_id": "c"}',
+        },
+        name="f",
+        events=(an_event("exception", {"exception.type": "E", "exception.message": "m"}),),
+    )
+    for reading in (chat, tool):
+        told = {field for field in TOLD if getattr(reading, field) not in (None, ())}
+        assert told <= set(reading.sources)
+    assert {getattr(chat, field) is not None for field in TOLD if not field.startswith("tool_")} == {True}
+    assert (chat.sources["input"], chat.sources["error"]) == ("gen_ai.input.messages", "status")
+    assert (tool.sources["tool_name"], tool.sources["tool_call_id"]) == ("the name of the span", "output.value")
+    assert (tool.sources["error"], tool.sources["error_type"]) == ("event exception", "event exception")
+
+
+@pytest.mark.parametrize(
+    "fields, source",
+    [
+        ({"attributes": {"gen_ai.operation.name": "chat"}}, "gen_ai.operation.name"),
+        ({"scope": "openinference.instrumentation.openai"}, "scope openinference.instrumentation.openai"),
+        ({"attributes": {"gen_ai.system": "autogen"}}, "gen_ai.system=autogen"),
+        ({"attributes": {"gen_ai.system": "x"}, "resource": a_resource(telemetry_sdk_name="openlit")}, "the resource"),
+        ({"name": "claude_code.tool"}, "the name of the span"),
+    ],
+)
+def test_the_sign_of_a_dialect_is_named(fields: Any, source: str) -> None:
+    """A key, a value, a scope, a resource or the name of the span."""
+    assert read(**fields).sources["dialect"] == source
+
+
+@pytest.mark.parametrize("dialect", [one for one in DIALECTS if one.capture], ids=lambda one: one.name)
+def test_a_models_span_without_content_says_how_to_have_it(dialect: Any) -> None:
+    """Each dialect has its own switch, and the note names it."""
+    [sign, *_] = dialect.signs
+    attributes = {"gen_ai.operation.name": "chat"} | (
+        {sign.key: sign.value or "llm"} if sign.key[-1:] not in ("", ".", ":") else {}
+    )
+    attributes |= {f"{sign.key}x": "y"} if sign.key[-1:] in (".", ":") and sign.key != "gen_ai." else {}
+    resource = a_resource(**({sign.resource.replace(".", "_"): sign.value} if sign.resource else {}))
+    reading = read(attributes, scope=sign.scope, name=f"{sign.span}x", resource=resource)
+    assert reading.dialect == dialect.name
+    if reading.span_type == "llm":
+        assert f"input: content is not captured ({dialect.capture})" in reading.notes
+        assert f"output: content is not captured ({dialect.capture})" in reading.notes
+
+
+def test_a_refused_call_misses_no_output() -> None:
+    """Where the service answered with an error there is nothing to capture."""
+    reading = read({"gen_ai.operation.name": "chat", "input": "q"}, status_code=2)
+    assert reading.notes == ()
+
+
+@pytest.mark.parametrize(
+    "attributes, note",
+    [
+        (
+            {"gen_ai.operation.name": "chat", "gen_ai.input.messages": '[{"role": "user", "parts": [{"ty'},
+            "gen_ai.input.messages: its JSON is cut off, so it is shown as text",
+        ),
+        (
+            {"gen_ai.operation.name": "chat", "gen_ai.input.messages": '[{"role": user}]'},
+            "gen_ai.input.messages: its JSON breaks at character 10, so it is shown as text",
+        ),
+        (
+            {"openinference.span.kind": "TOOL", "input.value": '{"city": "Os'},
+            "input.value: its JSON is cut off, so it is shown as text",
+        ),
+        (
+            {"gen_ai.operation.name": "chat", "gen_ai.input.messages": "<REDACTED>"},
+            "gen_ai.input.messages: was redacted before it was sent",
+        ),
+        ({"openinference.span.kind": "CHAIN", "input.value": "__REDACTED__"}, "input: was redacted before it was sent"),
+        (
+            {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "<not specified>"},
+            "tool_call_id: gen_ai.tool.call.id holds only the placeholder <not specified>",
+        ),
+        (
+            {"gen_ai.operation.name": "execute_tool", "gcp.vertex.agent.tool_response": "<not serializable>"},
+            "tool_result: gcp.vertex.agent.tool_response holds only the placeholder <not serializable>",
+        ),
+        ({"gen_ai.usage.input_tokens": "NaN"}, "input_tokens: gen_ai.usage.input_tokens is 'NaN', which is no count"),
+        (
+            {"gen_ai.operation.name": "chat", "gen_ai.input.messages": [{"role": "user", "parts": []}]},
+            "input: gen_ai.input.messages has messages without content",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said(attributes: Any, note: str) -> None:
+    """Cut off, broken, redacted, a placeholder, no number, nothing in it."""
+    assert note in read(attributes).notes
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"tool.name": "f", "input.value": "{'city': 'Oslo'}", "output.value": "{'celsius': 7}"},
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": "{'a': None}"},
+        {"gen_ai.operation.name": "chat", "input": "[{'role': 'user', 'content': 'q'}]", "output": "a"},
+    ],
+)
+def test_python_literals_are_nothing_to_complain_about(attributes: Any) -> None:
+    """They are no JSON, and are read all the same."""
+    reading = read(attributes)
+    assert reading.notes == ()
+    assert reading.tool_arguments or reading.input == "q"
+
+
+def test_messages_that_were_encoded_twice_are_opened() -> None:
+    """JSON text of JSON text."""
+    twice = json.dumps(json.dumps([text("user", "q")]))
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": twice}).input_messages == (
+        text("user", "q"),
+    )
+
+
+def test_a_text_that_a_function_returned_keeps_its_own_quotes() -> None:
+    """MLflow writes every value as JSON: only that layer is taken off."""
+    reading = read({"mlflow.spanType": '"CHAIN"', "mlflow.spanOutputs": json.dumps('{"a": 1}')})
+    assert reading.output == '{"a": 1}'
+
+
+def test_broken_messages_are_shown_as_they_came() -> None:
+    """JSON that an attribute length limit cut in the middle is still the input."""
+    cut = '[{"role":"user","parts":[{"type":"te'
+    reading = read({"gen_ai.operation.name": "chat", "gen_ai.input.messages": cut})
+    assert (reading.input, reading.input_messages, reading.sources["input"]) == (cut, None, "gen_ai.input.messages")
+
+
+def test_broken_arguments_are_kept_as_text() -> None:
+    """The model's call and the tool's span have them as they came."""
+    reading = read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": [call("f", '{"city": "Os')]})
+    assert reading.output_messages == (call("f", '{"city": "Os'),)
+    tool = read({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": '{"city": "Os'})
+    assert (tool.tool_arguments, tool.input) == ('{"city": "Os', '{"city": "Os')
+
+
+def test_attributes_that_the_sender_dropped_are_told() -> None:
+    """Where something is missing, the count of what was dropped may be why."""
+    reading = read({"gen_ai.operation.name": "chat"}, dropped_attributes_count=3)
+    assert "span: 3 attributes were dropped by the sender" in reading.notes
+
+
+def test_an_answer_of_calls_alone_is_shown_as_it_came() -> None:
+    """Without words, the output is the raw text of the messages."""
+    reading = read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": [call("f", {"a": 1})]})
+    assert reading.output is not None
+    assert '"tool_call"' in reading.output
+
+
+@pytest.mark.parametrize(
+    "fields, error, error_type",
+    [
+        ({"status_code": 2, "status_message": "late"}, "late", None),
+        ({"status_code": 2}, "failed without a message", None),
+        ({"status_code": 2, "attributes": {"error.type": "Timeout"}}, None, "Timeout"),
+        ({"attributes": {"error.type": "Timeout"}}, None, "Timeout"),
+        ({"events": (an_event("exception", {"exception.type": "E", "exception.message": "m"}),)}, "m", "E"),
+        ({"status_code": 1, "events": (an_event("exception", {"exception.type": "E"}),)}, None, None),
+        (
+            {"status_code": 2, "status_message": "ValueError('x')Traceback (most recent call last):\n"},
+            "ValueError('x')",
+            None,
+        ),
+        ({"attributes": {"gen_ai.tool.status": "error"}}, "failed without a message", None),
+        ({"attributes": {"gen_ai.tool.status": "success"}}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_errors_are_told_by_status_exceptions_and_attributes(
+    fields: Any, error: str | None, error_type: str | None
+) -> None:
+    """A status that says OK is believed against an exception that was handled; a traceback is not the message."""
+    reading = read(fields.pop("attributes", {}) | {}, **fields)
+    assert (reading.error, reading.error_type) == (error, error_type)

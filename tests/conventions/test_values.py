@@ -1,0 +1,189 @@
+"""Text that holds a value: JSON, JSON within JSON, Python literals, and everything that only looks like one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.conventions import unwrap
+from collector.conventions.values import MAX_DEPTH, NotJson, clean, decode, fraction, parsed, text_of, whole
+from storage.records import JsonValue
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ('{"city": "Oslo"}', {"city": "Oslo"}),
+        (
+            "{'city': 'Oslo', 'days': [1, 2.5], 'alert': None, 'now': True}",
+            {"city": "Oslo", "days": [1, 2.5], "alert": None, "now": True},
+        ),
+        ('{\'name\': "it\'s", "b": (1, 2)}', {"name": "it's", "b": [1, 2]}),
+        ('"{\\"city\\": \\"Oslo\\"}"', {"city": "Oslo"}),
+        ('"\\"{}\\""', {}),
+        ('"Oslo"', "Oslo"),
+        ("Oslo", "Oslo"),
+        ("7", 7),
+        ("-1e3", -1000.0),
+        ("NaN", "NaN"),
+        ("[1e999]", ["Infinity"]),
+        ("{1, 2}", [1, 2]),
+        ("{'a': -5, 'b': 1e-07}", {"a": -5, "b": 1e-07}),
+        ("[1 + 1]", "[1 + 1]"),
+        ("{'a': open('x')}", "{'a': open('x')}"),
+        ("[__import__('os')]", "[__import__('os')]"),
+        ("{'a': f'{1}'}", "{'a': f'{1}'}"),
+        ("{'a': '\\d'}", "{'a': '\\d'}"),
+        ('{"a": "\\ud800"}', {"a": "?"}),
+        ('{"cut": "of', '{"cut": "of'),
+        ("{'cut': 'of", "{'cut': 'of"),
+        ("", ""),
+        (None, None),
+        (5, 5),
+        (b"\x00\xff", "AP8="),
+        ({"a": math.nan}, {"a": "NaN"}),
+    ],
+)
+def test_arguments_are_json_else_a_literal_else_text(value: object, expected: JsonValue) -> None:
+    """What is JSON is read so, then what Python would write, and nothing is ever evaluated."""
+    assert parsed(value) == expected
+
+
+@given(plain)
+def test_what_python_writes_is_read_back(value: JsonValue) -> None:
+    """The repr of any JSON value is read as that value, as long as it is not also other JSON."""
+    written = repr([value])
+    assert parsed(written) == [value]
+
+
+def test_depth_is_bounded() -> None:
+    """JSON as deep as the bound is read; deeper, it is text."""
+    fits, too_deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH, "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)
+    assert isinstance(parsed(fits), list)
+    assert parsed(too_deep) == too_deep
+    nested: object = "x"
+    for _ in range(2 * MAX_DEPTH):
+        nested = {"a": nested}
+    assert "<nested too deeply>" in (text_of(clean(nested)) or "")
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ('[{"role": "us', "is cut off"),
+        ('{"a": 1', "is cut off"),
+        ('{"a": 1} and more', "breaks at character 9"),
+        ("{'a': 1}", "breaks at character 1"),
+        ("[" * 100_000, "is nested"),
+        ("9" * 10_000, "Exceeds the limit"),
+    ],
+)
+def test_broken_json_says_where(text: str, reason: str) -> None:
+    """Cut off, broken in the middle, and too deep are told apart."""
+    with pytest.raises(NotJson, match=reason):
+        decode(text)
+
+
+@pytest.mark.parametrize(
+    "value, count",
+    [
+        (7, 7),
+        (7.9, 7),
+        ("19", 19),
+        ("19.0", 19),
+        (0, 0),
+        ("NaN", None),
+        (math.nan, None),
+        (math.inf, None),
+        (-1, None),
+        (True, None),
+        (None, None),
+        ("many", None),
+        (2**63 - 1, 2**63 - 1),
+        (10**400, None),
+        ([1], None),
+    ],
+)
+def test_counts_are_numbers_of_any_type(value: object, count: int | None) -> None:
+    """Numbers as text count, and NaN, negative ones and truth values do not."""
+    assert whole(value) == count
+    assert fraction(value=True) is None
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ('{"args": [], "sanitize_inputs_outputs": false, "kwargs": {"city": "Oslo"}}', {"city": "Oslo"}),
+        ('{"args": ["Oslo"], "kwargs": {}}', {"args": ["Oslo"], "kwargs": {}}),
+        ('{"args": [{"city": "Oslo"}], "kwargs": {}}', {"city": "Oslo"}),
+        ('{"input_str": "{\'city\': \'Oslo\'}", "inputs": null, "tags": []}', {"city": "Oslo"}),
+        ('{"input_str": "x", "inputs": {"city": "Oslo"}}', {"city": "Oslo"}),
+        ('{"args": "a shell command"}', {"args": "a shell command"}),
+    ],
+)
+def test_arguments_are_taken_out_of_their_wrapping(value: str, expected: JsonValue) -> None:
+    """Frameworks hand on how a function was bound; a tool with a parameter of that name keeps it."""
+    assert unwrap.arguments(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value, expected, is_error",
+    [
+        ('[{"text": "{\\"celsius\\": 7}"}]', {"celsius": 7}, False),
+        ('{"type": "tool", "data": {"content": "{\\"celsius\\": 7}", "tool_call_id": "c"}}', {"celsius": 7}, False),
+        ({"output": {"content": "sunny", "type": "tool", "tool_call_id": "c", "status": "error"}}, "sunny", True),
+        ({"lc": 1, "id": ["ToolMessage"], "kwargs": {"content": "7", "tool_call_id": "c"}}, "7", False),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "isError": True}, "a\nb", True),
+        ({"type": "json", "value": {"celsius": 7}}, {"celsius": 7}, False),
+        ({"type": "error-text", "value": "unknown city"}, "unknown city", True),
+        ([{"json": {"celsius": 7}}], {"celsius": 7}, False),
+        ({"toolResult": {"toolUseId": "c", "status": "error", "content": [{"text": "no"}]}}, "no", True),
+        ({"content": {"celsius": 7}}, {"content": {"celsius": 7}}, False),
+        ({"result": 7}, {"result": 7}, False),
+        ([{"type": "text", "text": "a"}, {"type": "image"}], [{"type": "text", "text": "a"}, {"type": "image"}], False),
+        ([], [], False),
+    ],
+)
+def test_results_are_taken_out_of_their_wrapping(value: object, expected: JsonValue, is_error: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Serialised messages, content blocks and typed values are opened; a tool's own keys are not."""
+    result = unwrap.result(value)
+    assert (result.value, result.is_error) == (expected, is_error)
+
+
+@pytest.mark.parametrize(
+    "value, fails",
+    [
+        ("Error: unknown city", True),
+        ("ValueError('unknown city')", True),
+        ("requests.exceptions.ConnectionError: refused", True),
+        ("Traceback (most recent call last):\n ...", True),
+        ({"error": "unknown city"}, True),
+        ({"error": {"code": 404}, "status": 404}, True),
+        ({"isError": True, "content": "x"}, True),
+        ({"status": "error", "output": "x"}, True),
+        ({"error": None, "rows": []}, False),
+        ({"error": "", "status": "ok"}, False),
+        ({"error": "of the estimate", "mean": 0.3}, False),
+        ("An error occurred while running the tool.", True),
+        ("Error handling in Go", False),
+        ("Terror: a novel", False),
+        ("The error was small.", False),
+        ("Errors were found: 0", False),
+        (["Error: x"], False),
+        (None, False),
+    ],
+)
+def test_results_that_are_errors_are_known(value: JsonValue, fails: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A serialised error is one; a word about errors is not."""
+    assert unwrap.says_error(value) is fails
