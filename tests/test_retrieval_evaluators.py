@@ -132,8 +132,8 @@ def test_judge_decides_what_is_not_equal() -> None:
     assert found.score == 1
     assert found.usage is not None
     assert found.usage.calls == 2
-    assert "Item found:\nsea" in judge.questions[1]
-    assert "Item wanted:\nocean" in judge.questions[1]
+    assert "\nsea\n" in judge.questions[1]
+    assert "\nocean\n" in judge.questions[1]
 
 
 def test_judge_is_asked_only_where_cheaper_strategies_decide_nothing() -> None:
