@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -106,12 +107,12 @@ class Server:
         return sum(map(_peak_rss_bytes, [self._process.pid, *self._children()]))
 
     def _children(self) -> list[int]:
-        pid = self._process.pid
-        return [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
+        """Processes that any of its threads started; a thread may end meanwhile."""
+        found: list[int] = []
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            with suppress(FileNotFoundError):
+                found += map(int, (task / "children").read_text().split())
+        return found
 
     def disk_bytes(self) -> int:
         """Give the size of all files in the data directory."""

@@ -115,9 +115,14 @@ def plain_text(value: JsonValue) -> str | None:
 
 
 def _table(rows: list[_Row], schema: pa.Schema) -> pa.Table:
-    return pa.table(
-        [pa.array([_storable(row[field.name]) for row in rows], field.type) for field in schema], schema=schema
-    )
+    return pa.table([_column([row[field.name] for row in rows], field.type) for field in schema], schema=schema)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
+        return pa.array([_storable(value) for value in values], kind)
 
 
 def _storable(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
