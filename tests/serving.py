@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import httpx
 from click.testing import CliRunner, Result
@@ -44,15 +44,15 @@ def an_export(trace_id: str, *names: str, project: str = "shop", at_s: int = 0) 
 
 
 @contextmanager
-def a_server(data: Path) -> Iterator[Running]:
-    """The real server in a thread of its own."""
+def a_server(data: Path, **more: Any) -> Iterator[Running]:
+    """The real server in a thread of its own, with more settings."""
     started: Future[Running] = Future()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def run() -> None:
         try:
-            async with running(Settings(data=data, grpc=ANY_PORT, otlp_http=ANY_PORT, http=ANY_PORT)) as server:
+            async with running(Settings(data=data, grpc=ANY_PORT, otlp_http=ANY_PORT, http=ANY_PORT, **more)) as server:
                 started.set_result(server)
                 await stop.wait()
         except BaseException as error:
