@@ -33,7 +33,7 @@ class Conditions:
     def read(self, node: Node, place: str) -> tuple[Clause, ...]:
         """The clauses: the members of a list or of an `all`, else what is there as the only one."""
         if isinstance(node.value, tuple):
-            return self._clauses(node, place, 1)
+            return self._clauses(node, place, 1) if node.value else ()
         clause = self._clause(node, place, 0)
         return clause.members if isinstance(clause, Group) and clause.mode == "all" else (clause,) if clause else ()
 

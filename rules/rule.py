@@ -76,7 +76,7 @@ class Rule:
             enabled=None if self.enabled else False,
             project=self.project,
             target=self.target,
-            conditions=[clause.document() for clause in self.conditions],
+            conditions=[clause.document() for clause in self.conditions] or None,
             evaluator=self.evaluator,
             config=dict(self.configuration),
             connectionId=self.connection,

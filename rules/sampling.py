@@ -13,7 +13,8 @@ def bound(rate: float) -> str:
 
     `rate` is from 0 to 1.
     """
-    return _EVERY if rate >= 1 else f"{math.ceil(rate * 16**_DIGITS):0{_DIGITS}x}"
+    below = math.ceil(rate * 16**_DIGITS)
+    return _EVERY if below >= 16**_DIGITS else f"{below:0{_DIGITS}x}"
 
 
 def is_sampled(trace_id: str, rate: float) -> bool:

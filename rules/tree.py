@@ -63,8 +63,8 @@ def read_tree(text: str) -> Node:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _bad(line, f"{_SYNTAX}: the character U+{_code(error.character):04X} is not allowed") from None
-    except ValueError as error:  # of an escape such as \U00110000
-        raise _bad(1, f"{_SYNTAX}: {error}") from None
+    except (ValueError, OverflowError):  # which PyYAML lets pass
+        raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is no character") from None
 
 
 _Event: TypeAlias = yaml.Event

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from collector.api.context import Here
 from collector.api.documents import table_document
@@ -16,13 +16,21 @@ _MAX_STATEMENT_CHARACTERS = 1 << 20
 _MAX_PARAMETERS = 20_000  # a guess: more than a rule of the largest size has
 _INT64 = 1 << 63
 
-_Value = (
+
+def _fitting(value: object) -> object:
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError("whole numbers have 64 bits; send a larger one as text, and cast it")
+    return value
+
+
+_Value = Annotated[
     Annotated[str, Field(max_length=_MAX_STATEMENT_CHARACTERS)]
     | Annotated[bool, Strict()]
-    | Annotated[int, Strict(), Field(ge=-_INT64, lt=_INT64)]
+    | Annotated[int, Strict()]
     | Annotated[float, Strict(), Field(allow_inf_nan=False)]
-    | None
-)
+    | None,
+    AfterValidator(_fitting),
+]
 
 
 class Query(BaseModel):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LONGEST_S = 3_660 * 86_400
-_MAX_BYTES = 1 << 20
 
 
 class _Duration(click.ParamType[float]):
@@ -83,15 +82,16 @@ def _load(file: Path) -> "tuple[Rule, Need]":
     from rules.rule_text import parse_rule
 
     try:
-        with file.open("rb") as opened:
-            parsed = parse_rule(opened.read(_MAX_BYTES).decode())
+        parsed = parse_rule(file.read_text(encoding="utf-8"))
         return parsed.rule, check_evaluator(parsed)
     except OSError as error:
         raise click.ClickException(f"{one_line(str(file))} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{one_line(str(file))} is not UTF-8: {error.reason}") from error
     except BadRule as error:
-        told = "\n".join(f"{file}: {problem}" for problem in error.problems)
+        told = "\n".join(
+            f"{file}:{each.line}: {each.key}{': ' if each.key else ''}{each.message}" for each in error.problems
+        )
         raise click.ClickException(some_lines(told)) from error
 
 

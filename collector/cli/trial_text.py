@@ -8,13 +8,13 @@ from rich.text import Text
 
 from collector.cli.render import output_console
 from collector.cli.text import crop, json_text, one_line
-from collector.cli.units import count_text, duration_text, instant_text
+from collector.cli.units import count_text, instant_text
 
 if TYPE_CHECKING:
     from collector.evaluation.rule_trial import Trial
 
 _VALUE_CELLS: Final = 60
-_MS: Final = 1_000
+_UNITS_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _JUDGES: Final = {
     "never": "no judge is asked",
     "optional": "each may ask the judge",
@@ -29,7 +29,7 @@ def print_trial(trial: "Trial") -> None:
     console.print(Text(one_line(f"{rule.name}, revision {rule.revision[:12]}: {noun}s judged by {rule.evaluator}")))
     if not rule.enabled:
         console.print("the rule is not enabled: it judges nothing")
-    console.print(f"{count_text(trial.looked_at, noun)} started in the last {duration_text(trial.window_s * _MS)}\n")
+    console.print(f"{count_text(trial.looked_at, noun)} started in the last {_window(trial.window_s)}\n")
     table = _table("DECISION", f"{noun.upper()}S", "WHY")
     table.columns[1].justify = "right"
     for count in trial.counts:
@@ -50,6 +50,13 @@ def print_explained(document: Mapping[str, Any]) -> None:
     for span in document["spans"]:
         table.add_row(Text(one_line(span["spanId"])), Text(crop(span["name"], _VALUE_CELLS)), Text(_decided(span)))
     console.print(table)
+
+
+def _window(seconds: float) -> str:
+    """A length of time in the largest unit of which it has several."""
+    whole = int(seconds)
+    fitting = (f"{whole // size}{unit}" for unit, size in _UNITS_S.items() if whole % size == 0 and whole > size)
+    return next(fitting, f"{whole}s")
 
 
 def _decided(document: Mapping[str, Any]) -> str:
