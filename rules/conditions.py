@@ -1,6 +1,7 @@
 """Conditions: what they are, whether a span meets them, and how they are told."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -81,6 +82,15 @@ class Group:
 
 
 Clause: TypeAlias = Condition | Group
+
+
+def fields_of(clauses: Iterable[Clause]) -> Iterator[Field]:
+    """What the clauses are about, again and again where it is the same."""
+    for clause in clauses:
+        if isinstance(clause, Condition):
+            yield clause.of
+        else:
+            yield from fields_of(clause.members)
 
 
 def label(clause: Clause) -> str:

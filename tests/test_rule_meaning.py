@@ -182,6 +182,13 @@ def test_regular_expressions_agree(database: duckdb.DuckDBPyConnection, pattern:
     assert theirs == [[(ours.search(text),)] for text in found_in], ours.re2
 
 
+@pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "(a+a+)+b", "a{1,50}a{1,50}b", "(?i)(.*a){9}b"])
+def test_searching_takes_time_in_proportion_to_the_text(pattern: str) -> None:
+    """Expressions that a backtracking search would never finish are answered."""
+    assert not regex(pattern).search("a" * 20_000)
+    assert regex(pattern).search("a" * 20_000 + "b")
+
+
 @settings(max_examples=200, deadline=None)
 @given(pattern=globs, found_in=st.lists(texts | st.text("ab\n.[]%_日", max_size=6), min_size=1, max_size=8))
 def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:

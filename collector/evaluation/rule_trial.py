@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from evaluators.evaluator import Need
-from rules.conditions import Condition, label
-from rules.fields import FIELDS, MAPS, Row
+from rules.conditions import Condition, fields_of, label
+from rules.fields import Row
 from rules.matching import decide, failing_clause
 from rules.predicate import predicate
 from rules.rule import Rule
@@ -47,7 +47,6 @@ SELECT trace_id, span_id, name, service_name, epoch_ns(start_time), root_ended,
     epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP)
 FROM target WHERE clause IS NULL AND sampled ORDER BY start_time DESC, trace_id, span_id LIMIT {EXAMPLES}
 """  # noqa: S608 - a number of ours
-_COLUMNS: Final = ("trace_id", "span_id", *(field.column for field in FIELDS.values()), *MAPS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask) -> Trial:
 
 def explain_trace(rule: Rule, trace_id: str, ask: Ask) -> dict[str, Any] | None:
     """What becomes of one trace and of each of its spans, and why, as JSON; None where no span of it is stored."""
-    columns = list(dict.fromkeys(_COLUMNS))
+    columns = sorted({"trace_id", "span_id", "name", *(field.column for field in fields_of(rule.clauses))})
     select = f"SELECT {', '.join(columns)} FROM spans WHERE trace_id = $trace_id ORDER BY start_time, span_id"  # noqa: S608
     rows: list[Row] = [dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id})]
     if not rows:
