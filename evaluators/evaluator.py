@@ -71,16 +71,24 @@ class Kind(Generic[Settings]):
     judge: Callable[[Settings], Need] = lambda _: "never"
     prompts: tuple[str, ...] = ()
 
+    def settings(self, configuration: Mapping[str, Any]) -> Settings:
+        """The configuration, checked.
+
+        Raises:
+            BadConfiguration: it cannot be used; every wrong key is named.
+        """
+        try:
+            return self.configuration.model_validate(configuration)
+        except ValidationError as error:
+            raise BadConfiguration(f"{self.name}: {explain(error, self.configuration)}") from None
+
     def build(self, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
         """The evaluator with this configuration.
 
         Raises:
             BadConfiguration: it cannot be used; every wrong key is named.
         """
-        try:
-            settings = self.configuration.model_validate(configuration)
-        except ValidationError as error:
-            raise BadConfiguration(f"{self.name}: {explain(error, self.configuration)}") from None
+        settings = self.settings(configuration)
         need = self.judge(settings)
         if need == "always" and judge is None:
             raise BadConfiguration(f"{self.name}: needs a judge, and none is configured")

@@ -43,15 +43,24 @@ _FAMILIES: Final = (
 KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for family in _FAMILIES for kind in family}
 
 
-def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
-    """The evaluator of that kind with that configuration.
+def kind_of(name: str) -> Kind[Any]:
+    """The kind of that name.
 
     Raises:
-        BadConfiguration: there is no such kind, or the configuration cannot be used; the message says what is right.
+        BadConfiguration: there is none; the message says which there are.
     """
     kind = KINDS.get(name)
     if kind is None:
         close = difflib.get_close_matches(name, KINDS, n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise BadConfiguration(f"there is no evaluator {name!r}; {meant}there are: {', '.join(sorted(KINDS))}")
-    return kind.build(configuration, judge)
+    return kind
+
+
+def build(name: str, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
+    """The evaluator of that kind with that configuration.
+
+    Raises:
+        BadConfiguration: there is no such kind, or the configuration cannot be used; the message says what is right.
+    """
+    return kind_of(name).build(configuration, judge)

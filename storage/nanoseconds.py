@@ -21,8 +21,21 @@ def with_texts(select: str, types: list[str]) -> str:
         _text(f"#{position}", duckdb.sqltype(each), names) if _TIMESTAMP_NS in each else f"#{position}"
         for position, each in enumerate(types, 1)
     ]
-    # A text may end in a semicolon and a comment, which `query` takes and a subquery does not.
-    return f"SELECT {', '.join(columns)} FROM query({_literal(select)})"  # noqa: S608 - it can only read
+    return f"SELECT {', '.join(columns)} FROM (\n{_without_end(select)}\n)"  # noqa: S608 - it can only read
+
+
+def _without_end(select: str) -> str:
+    """The text without the semicolons that end it, which a subquery does not take, and what is said behind them.
+
+    Not as the text of `query(…)`, which takes them, but no parameters.
+    """
+    text = select.encode()
+    end = len(text)
+    for position, _ in reversed(duckdb.tokenize(select)):  # in bytes; comments are no tokens
+        if text[position : position + 1] != b";":
+            break
+        end = position
+    return text[:end].decode()
 
 
 def _text(value: str, kind: DuckDBPyType, names: Iterator[str]) -> str:

@@ -2,6 +2,9 @@
 
 import re
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -45,6 +48,12 @@ _EXPLAIN = (
 _EFFECT = re.compile(r'"function_name":"(write_log)"')
 
 
+Parameter: TypeAlias = str | float | bool | None
+"""What a parameter of a query can be; an int is a float here."""
+
+_NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
+
+
 class Queries:
     """Read-only questions. Safe to ask from any thread."""
 
@@ -78,11 +87,13 @@ class Queries:
             logs = logs_of_trace(cursor, tenant, trace_id)
         return Trace(summary=summary, spans=spans, logs=logs)
 
-    def sql(self, statement: str, *, max_rows: int, timeout_s: float) -> Table:
-        """The answer to one SELECT (or EXPLAIN), in a transaction that cannot write.
+    def sql(
+        self, statement: str, parameters: Mapping[str, Parameter] = _NO_PARAMETERS, *, max_rows: int, timeout_s: float
+    ) -> Table:
+        """The answer to one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
 
         Raises:
-            BadQuery: the text is not one such statement, fails, or runs longer than `timeout_s`.
+            BadQuery: the text is not one such statement, fails, runs longer than `timeout_s`, or has other parameters.
         """
         with self._database.cursor() as cursor:
             try:
@@ -92,7 +103,8 @@ class Queries:
                     raise BadQuery(msg)
                 _refuse_effects(cursor, statements[0])
                 cursor.execute("BEGIN TRANSACTION READ ONLY")
-                return _answer(cursor, statements[0], max_rows, timeout_s)
+                question = _Question(statement=statements[0], parameters=parameters)
+                return _answer(cursor, question, max_rows, timeout_s)
             except duckdb.InterruptException as error:
                 msg = f"the query ran longer than {timeout_s:g} s and was stopped"
                 raise BadQuery(msg) from error
@@ -193,12 +205,19 @@ def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str
     raise BadQuery(msg)
 
 
-def _answer(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement, max_rows: int, timeout_s: float) -> Table:
+class _Question(NamedTuple):
+    statement: duckdb.Statement
+    parameters: Mapping[str, Parameter]
+
+
+def _answer(cursor: duckdb.DuckDBPyConnection, question: _Question, max_rows: int, timeout_s: float) -> Table:
+    statement, parameters = question
     alarm = threading.Timer(timeout_s, cursor.interrupt)
     alarm.start()
     try:
-        columns = _columns(cursor, statement)
-        cursor.execute(with_texts(statement.query, [column.type for column in columns]) if columns else statement)
+        columns = _columns(cursor, question)
+        types = [column.type for column in columns]
+        cursor.execute(with_texts(statement.query, types) if columns else statement, parameters or None)
         columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
         rows = _fetch(cursor, max_rows + 1)
     finally:
@@ -224,10 +243,10 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
     return rows
 
 
-def _columns(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> list[Column]:
+def _columns(cursor: duckdb.DuckDBPyConnection, question: _Question) -> list[Column]:
     """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
-        described = cursor.execute(f"DESCRIBE {statement.query}").fetchall()
+        described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]

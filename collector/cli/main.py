@@ -5,6 +5,7 @@ import click
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.render import prepare_output
+from collector.cli.rules import rules
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sql import sql
@@ -18,5 +19,5 @@ def main() -> None:
     prepare_output()
 
 
-for command in (serve, traces, sql, send, evaluate, evaluators):
+for command in (serve, traces, sql, send, evaluate, evaluators, rules):
     main.add_command(command)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import click
@@ -25,6 +26,8 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
 
 Document = Mapping[str, object]
+Parameters: TypeAlias = Mapping[str, str | float | bool | None]
+NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
 
 
 class Source(Protocol):
@@ -39,8 +42,8 @@ class Source(Protocol):
     def otlp(self, trace_id: str) -> Document | None:
         """One trace as an OTLP/JSON export request."""
 
-    def sql(self, statement: str) -> Document:
-        """The answer to a query."""
+    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
+        """The answer to a query; `parameters` are what its `$name`s stand for."""
 
 
 class Unreachable(click.ClickException):
@@ -101,9 +104,9 @@ class Server:
         """One trace as an OTLP/JSON export request."""
         return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}/otlp")
 
-    def sql(self, statement: str) -> Document:
+    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query."""
-        return self._ask("POST", "/api/v1/sql", json={"sql": statement})
+        return self._ask("POST", "/api/v1/sql", json={"sql": statement, "parameters": dict(parameters)})
 
     def _find(self, path: str) -> Document | None:
         response = self._send("GET", path)
@@ -164,14 +167,14 @@ class Directory:
         trace = self._queries.trace(trace_id)
         return json_request(trace) if trace else None
 
-    def sql(self, statement: str) -> Document:
+    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query."""
         from collector.api.documents import table_document
         from storage.errors import BadQuery
 
         try:
             rows, seconds = self._settings.sql_rows, self._settings.sql_seconds
-            return table_document(self._queries.sql(statement, max_rows=rows, timeout_s=seconds))
+            return table_document(self._queries.sql(statement, parameters, max_rows=rows, timeout_s=seconds))
         except BadQuery as error:
             raise NoAnswer(some_lines(str(error))) from error
 

@@ -29,7 +29,7 @@ _COMMENT = re.compile(r"--(\s|.*\n)")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV with a header.")
 @source_options
 def sql(*, statement: str, as_json: bool, as_csv: bool, server: str | None, data: Path | None) -> None:
-    """Ask a question in SQL; read-only. The views are `spans` and `traces`."""
+    """Ask a question in SQL; read-only. The views are `spans`, `traces`, `tool_calls` and `logs`."""
     one_source(server, data)
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")

@@ -1,0 +1,176 @@
+"""What a rule would match of what is stored, and what that would cost: questions in SQL, and what the answers say."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from evaluators.evaluator import Need
+from rules.conditions import Condition, fields_of, label
+from rules.fields import Row
+from rules.matching import decide, failing_clause
+from rules.predicate import predicate
+from rules.rule import Rule
+from rules.sampling import bound, sampled_sql
+from rules.settling import Arrivals, Settling, is_settled, settles_at_ns
+
+Parameters: TypeAlias = Mapping[str, str | float | bool | None]
+Ask: TypeAlias = Callable[[str, Parameters], Sequence[Sequence[Any]]]
+"""Asks the store: a SELECT and its parameters; the rows."""
+
+EXAMPLES: Final = 5
+_DAY_S: Final = 86_400
+
+_SPANS: Final = """
+    SELECT trace_id, span_id, name, service_name, start_time, clause,
+        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival
+    FROM looked_at
+"""
+_TRACES: Final = """
+    SELECT
+        trace_id,
+        NULL AS span_id,
+        coalesce(
+            arg_min(name, start_time) FILTER (WHERE parent_span_id IS NULL), arg_min(name, start_time)
+        ) AS name,
+        arg_min(service_name, start_time) AS service_name,
+        min(start_time) AS start_time,
+        CASE WHEN bool_and(clause IS NOT NULL) THEN max(clause) END AS clause,
+        bool_or(parent_span_id IS NULL AND end_time IS NOT NULL) AS root_ended,
+        min(received_at) AS first_arrival,
+        max(received_at) AS last_arrival
+    FROM looked_at
+    GROUP BY tenant, trace_id
+"""
+_COUNTS: Final = "SELECT clause, clause IS NULL AND sampled AS sampled, count(*) FROM target GROUP BY ALL ORDER BY ALL"
+_EXAMPLES: Final = f"""
+SELECT trace_id, span_id, name, service_name, epoch_ns(start_time), root_ended,
+    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP)
+FROM target WHERE clause IS NULL AND sampled ORDER BY start_time DESC, trace_id, span_id LIMIT {EXAMPLES}
+"""  # noqa: S608 - a number of ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many targets one thing becomes of."""
+
+    decision: str
+    why: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A span or trace that would be judged."""
+
+    trace_id: str
+    span_id: str | None  # None for a trace
+    name: str
+    service: str
+    start_ns: int
+    settles_at_ns: int | None  # None for a span, which is judged as it comes
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a rule would match in a window of time, and what it would cost."""
+
+    rule: Rule
+    judge: Need
+    window_s: float
+    counts: tuple[Count, ...]
+    examples: tuple[Example, ...]
+
+    @property
+    def looked_at(self) -> int:
+        """How many spans or traces there were."""
+        return sum(count.count for count in self.counts)
+
+    @property
+    def evaluations(self) -> int:
+        """How many would be judged."""
+        return sum(count.count for count in self.counts if count.decision == "matched")
+
+    @property
+    def evaluations_per_day(self) -> float:
+        """The same by day."""
+        return self.evaluations * _DAY_S / self.window_s
+
+
+def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask) -> Trial:
+    """What the rule would match of the spans that started within the window, up to this moment."""
+    found = predicate(rule.clauses)
+    looked_at = f"""
+    SELECT tenant, trace_id, span_id, parent_span_id, name, service_name, start_time, end_time, received_at,
+        {found.sql} AS clause
+    FROM spans WHERE start_time >= now()::TIMESTAMP - to_seconds($window_s::DOUBLE)
+    """  # noqa: S608 - the predicate has bound parameters only
+    targets = _TRACES if rule.target == "TRACE" else _SPANS
+    sampled = sampled_sql("trace_id", "$sampled_below")
+    tables = f"""
+    WITH looked_at AS ({looked_at}),
+        each_target AS ({targets}),
+        target AS (SELECT *, {sampled} AS sampled FROM each_target)
+    """  # noqa: S608 - likewise
+    parameters: Parameters = {**found.parameters, "window_s": window_s, "sampled_below": bound(rule.sample_rate)}
+    return Trial(
+        rule=rule,
+        judge=judge,
+        window_s=window_s,
+        counts=tuple(_count(rule, *row) for row in ask(tables + _COUNTS, parameters)),
+        examples=tuple(_example(rule, row) for row in ask(tables + _EXAMPLES, parameters)),
+    )
+
+
+def explain_trace(rule: Rule, trace_id: str, ask: Ask) -> dict[str, Any] | None:
+    """What becomes of one trace and of each of its spans, and why, as JSON; None where no span of it is stored."""
+    columns = sorted({"trace_id", "span_id", "name", *(field.column for field in fields_of(rule.clauses))})
+    select = f"SELECT {', '.join(columns)} FROM spans WHERE trace_id = $trace_id ORDER BY start_time, span_id"  # noqa: S608
+    rows: list[Row] = [dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id})]
+    if not rows:
+        return None
+    decision = decide(rule, rows)
+    spans = [_explained(rule, row) for row in rows]
+    whole = {"decision": decision.outcome, "clause": _label(rule, decision.clause)}
+    return {"traceId": trace_id, **(whole if rule.target == "TRACE" else {}), "spans": spans}
+
+
+def _explained(rule: Rule, row: Row) -> dict[str, Any]:
+    failing = failing_clause(rule, row)
+    clause = None if failing is None else rule.clauses[failing]
+    found = {"value": clause.of.value(row)} if isinstance(clause, Condition) else {}
+    outcome = decide(rule, [row]).outcome
+    return {
+        "spanId": row["span_id"],
+        "name": row["name"],
+        "decision": outcome,
+        "clause": _label(rule, failing),
+        **found,
+    }
+
+
+def _label(rule: Rule, clause: int | None) -> str | None:
+    return None if clause is None else label(rule.clauses[clause])
+
+
+def _count(rule: Rule, clause: int | None, sampled: bool, count: int) -> Count:  # noqa: FBT001 - a row of an answer
+    if clause is not None:
+        return Count(decision="filtered", why=_label(rule, clause), count=count)
+    if sampled:
+        return Count(decision="matched", why=None, count=count)
+    return Count(decision="sampled_out", why=f"sampleRate {rule.sample_rate:g}", count=count)
+
+
+def _example(rule: Rule, row: Sequence[Any]) -> Example:
+    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns = row
+    arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
+    of_trace = rule.target == "TRACE"
+    return Example(
+        trace_id=trace_id,
+        span_id=span_id,
+        name=name,
+        service=service,
+        start_ns=start_ns,
+        settles_at_ns=settles_at_ns(arrivals, Settling()) if of_trace else None,
+        settled=not of_trace or is_settled(arrivals, Settling(), now_ns),
+    )

@@ -1,0 +1,29 @@
+"""What is wrong with the text of a rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong: where, and what would be right."""
+
+    line: int  # from 1
+    key: str  # as in `conditions[0].op`; empty for the text as a whole
+    message: str
+
+    def __str__(self) -> str:
+        place = f"line {self.line}"
+        return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+class BadRule(Exception):
+    """A text that is no rule; it names everything that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class BadPattern(Exception):
+    """A pattern that is refused; the message says what would be right."""

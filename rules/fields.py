@@ -1,0 +1,83 @@
+"""What a condition can be about: the columns of the view `spans`, and any attribute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+FieldType: TypeAlias = Literal["text", "number"]
+Row: TypeAlias = Mapping[str, object]
+"""A row of the view `spans`, by column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One thing about a span: a column, or the value of a key in a column that is a map."""
+
+    column: str
+    type: FieldType
+    key: str | None = None
+    choices: tuple[str, ...] = ()  # the only texts that the column has; empty where it can have any
+
+    def value(self, row: Row) -> str | float | None:
+        """What a span has there; None where it has nothing."""
+        found = row[self.column]
+        if self.key is not None:
+            found = found.get(self.key) if isinstance(found, Mapping) else None
+        if self.type == "number":
+            return float(found) if isinstance(found, int | float) else None
+        return found if isinstance(found, str) else None
+
+
+def _text(column: str, *choices: str) -> Field:
+    return Field(column=column, type="text", choices=choices)
+
+
+def _number(column: str) -> Field:
+    return Field(column=column, type="number")
+
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "name": _text("name"),
+    "kind": _text("kind", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER", "UNSPECIFIED"),
+    "status": _text("status_code", "UNSET", "OK", "ERROR"),
+    "status_message": _text("status_message"),
+    "duration_ms": _number("duration_ms"),
+    "service": _text("service_name"),
+    "project": _text("project"),
+    "scope": _text("scope_name"),
+    "parent_span_id": _text("parent_span_id"),
+    "span_type": _text("span_type", "agent", "llm", "tool", "retriever", "embedding", "chain", "evaluator", "other"),
+    "dialect": _text("dialect"),
+    "input": _text("input"),
+    "output": _text("output"),
+    "input_messages": _text("input_messages"),
+    "output_messages": _text("output_messages"),
+    "tool_name": _text("tool_name"),
+    "tool_call_id": _text("tool_call_id"),
+    "tool_arguments": _text("tool_arguments"),
+    "tool_result": _text("tool_result"),
+    "tool_definitions": _text("tool_definitions"),
+    "model": _text("model"),
+    "provider": _text("provider"),
+    "input_tokens": _number("input_tokens"),
+    "output_tokens": _number("output_tokens"),
+    "cached_tokens": _number("cached_tokens"),
+    "reasoning_tokens": _number("reasoning_tokens"),
+    "cost_usd": _number("cost_usd"),
+    "session_id": _text("session_id"),
+    "user_id": _text("user_id"),
+    "error": _text("error"),
+    "error_type": _text("error_type"),
+}
+"""Every field that is no attribute."""
+
+MAPS: Final[Mapping[str, str]] = {"attributes.": "attributes", "resource.": "resource_attributes"}
+"""What the name of an attribute starts with, and the column that it is in."""
+
+
+def field_of(name: str) -> Field | None:
+    """The field of that name; None where there is none."""
+    for prefix, column in MAPS.items():
+        if name.startswith(prefix) and name != prefix:
+            return Field(column=column, type="text", key=name.removeprefix(prefix))
+    return FIELDS.get(name)

@@ -1,0 +1,96 @@
+"""What operators mean, in Python and in SQL side by side.
+
+No operator but `exists` holds of a value that is not there. Texts compare by their characters: exactly, case and all,
+and `<` by code point. With a number, a text takes part as the number that it spells.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from rules.regex import glob, regex
+
+Scalar: TypeAlias = "str | float"
+
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def number_of(value: Scalar) -> float | None:
+    """The number that a value is or that a text spells in decimal; None where it is none, or not finite."""
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def number_sql(value: str) -> str:
+    """The same of a text in SQL."""
+    spelled = f"CASE WHEN regexp_full_match({value}, '{_NUMBER.pattern}') THEN TRY_CAST({value} AS DOUBLE) END"
+    return finite_sql(f"({spelled})")
+
+
+def finite_sql(value: str) -> str:
+    """A number in SQL; NULL where it is not finite."""
+    return f"CASE WHEN isfinite({value}) THEN {value} END"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """An operator between two values of one type."""
+
+    holds: Callable[[Any, Any], bool]
+    sql: str  # of {value} and {operand}
+    orders: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTest:
+    """An operator between two texts; `bound` is what SQL gets for the operand."""
+
+    holds: Callable[[str, str], bool]
+    sql: str
+    bound: Callable[[str], str] = str
+
+
+COMPARISONS: Final[Mapping[str, Comparison]] = {
+    "=": Comparison(holds=operator.eq, sql="{value} = {operand}"),
+    "!=": Comparison(holds=operator.ne, sql="NOT coalesce({value} = {operand}, false)"),
+    "<": Comparison(holds=operator.lt, sql="{value} < {operand}", orders=True),
+    "<=": Comparison(holds=operator.le, sql="{value} <= {operand}", orders=True),
+    ">": Comparison(holds=operator.gt, sql="{value} > {operand}", orders=True),
+    ">=": Comparison(holds=operator.ge, sql="{value} >= {operand}", orders=True),
+}
+
+TEXT_TESTS: Final[Mapping[str, TextTest]] = {
+    "contains": TextTest(holds=operator.contains, sql="contains({value}, {operand})"),
+    "startsWith": TextTest(holds=str.startswith, sql="starts_with({value}, {operand})"),
+    "endsWith": TextTest(holds=str.endswith, sql="ends_with({value}, {operand})"),
+    "glob": TextTest(
+        holds=lambda value, pattern: glob(pattern).search(value),
+        sql="regexp_matches({value}, {operand})",
+        bound=lambda pattern: glob(pattern).re2,
+    ),
+    "regex": TextTest(
+        holds=lambda value, pattern: regex(pattern).search(value),
+        sql="regexp_matches({value}, {operand})",
+        bound=lambda pattern: regex(pattern).re2,
+    ),
+}
+
+IN: Final = "in"
+EXISTS: Final = "exists"
+OPERATORS: Final = (*COMPARISONS, IN, *TEXT_TESTS, EXISTS)
+"""Every operator as rules spell it."""
+
+
+def compare(comparison: Comparison, value: Scalar, operand: Scalar) -> bool:
+    """Whether it holds between a value that is there and what the rule says."""
+    if isinstance(operand, str):
+        return comparison.holds(value, operand)
+    number = number_of(value)
+    if number is None:
+        return not comparison.orders and comparison.holds(None, operand)
+    return comparison.holds(number, operand)

@@ -1,0 +1,82 @@
+"""A rule's clauses as one SQL expression over the view `spans`, with bound parameters only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from rules.conditions import Clause, Condition, Group
+from rules.fields import Field
+from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """An expression over one row of `spans`: the number of the first clause that it does not meet.
+
+    It is NULL where the row meets all clauses, so rows that match are those `WHERE (…) IS NULL`.
+    """
+
+    sql: str
+    parameters: dict[str, Scalar]  # by the names that stand in the text behind a $
+
+
+def predicate(clauses: Sequence[Clause]) -> Predicate:
+    """The expression for these clauses."""
+    parameters: dict[str, Scalar] = {}
+    whens = [f"WHEN NOT {_clause(clause, parameters)} THEN {number}" for number, clause in enumerate(clauses)]
+    return Predicate(sql=f"CASE {' '.join(whens)} END", parameters=parameters)
+
+
+def _clause(clause: Clause, parameters: dict[str, Scalar]) -> str:
+    """An expression that is true or false, and never NULL."""
+    match clause:
+        case Condition():
+            return _condition(clause, parameters)
+        case Group():
+            members = [_clause(member, parameters) for member in clause.members]
+            joined = (" AND " if clause.mode == "all" else " OR ").join(members)
+            return f"({joined or ('true' if clause.mode == 'all' else 'false')})"
+        case _:
+            assert_never(clause)
+
+
+def _condition(condition: Condition, parameters: dict[str, Scalar]) -> str:
+    field, operand = condition.of, condition.operand
+    value = _value(field, parameters)
+    if condition.operator == EXISTS:
+        return f"({value} IS {'NOT NULL' if operand else 'NULL'})"
+    if isinstance(operand, tuple):
+        holds = _among(field, value, operand, parameters)
+    elif isinstance(operand, str) and condition.operator in TEXT_TESTS:
+        test = TEXT_TESTS[condition.operator]
+        holds = test.sql.format(value=value, operand=_bind(test.bound(operand), parameters))
+    else:
+        holds = _compared(COMPARISONS[condition.operator].sql, field, value, operand, parameters)
+    return f"coalesce({value} IS NOT NULL AND ({holds}), false)"
+
+
+def _compared(template: str, field: Field, value: str, operand: Scalar, parameters: dict[str, Scalar]) -> str:
+    return template.format(value=_as_operand(field, value, operand), operand=_bind(operand, parameters))
+
+
+def _among(field: Field, value: str, operands: Sequence[Scalar], parameters: dict[str, Scalar]) -> str:
+    kinds = [[one for one in operands if isinstance(one, str) is text] for text in (True, False)]
+    lists = [(_as_operand(field, value, some[0]), [_bind(one, parameters) for one in some]) for some in kinds if some]
+    return " OR ".join(f"coalesce({compared} IN ({', '.join(bound)}), false)" for compared, bound in lists)
+
+
+def _as_operand(field: Field, value: str, operand: Scalar) -> str:
+    """The value as one that can be compared with what the rule says."""
+    return number_sql(value) if field.type == "text" and not isinstance(operand, str) else value
+
+
+def _value(field: Field, parameters: dict[str, Scalar]) -> str:
+    if field.key is not None:
+        return f"{field.column}[{_bind(field.key, parameters)}]"
+    return finite_sql(f"{field.column}::DOUBLE") if field.type == "number" else field.column
+
+
+def _bind(value: Scalar, parameters: dict[str, Scalar]) -> str:
+    name = f"p{len(parameters)}"
+    parameters[name] = value
+    return f"${name}::{'VARCHAR' if isinstance(value, str) else 'DOUBLE'}"

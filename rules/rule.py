@@ -1,0 +1,92 @@
+"""A rule: which spans or traces are judged, by what, how many of them, and at what expense."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from rules.conditions import Clause, Condition
+from rules.marker import NOT_OURS
+from storage.records import JsonValue
+
+Target: TypeAlias = Literal["SPAN", "TRACE"]
+"""What is judged: a span that meets the conditions, or a trace one of whose spans does."""
+
+COMPARE_BY: Final = "service.version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What judging may cost in a day; None where there is no limit."""
+
+    calls_per_day: int | None = None
+    tokens_per_day: int | None = None
+    usd_per_day: float | None = None
+    allow_unpriced: bool = False  # ask a model without a price although USD are limited
+
+    def document(self) -> dict[str, JsonValue]:
+        """It, as JSON and YAML have it."""
+        return _told(
+            callsPerDay=self.calls_per_day,
+            tokensPerDay=self.tokens_per_day,
+            usdPerDay=self.usd_per_day,
+            allowUnpriced=self.allow_unpriced or None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What an operator wants judged.
+
+    Shorthand is written out: `matchType` in the conditions; `criteria`, `minScore`, `threshold` and the like in the
+    evaluator's configuration.
+    """
+
+    name: str
+    enabled: bool
+    project: str | None  # the only one that it is about; None for all
+    target: Target
+    conditions: tuple[Clause, ...]  # all of which must hold
+    evaluator: str  # the name of its kind
+    configuration: Mapping[str, JsonValue]
+    connection: str | None  # of the judge, by name or id
+    sample_rate: float
+    compare_by: str  # the attribute that tells releases apart
+    budget: Budget | None
+    tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, where the spans do not tell
+    expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """All that must hold, in the order in which it is asked: not one of our spans, the project, the conditions."""
+        project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
+        return (NOT_OURS, *project, *self.conditions)
+
+    @property
+    def revision(self) -> str:
+        """The digest of everything that it says, but for whether it is enabled. An edit makes a new one."""
+        meaning = {key: value for key, value in self.document().items() if key != "enabled"}
+        return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+
+    def document(self) -> dict[str, JsonValue]:
+        """It, as JSON and YAML have it. What is at its default is left out, so that a new field changes no revision."""
+        return _told(
+            name=self.name,
+            enabled=None if self.enabled else False,
+            project=self.project,
+            target=self.target,
+            conditions=[clause.document() for clause in self.conditions] or None,
+            evaluator=self.evaluator,
+            config=dict(self.configuration),
+            connectionId=self.connection,
+            sampleRate=None if self.sample_rate == 1 else self.sample_rate,
+            compareBy=None if self.compare_by == COMPARE_BY else self.compare_by,
+            budget=None if self.budget is None else self.budget.document(),
+            tools=None if self.tools is None else [dict(tool) for tool in self.tools],
+            expected=None if self.expected is None else dict(self.expected),
+        )
+
+
+def _told(**fields: JsonValue) -> dict[str, JsonValue]:
+    return {key: value for key, value in fields.items() if value is not None}

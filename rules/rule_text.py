@@ -1,0 +1,206 @@
+"""A rule as it is written: one YAML or JSON text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from rules.condition_text import MAX_TEXT, Conditions
+from rules.conditions import Clause, Condition, Group
+from rules.errors import BadRule, Problem
+from rules.members import A_MAPPING, Members, shown
+from rules.rule import COMPARE_BY, Budget, Rule, Target
+from rules.tree import read_tree
+from storage.records import JsonValue
+
+LLM_JUDGE: Final = "llm_judge"
+"""The evaluator of a rule that names none."""
+
+MAX_NAME: Final = 200
+_MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follows
+_MAX_TOOLS: Final = 200
+_MAX_SCORE: Final = 1e6
+_MAX_A_DAY: Final = 10**12
+
+_SCORABLE: Final = Condition(field="output", operator="regex", operand=r"\S")
+"""What the seeds ask of each span that a rule with `matchType` judges: an output that is not blank."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleText:
+    """A rule, and the line of each key that its text has."""
+
+    rule: Rule
+    lines: Mapping[str, int]
+
+
+def parse_rule(text: str) -> RuleText:
+    """The rule that a text says.
+
+    Raises:
+        BadRule: it says none; every problem has its line, its key, and what would be right.
+    """
+    tree = read_tree(text)
+    problems: list[Problem] = []
+    if not isinstance(tree.value, Mapping):
+        raise BadRule([Problem(line=tree.line, key="", message=f"a rule is {A_MAPPING} (got {shown(tree)})")])
+    rule = _rule(Members(tree, "", problems))
+    if rule is None or problems:
+        raise BadRule(problems)
+    return RuleText(rule=rule, lines={key: node.line for key, node in tree.value.items()})
+
+
+def _rule(members: Members) -> Rule | None:
+    name = members.text("name", most=MAX_NAME)
+    enabled = members.flag("enabled")
+    project = members.text("project", most=MAX_NAME)
+    target = cast("Target", members.choice("target", ("SPAN", "TRACE")) or "SPAN")
+    conditions = _match(members, target) + _conditions(members)
+    evaluator, configuration = _evaluation(members)
+    connection = members.text("connectionId", most=MAX_NAME)
+    sample_rate = members.number("sampleRate", least=0, most=1)
+    compare_by = members.text("compareBy", most=MAX_NAME)
+    budget = _budget(members)
+    tools = _tools(members)
+    expected = members.mapping("expected")
+    members.unknown()
+    if name is None:
+        _missing(members, "name")
+        return None
+    return Rule(
+        name=name,
+        enabled=_or(enabled, otherwise=True),
+        project=project,
+        target=target,
+        conditions=conditions,
+        evaluator=evaluator,
+        configuration=configuration,
+        connection=connection,
+        sample_rate=_or(sample_rate, otherwise=1.0),
+        compare_by=_or(compare_by, otherwise=COMPARE_BY),
+        budget=budget,
+        tools=tools,
+        expected=expected,
+    )
+
+
+def _conditions(members: Members) -> tuple[Clause, ...]:
+    node = members.take("conditions")
+    return () if node is None else Conditions(members.problems).read(node, "conditions")
+
+
+def _match(members: Members, target: Target) -> tuple[Clause, ...]:
+    """The seeds' way to say which spans: by their name, or by an attribute, which may be the resource's."""
+    kind = members.choice("matchType", ("SPAN_NAME", "ATTRIBUTE"))
+    key = members.text("matchKey", most=MAX_NAME)
+    value = members.take("matchValue")
+    if kind is None:
+        if key is not None or value is not None:
+            _missing(members, "matchType")
+        return ()
+    if value is None or value.text is None or len(value.text) > MAX_TEXT:
+        members.wrong("matchValue", f"must be a text of at most {MAX_TEXT} characters with matchType", value)
+        return ()
+    if (key is None) is (kind == "ATTRIBUTE"):
+        members.wrong("matchKey", "goes with matchType: ATTRIBUTE, which needs the attribute's name")
+        return ()
+    clause = Condition(field="name", operator="=", operand=value.text) if key is None else _merged(key, value.text)
+    return (clause, _SCORABLE) if target == "SPAN" else (clause,)
+
+
+def _merged(key: str, text: str) -> Group:
+    """A span's attribute is a text, or its resource's is where the span has none of that name."""
+    own, inherited = f"attributes.{key}", f"resource.{key}"
+    from_resource = Group(
+        mode="all",
+        members=(
+            Condition(field=own, operator="exists", operand=False),
+            Condition(field=inherited, operator="=", operand=text),
+        ),
+    )
+    return Group(mode="any", members=(Condition(field=own, operator="=", operand=text), from_resource))
+
+
+def _evaluation(members: Members) -> tuple[str, dict[str, JsonValue]]:
+    """The evaluator and its configuration, into which go the keys beside it that say the same."""
+    evaluator = members.text("evaluator", most=MAX_NAME)
+    configuration = members.mapping("config") or {}
+    shorthand: dict[str, tuple[str, JsonValue]] = {
+        "evaluatorName": ("name", members.text("evaluatorName", most=MAX_NAME)),
+        "criteria": ("criteria", members.text("criteria", most=_MAX_CRITERIA)),
+    }
+    if evaluator is None and shorthand["criteria"][1] is None and "criteria" not in configuration:
+        _missing(members, "evaluator")
+    evaluator = evaluator or LLM_JUDGE
+    scale = _scale(members)
+    shorthand["minScore"] = ("scoreRange", None if scale is None else list(scale))
+    shorthand["threshold"] = ("threshold", _threshold(members, scale or (0.0, 1.0)))
+    for key, (name, value) in shorthand.items():
+        if value is not None and name in configuration:
+            members.wrong(key, f"says the same as config.{name}; keep one of them")
+        elif value is not None:
+            configuration[name] = value
+    if evaluator == LLM_JUDGE:
+        configuration.setdefault("evaluationParams", ["INPUT", "ACTUAL_OUTPUT"])
+    return evaluator, configuration
+
+
+def _scale(members: Members) -> tuple[float, float] | None:
+    least = members.number("minScore", least=-_MAX_SCORE, most=_MAX_SCORE)
+    most = members.number("maxScore", least=-_MAX_SCORE, most=_MAX_SCORE)
+    if least is None and most is None:
+        return None
+    scale = _or(least, otherwise=0.0), _or(most, otherwise=1.0)
+    if scale[0] < scale[1]:
+        return scale
+    members.wrong("minScore", f"must be below maxScore (got {scale[0]:g} and {scale[1]:g})")
+    return None
+
+
+def _threshold(members: Members, scale: tuple[float, float]) -> float | None:
+    """The score that passes, from 0 to 1; it is written on the judge's scale."""
+    threshold = members.number("threshold", least=scale[0], most=scale[1])
+    return None if threshold is None else (threshold - scale[0]) / (scale[1] - scale[0])
+
+
+def _budget(members: Members) -> Budget | None:
+    node = members.take("budget")
+    if node is None:
+        return None
+    inner = Members(node, "budget", members.problems)
+    calls = inner.number("callsPerDay", least=0, most=_MAX_A_DAY, whole=True)
+    tokens = inner.number("tokensPerDay", least=0, most=_MAX_A_DAY, whole=True)
+    usd = inner.number("usdPerDay", least=0, most=_MAX_A_DAY)
+    unpriced = inner.flag("allowUnpriced")
+    inner.unknown()
+    return Budget(
+        calls_per_day=None if calls is None else int(calls),
+        tokens_per_day=None if tokens is None else int(tokens),
+        usd_per_day=usd,
+        allow_unpriced=bool(unpriced),
+    )
+
+
+def _tools(members: Members) -> tuple[Mapping[str, JsonValue], ...] | None:
+    node = members.take("tools")
+    if node is None:
+        return None
+    listed = node.plain()
+    if not isinstance(listed, list) or len(listed) > _MAX_TOOLS:
+        members.wrong("tools", f"must be a list of at most {_MAX_TOOLS} tools (got {shown(node)})", node)
+        return None
+    tools = [tool for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+    if len(tools) < len(listed):
+        members.wrong("tools", "each tool must be a mapping with a name, as in {name, description, inputSchema}", node)
+    return tuple(tools)
+
+
+def _or(value: _Value | None, *, otherwise: _Value) -> _Value:
+    return otherwise if value is None else value
+
+
+def _missing(members: Members, key: str) -> None:
+    """Note that a key is missing, unless it is there and has its problem already."""
+    if not any(problem.key == members.place(key) for problem in members.problems):
+        members.wrong(key, "is required")

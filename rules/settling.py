@@ -1,0 +1,39 @@
+"""When a trace has settled, so that judging it will not be judging half of it."""
+
+from dataclasses import dataclass
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """How long is waited."""
+
+    after_root_s: float = 10.0  # without anything new, once the root has ended
+    quiet_s: float = 180.0  # without anything new, while it has not
+    longest_s: float = 3600.0  # since the first span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """What is known of a trace, by our own clock: those of senders may be wrong.
+
+    Of a trace that was judged and is open again, `first_ns` is the first arrival since: otherwise a trace that goes on
+    for longer than the longest wait would be judged again with each of its spans.
+    """
+
+    root_ended: bool
+    first_ns: int
+    last_ns: int
+
+
+def settles_at_ns(arrivals: Arrivals, settling: Settling) -> int:
+    """When the trace settles if nothing more of it comes."""
+    waits = [settling.quiet_s, settling.after_root_s] if arrivals.root_ended else [settling.quiet_s]
+    quiet_ns = arrivals.last_ns + round(min(waits) * _NS)
+    return min(quiet_ns, arrivals.first_ns + round(settling.longest_s * _NS))
+
+
+def is_settled(arrivals: Arrivals, settling: Settling, now_ns: int) -> bool:
+    """Whether the trace has settled."""
+    return now_ns >= settles_at_ns(arrivals, settling)

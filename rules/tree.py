@@ -1,0 +1,158 @@
+"""YAML as a tree that remembers lines: plain values only, within bounds, every key once.
+
+Not all of YAML: no anchors and aliases (ten of which can mean a billion values), no tags, no dates, and yes, no, on and
+off are texts.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import yaml
+
+from rules.errors import BadRule, Problem
+from storage.records import JsonValue
+
+MAX_CHARACTERS: Final = 65_536
+"""Of the text of a rule. A guess: a rule with twenty tools has some 10,000."""
+_MAX_DEPTH: Final = 32
+
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
+_FRACTION: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
+_LONGEST_INTEGER: Final = 300  # digits. More are no number that a double can be near to
+_WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_SYNTAX: Final = "is not YAML"
+_QUOTES: Final = 'operators such as ">=" and "!=", and texts that start with one of * & ! % @ ` > |, need quotes'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A value and where it stands; of a member of a mapping, the line of its key."""
+
+    value: "str | float | bool | tuple[Node, ...] | Mapping[str, Node] | None"
+    line: int
+    text: str | None = None  # of a scalar, as it is written, without quotes
+
+    def plain(self) -> JsonValue:
+        """The value alone."""
+        match self.value:
+            case tuple():
+                return [item.plain() for item in self.value]
+            case Mapping():
+                return {key: member.plain() for key, member in self.value.items()}
+            case scalar:
+                return scalar
+
+
+def read_tree(text: str) -> Node:
+    """The tree of one document.
+
+    Raises:
+        BadRule: it is not YAML, or more than what is taken here; the line says where.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise _bad(1, f"a rule has at most {MAX_CHARACTERS} characters, and this has {len(text)}")
+    try:
+        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        return _document(events)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _bad(mark.line + 1 if mark else 1, f"{_SYNTAX}: {error.problem or error.context}; {_QUOTES}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _bad(line, f"{_SYNTAX}: the character U+{_code(error.character):04X} is not allowed") from None
+    except (ValueError, OverflowError):  # which PyYAML lets pass
+        raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is no character") from None
+
+
+_Event: TypeAlias = yaml.Event
+
+
+def _document(events: Iterator[_Event]) -> Node:
+    builder: Node | None = None
+    for event in events:
+        match event:
+            case yaml.DocumentStartEvent() if builder is not None:
+                raise _bad(_line(event), "one rule a file: a second document starts here")
+            case yaml.StreamStartEvent() | yaml.DocumentStartEvent() | yaml.DocumentEndEvent() | yaml.StreamEndEvent():
+                pass
+            case _:
+                builder = _node(event, events, 0)
+    return builder or Node(value=None, line=1, text="")
+
+
+def _node(event: _Event, events: Iterator[_Event], depth: int) -> Node:
+    line = _line(event)
+    if depth > _MAX_DEPTH:
+        raise _bad(line, f"values may be nested {_MAX_DEPTH} deep")
+    if getattr(event, "anchor", None) is not None:
+        raise _bad(line, "anchors (&) and aliases (*) are not taken; quote a text that starts so")
+    if getattr(event, "tag", None) is not None:
+        raise _bad(line, "tags (!) are not taken; quote a text or an operator that starts so")
+    match event:
+        case yaml.ScalarEvent():
+            return Node(value=_scalar(event, line), line=line, text=_whole(event.value, line))
+        case yaml.SequenceStartEvent():
+            return Node(value=tuple(_items(events, depth)), line=line)
+        case _:
+            return Node(value=_members(events, depth), line=line)
+
+
+def _items(events: Iterator[_Event], depth: int) -> Iterator[Node]:
+    for event in events:
+        if isinstance(event, yaml.SequenceEndEvent):
+            return
+        yield _node(event, events, depth + 1)
+
+
+def _members(events: Iterator[_Event], depth: int) -> Mapping[str, Node]:
+    members: dict[str, Node] = {}
+    for event in events:
+        if isinstance(event, yaml.MappingEndEvent):
+            break
+        key = _node(event, events, depth + 1)
+        if key.text is None:
+            raise _bad(key.line, "a key is a text")
+        if key.text in members:
+            raise _bad(key.line, f"the key {key.text!r} occurs twice")
+        members[key.text] = replace(_node(next(events), events, depth + 1), line=key.line)
+    return members
+
+
+def _scalar(event: yaml.ScalarEvent, line: int) -> str | float | bool | None:
+    """What a scalar means: in quotes a text, else what JSON would call it, else a text."""
+    text = _whole(event.value, line)
+    if not event.implicit[0]:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text) and len(text) <= _LONGEST_INTEGER:
+        return int(text)
+    number = float(text) if _FRACTION.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else text
+
+
+def _whole(text: str, line: int) -> str:
+    """The text; escapes may spell a character as the two halves that JSON makes of it, and even half of one."""
+    if "\x00" in text:
+        raise _bad(line, "the character U+0000 is not taken")
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+    except UnicodeDecodeError:
+        raise _bad(line, "half of a surrogate pair is no character") from None
+
+
+def _line(event: _Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _code(character: object) -> int:
+    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
+
+
+def _bad(line: int, message: str) -> BadRule:
+    return BadRule([Problem(line=line, key="", message=message)])

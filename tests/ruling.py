@@ -1,0 +1,99 @@
+"""Rules and spans for tests: texts of rules, and a DuckDB in memory whose view `spans` is the real one."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from rules.fields import Row
+from rules.predicate import predicate
+from rules.rule import Rule
+from rules.rule_text import parse_rule
+from storage import sql
+
+COLUMNS = {
+    "span": ("trace_id", "span_id", "parent_span_id", "name", "kind", "status_code", "status_message", "project"),
+    "reading": ("span_type", "input", "output", "tool_name", "model", "input_tokens", "cost_usd", "error"),
+}
+"""The columns that a made span may set, of those that conditions can be about."""
+
+_INSERT_SPAN = """
+INSERT INTO span BY NAME SELECT
+    '' AS tenant, $trace_id AS trace_id, $span_id AS span_id, $parent_span_id AS parent_span_id, $name AS name,
+    $kind AS kind, $status_code AS status_code, $status_message AS status_message, $project AS project,
+    coalesce($service, '') AS service_name, make_timestamp_ns($start_ns) AS start_time,
+    make_timestamp_ns($end_ns) AS end_time, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes,
+    $seq AS resource_id, $seq AS seq
+"""
+_INSERT_RESOURCE = """
+INSERT INTO resource BY NAME SELECT $seq AS resource_id, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes
+"""
+_INSERT_READING = """
+INSERT INTO reading BY NAME SELECT
+    $seq AS seq, $span_type AS span_type, $input AS input, $output AS output, $tool_name AS tool_name,
+    $model AS model, $input_tokens AS input_tokens, $cost_usd AS cost_usd, $error AS error
+"""
+
+
+@contextmanager
+def views_in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the tables and views of a store, and nothing in them."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for _, _, step in sql.migrations():
+            connection.execute(step)
+        for _, view in sql.views():
+            connection.execute(view)
+        yield connection
+
+
+def a_rule(**keys: object) -> Rule:
+    """A rule, parsed from its text."""
+    return parse_rule(json.dumps({"name": "a rule", "evaluator": "tool_error", **keys})).rule
+
+
+def a_span(**columns: object) -> dict[str, Any]:
+    """Something to insert; every column that is not named is NULL, or nothing."""
+    defaults: dict[str, Any] = dict.fromkeys((*COLUMNS["span"], *COLUMNS["reading"]))
+    start = {"start_ns": 1_795_255_200_000_000_000, "end_ns": 1_795_255_200_005_000_000, "service": ""}
+    return {
+        **defaults,
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "name": "span",
+        "attributes": {},
+        "resource": {},
+        **start,
+        **columns,
+    }
+
+
+def insert(connection: duckdb.DuckDBPyConnection, spans: Sequence[Mapping[str, Any]]) -> None:
+    """Let these be all the spans that there are; one without `span_type` has not been read."""
+    for table in ("span", "resource", "reading"):
+        connection.execute(f"DELETE FROM {table}")
+    for seq, span in enumerate(spans):
+        names = (*COLUMNS["span"], "service", "start_ns", "end_ns")
+        connection.execute(_INSERT_SPAN, {name: span[name] for name in names} | _entries(seq, span["attributes"]))
+        connection.execute(_INSERT_RESOURCE, _entries(seq, span["resource"]))
+        if span["span_type"] is not None:
+            connection.execute(_INSERT_READING, {name: span[name] for name in COLUMNS["reading"]} | {"seq": seq})
+
+
+def stored(connection: duckdb.DuckDBPyConnection) -> list[Row]:
+    """The rows of the view, in the order of their span ids."""
+    found = connection.execute("SELECT * FROM spans ORDER BY span_id")
+    names = [column[0] for column in found.description or []]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def failing_clauses(connection: duckdb.DuckDBPyConnection, rule: Rule) -> list[int | None]:
+    """What SQL says of each row, in the same order."""
+    found = predicate(rule.clauses)
+    select = f"SELECT {found.sql} FROM spans ORDER BY span_id"
+    return [clause for (clause,) in connection.execute(select, found.parameters).fetchall()]
+
+
+def _entries(seq: int, attributes: Mapping[str, str | None]) -> dict[str, Any]:
+    return {"seq": seq, "keys": list(attributes), "values": list(attributes.values())}

@@ -1,0 +1,217 @@
+"""Rules mean the same in Python and in SQL, over the real view, whatever spans hold."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.errors import BadPattern, BadRule
+from rules.fields import FIELDS
+from rules.matching import failing_clause
+from rules.operators import COMPARISONS, OPERATORS
+from rules.regex import glob, regex
+from tests.ruling import a_rule, a_span, failing_clauses, insert, stored, views_in_memory
+
+TEXTS = (
+    *("", " ", "a", "A", "ab", "abc", "b", "refund", "Refund\n", "a\nb", "\n", "\x00", "a\x00b", "\t\v\f\r", "ß", "ẞ"),
+    *(
+        "\u017f",
+        "K",
+        "k",
+        "İ",
+        "i̇",
+        "é",
+        "e\u0301",
+        "日本",
+        "😀",
+        "\u2028",
+        "\ufffd",
+        "\U0010ffff",
+        "a.b",
+        "a*b?",
+        "%",
+        "_",
+    ),
+    *("\\", "\\d", "[a]", "'", '"', "$p0", "true", "false", "null", "nan", "inf", "-inf", "NaN", "Infinity", "1e999"),
+    *(
+        "5",
+        "5.0",
+        "05",
+        "+5",
+        "-5",
+        "5.",
+        ".5",
+        "0.5",
+        "5e0",
+        "0x5",
+        "1_0",
+        " 5",
+        "5 ",
+        "5\n",
+        "\u0665",
+        "-0",
+        "0",
+        "1e-400",
+    ),
+    *("9007199254740991", "9007199254740993", "1" * 400, "4.9e-324", "1e308", "--5", "5e", "e5", ".", "+", "0" * 30),
+)
+PIECES = (
+    *("a", "b", ".", r"\.", "%", "_", " ", "k", "é", "日", "😀", "\u017f", r"\x{1f600}", r"\n", r"\x00"),
+    *(r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", "^", "$", r"\b", r"\B", r"\A", r"\z"),
+    *("[a-z]", "[^a]", r"[^\d\s]", r"[\w-]", r"[\]a]", "[\u017f-\u1e9e]"),
+)
+TIMES = ("*", "+", "?", "{0}", "{2}", "{0,2}", "{1,}", "*?")
+NUMBERS = (0, -0.0, 5, 5.0, -5, 0.5, 0.1, 1e-320, 2**53 - 1, -(2**53 - 1), 7.25e3)
+KEYS = ("k", "http.status_code", "", "a'b", "日本", "$p1")
+
+texts = st.sampled_from(TEXTS) | st.text(max_size=6)
+maybe_texts = st.none() | texts
+attributes = st.dictionaries(st.sampled_from(KEYS), maybe_texts, max_size=3)
+doubles = st.none() | st.sampled_from((math.nan, math.inf, -math.inf, *map(float, NUMBERS))) | st.floats()
+counts = st.none() | st.integers(0, 2**63 - 1) | st.sampled_from((5, 2**53, 2**53 + 1, 2**63 - 1))
+moments = st.sampled_from((0, 1, 1_795_255_200_000_000_000, 1_795_255_200_005_000_000, 9 * 10**18))
+
+spans = st.builds(
+    a_span,
+    name=texts,
+    parent_span_id=st.none() | st.just("c" * 16),
+    kind=st.integers(-1, 7),
+    status_code=st.integers(-1, 4),
+    status_message=maybe_texts,
+    project=maybe_texts,
+    service=texts,
+    start_ns=moments,
+    end_ns=moments,
+    attributes=attributes,
+    resource=attributes,
+    span_type=st.sampled_from((None, "llm", "tool", "other")),
+    input=maybe_texts,
+    output=maybe_texts,
+    tool_name=maybe_texts,
+    model=maybe_texts,
+    input_tokens=counts,
+    cost_usd=doubles,
+    error=maybe_texts,
+)
+
+expressions = st.recursive(
+    st.sampled_from(PIECES),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map("|".join),
+        inner.map(lambda text: f"({text})"),
+        st.tuples(inner, st.sampled_from(TIMES)).map(lambda both: f"(?:{both[0]}){both[1]}"),
+    ),
+    max_leaves=8,
+)
+regexes = st.tuples(st.sampled_from(("", "", "(?i)", "(?s)", "(?is)")), expressions).map("".join)
+globs = st.lists(st.sampled_from((*"ab*?\\[].%_", "**", "日", "\\*", "\n")), max_size=6).map("".join)
+
+fields = st.sampled_from((*FIELDS, *(f"{where}.{key}" for where in ("attributes", "resource") for key in KEYS if key)))
+operands = st.one_of(texts, st.sampled_from(NUMBERS), st.booleans(), st.sampled_from(("OK", "ERROR", "llm", "CLIENT")))
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> dict[str, Any]:
+    """A condition that may be one."""
+    operator = draw(st.sampled_from(OPERATORS))
+    special: dict[str, st.SearchStrategy[Any]] = {
+        "in": st.lists(operands, min_size=1, max_size=4),
+        "exists": st.booleans(),
+        "regex": regexes,
+        "glob": globs,
+    }
+    return {"field": draw(fields), "op": operator, "value": draw(special.get(operator, operands))}
+
+
+clauses = st.recursive(
+    conditions(),
+    lambda inner: st.tuples(st.sampled_from(("all", "any")), st.lists(inner, min_size=1, max_size=3)).map(
+        lambda both: {both[0]: both[1]}
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The view `spans` over tables in memory."""
+    with views_in_memory() as connection:
+        yield connection
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    made=st.lists(spans, min_size=1, max_size=4),
+    candidates=st.lists(st.lists(clauses, min_size=1, max_size=3), min_size=1, max_size=8),
+    project=st.none() | st.sampled_from(("a", "ß")),
+)
+def test_python_and_sql_agree(
+    database: duckdb.DuckDBPyConnection,
+    made: list[dict[str, Any]],
+    candidates: list[list[dict[str, Any]]],
+    project: str | None,
+) -> None:
+    """For any rule and any spans, both name the same first clause that each span fails, or none."""
+    insert(database, [span | {"span_id": f"{number:016x}"} for number, span in enumerate(made)])
+    rows = stored(database)
+    for candidate in candidates:
+        try:
+            rule = a_rule(conditions=candidate, project=project)
+        except BadRule:
+            continue
+        assert failing_clauses(database, rule) == [failing_clause(rule, row) for row in rows], candidate
+
+
+@settings(max_examples=400, deadline=None)
+@given(pattern=regexes, found_in=st.lists(texts | st.text("ab\n é9_-", max_size=8), min_size=1, max_size=8))
+def test_regular_expressions_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
+    """Our search and DuckDB's find the same expressions in the same texts."""
+    try:
+        ours = regex(pattern)
+    except BadPattern:
+        return
+    theirs = [
+        database.execute("SELECT regexp_matches($text, $re2::VARCHAR)", {"text": text, "re2": ours.re2}).fetchall()
+        for text in found_in
+    ]
+    assert theirs == [[(ours.search(text),)] for text in found_in], ours.re2
+
+
+@pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "(a+a+)+b", "a{1,50}a{1,50}b", "(?i)(.*a){9}b"])
+def test_searching_takes_time_in_proportion_to_the_text(pattern: str) -> None:
+    """Expressions that a backtracking search would never finish are answered."""
+    assert not regex(pattern).search("a" * 20_000)
+    assert regex(pattern).search("a" * 20_000 + "b")
+
+
+@settings(max_examples=200, deadline=None)
+@given(pattern=globs, found_in=st.lists(texts | st.text("ab\n.[]%_日", max_size=6), min_size=1, max_size=8))
+def test_globs_agree(database: duckdb.DuckDBPyConnection, pattern: str, found_in: list[str]) -> None:
+    """Our search and DuckDB's find the same globs in the same texts."""
+    try:
+        ours = glob(pattern)
+    except BadPattern:
+        return
+    for text in found_in:
+        ((theirs,),) = database.execute(
+            "SELECT regexp_matches($text, $re2)", {"text": text, "re2": ours.re2}
+        ).fetchall()
+        assert theirs is ours.search(text), (text, ours.re2)
+
+
+@pytest.mark.parametrize("operator", COMPARISONS)
+def test_every_hostile_text_compares_alike(database: duckdb.DuckDBPyConnection, operator: str) -> None:
+    """Each text as an attribute compares with each text and each number as Python has it."""
+    insert(database, [a_span(span_id=f"{number:016x}", attributes={"k": text}) for number, text in enumerate(TEXTS)])
+    rows = stored(database)
+    for operand in (*TEXTS, *NUMBERS):
+        try:
+            rule = a_rule(conditions=[{"field": "attributes.k", "op": operator, "value": operand}])
+        except BadRule:
+            continue
+        assert failing_clauses(database, rule) == [failing_clause(rule, row) for row in rows], operand

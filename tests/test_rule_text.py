@@ -1,0 +1,361 @@
+"""Texts of rules: every text is a rule or an error with its places, and what is written is what is meant."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.evaluation.rule_check import check_evaluator
+from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS
+from rules.conditions import Condition, Group
+from rules.errors import BadRule
+from rules.marker import MARKER
+from rules.operators import OPERATORS
+from rules.rule import Budget
+from rules.rule_text import parse_rule
+from rules.tree import MAX_CHARACTERS
+from tests.ruling import a_rule
+from tests.source_tree import ROOT
+from tests.test_rule_meaning import clauses
+
+GOOD = """\
+name: slow refunds
+enabled: true
+project: shop
+target: TRACE
+conditions:
+  - {field: tool_name, op: "=", value: refund}
+  - any:
+      - {field: duration_ms, op: ">=", value: 5e3}
+      - {field: attributes.retries, op: exists}
+evaluator: llm_judge
+config: {criteria: Be kind., scoreRange: [0, 10]}
+connectionId: local
+threshold: 0.5
+sampleRate: 0.25
+compareBy: git.commit
+budget: {callsPerDay: 10, tokensPerDay: 1000, usdPerDay: 1.5, allowUnpriced: true}
+tools: [{name: refund}]
+expected: {output: done}
+"""
+
+
+def problems(text: str) -> list[tuple[int, str, str]]:
+    """What is wrong with a text: line, key, message."""
+    with pytest.raises(BadRule) as caught:
+        parse_rule(text)
+    assert caught.value.problems
+    return [(problem.line, problem.key, problem.message) for problem in caught.value.problems]
+
+
+def problem_of(**keys: object) -> str:
+    """The one thing that is wrong with a rule, with its key."""
+    text = json.dumps({"name": "a rule", "evaluator": "tool_error", **keys})
+    ((_, key, message),) = problems(text)
+    return f"{key}: {message}"
+
+
+def is_rule_or_told(text: str) -> bool:
+    """Whether it is a rule; if not, each problem has a line of the text."""
+    try:
+        parse_rule(text)
+    except BadRule as error:
+        told = error.problems
+    else:
+        return True
+    lines = len(text.splitlines()) + 1
+    assert told
+    assert all(1 <= problem.line <= lines and problem.message for problem in told)
+    return False
+
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(OPERATORS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+keys = st.sampled_from([line.split(":")[0] for line in GOOD.splitlines() if ":" in line and line[0] != " "])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(keys | st.sampled_from(["matchType", "matchKey", "minScore", "criteria"]), values))
+def test_any_values_are_a_rule_or_an_error_with_its_place(document: dict[str, Any]) -> None:
+    """Parsing is total over documents of known keys with any values."""
+    is_rule_or_told(json.dumps(document))
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.integers(0, len(GOOD)),
+    st.integers(0, 12),
+    st.sampled_from(["", "{", "[", "- ", "&a ", "*a", "!x ", "|\n", ">", '"', "'", "\\", "\t", "\n", "---\n", "\x07"])
+    | st.text(max_size=4)
+    | st.sampled_from(
+        ['"\\ud800"', '"\\UFFFFFFFF"', '"\\U00110000"', '"\\0"', "? ", "%YAML 9.9\n", "\ufeff", "\u2028"]
+    ),
+)
+def test_any_text_is_a_rule_or_an_error_with_its_place(at: int, removed: int, inserted: str) -> None:
+    """Parsing is total over a good text into which anything is written."""
+    is_rule_or_told(GOOD[:at] + inserted + GOOD[at + removed :])
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "{a: " * 20_000, "- " * 30_000, "a" * (MAX_CHARACTERS + 1), "? " * 30_000, "!" * 60_000]
+)
+def test_large_texts_are_refused_soon(text: str) -> None:
+    """Neither depth nor length stops the parser."""
+    assert not is_rule_or_told(text)
+
+
+def test_a_rule_says_what_was_written() -> None:
+    """Each key arrives, and has its line."""
+    parsed = parse_rule(GOOD)
+    rule = parsed.rule
+    assert (rule.name, rule.enabled, rule.project, rule.target) == ("slow refunds", True, "shop", "TRACE")
+    assert rule.conditions[0] == Condition(field="tool_name", operator="=", operand="refund")
+    assert isinstance(rule.conditions[1], Group)
+    assert [str(member) for member in rule.conditions[1].members] == [
+        "duration_ms >= 5000",
+        "attributes.retries exists",
+    ]
+    assert rule.configuration == {
+        "criteria": "Be kind.",
+        "scoreRange": [0, 10],
+        "threshold": 0.5,
+        "evaluationParams": ["INPUT", "ACTUAL_OUTPUT"],
+    }
+    assert rule.budget == Budget(calls_per_day=10, tokens_per_day=1000, usd_per_day=1.5, allow_unpriced=True)
+    assert (rule.connection, rule.sample_rate, rule.compare_by) == ("local", 0.25, "git.commit")
+    assert (rule.tools, rule.expected) == (({"name": "refund"},), {"output": "done"})
+    assert (parsed.lines["conditions"], parsed.lines["expected"]) == (5, 18)
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    """A name and an evaluator are enough, and `criteria` is an evaluator."""
+    rule = parse_rule("name: all\ncriteria: Be kind.").rule
+    assert (rule.enabled, rule.project, rule.target, rule.conditions) == (True, None, "SPAN", ())
+    assert (rule.evaluator, rule.sample_rate, rule.compare_by) == ("llm_judge", 1.0, "service.version")
+    assert (rule.budget, rule.tools, rule.expected, rule.connection) == (None, None, None, None)
+
+
+def test_everything_wrong_is_told_at_once_with_its_line() -> None:
+    """Each problem has its line, its key, and what would be right."""
+    text = """\
+name: ""
+evaluatr: tool_error
+target: SESSION
+conditions:
+  - {field: nme, op: "=", value: a}
+  - {field: name, op: "=~", value: a}
+  - field: duration_ms
+    op: contains
+    value: "5"
+  - {field: kind, op: "=", value: client}
+sampleRate: 2
+budget: {calls: 1}
+"""
+    found = problems(text)
+    assert [(line, key) for line, key, _ in found] == [
+        (1, "name"),
+        (1, "evaluator"),
+        (2, "evaluatr"),
+        (3, "target"),
+        (5, "conditions[0].field"),
+        (6, "conditions[1].op"),
+        (9, "conditions[2].value"),
+        (10, "conditions[3].value"),
+        (11, "sampleRate"),
+        (12, "budget.calls"),
+    ]
+    told = "\n".join(message for *_, message in found)
+    for right in (
+        "did you mean evaluator?",
+        "SPAN, TRACE",
+        "did you mean name?",
+        "startsWith",
+        "CLIENT",
+        "from 0 to 1",
+    ):
+        assert right in told
+
+
+@pytest.mark.parametrize(
+    "text, line, told",
+    [
+        ("name: a\nname: b", 2, "occurs twice"),
+        ("name: &a b\nproject: *a", 1, "anchors"),
+        ("name: a\nevaluator: !!str b", 2, "tags"),
+        ("name: a\n---\nname: b", 2, "one rule a file"),
+        ("name: a\nop: >=", 2, "need quotes"),
+        ("- name: a", 1, "a mapping"),
+        ("", 1, "a mapping"),
+        ("name: a\n\x07", 2, "U+0007"),
+        ('name: a\nproject: "\\ud800"', 2, "surrogate"),
+        ("name: a\nproject: [[" + "[" * 40, 2, "nested"),
+    ],
+)
+def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, told: str) -> None:
+    """What YAML knows and rules do not is refused where it stands."""
+    ((found, _, message),) = problems(text)
+    assert (found, told in message) == (line, True), message
+
+
+@pytest.mark.parametrize(
+    "condition, told",
+    [
+        ({"field": "name", "op": "<", "value": "5"}, "without quotes"),
+        ({"field": "name", "op": "contains", "value": 5}, "in quotes"),
+        ({"field": "name", "op": "contains", "value": ""}, "1 to 1000"),
+        ({"field": "name", "op": "=", "value": 2**53}, "in quotes"),
+        ({"field": "name", "op": "=", "value": None}, "is required"),
+        ({"field": "name", "op": "=", "value": ["a"]}, "a text or a number"),
+        ({"field": "name", "op": "in", "value": []}, "1 to 100"),
+        ({"field": "name", "op": "in", "value": ["a"] * 101}, "1 to 100"),
+        ({"field": "name", "op": "exists", "value": "no"}, "true, or false"),
+        ({"field": "duration_ms", "op": "=", "value": "5"}, "without quotes"),
+        ({"field": "duration_ms", "op": "=", "value": True}, "a text or a number"),
+        ({"field": "status", "op": "in", "value": ["OK", "FAILED"]}, "UNSET, OK, ERROR"),
+        ({"field": "name", "op": "regex", "value": "a(?=b)"}, "look-around"),
+        ({"field": "name", "op": "regex", "value": r"(a)\1"}, "not taken"),
+        ({"field": "name", "op": "regex", "value": "a**"}, "repeated"),
+        ({"field": "name", "op": "regex", "value": "a{1001}"}, "1000"),
+        ({"field": "name", "op": "regex", "value": "((a{100}){100})"}, "too large"),
+        ({"field": "name", "op": "regex", "value": "("}, "without its"),
+        ({"field": "name", "op": "regex", "value": "[b-a]"}, "lower character"),
+        ({"field": "name", "op": "regex", "value": "a" * 501}, "500"),
+        ({"field": "name", "op": "glob", "value": "a\\"}, "backslash"),
+        ({"field": "attributes.", "op": "=", "value": "a"}, "there is no field"),
+        ({"op": "=", "value": "a"}, "is required"),
+        ({"field": "name", "op": "=", "value": "a", "not": True}, "unknown key"),
+        ({"all": []}, "a condition in it"),
+        ({"all": [{"field": "name", "op": "exists"}], "any": []}, "unknown key"),
+        ("name = a", "{field, op, value}"),
+    ],
+)
+def test_conditions_that_mean_nothing_are_refused(condition: object, told: str) -> None:
+    """Each says what would be right."""
+    assert told in problem_of(conditions=[condition])
+
+
+def test_conditions_are_bounded() -> None:
+    """Neither their number nor their depth is without limit."""
+    one: dict[str, Any] = {"field": "name", "op": "exists"}
+    a_rule(conditions=[one] * MAX_CONDITIONS)
+    assert "at most" in problem_of(conditions=[one] * (MAX_CONDITIONS + 1))
+    nested = one
+    for _ in range(MAX_GROUPS):
+        nested = {"any": [nested]}
+    a_rule(conditions=nested)
+    assert "deep" in problem_of(conditions={"any": [nested]})
+
+
+def test_the_seeds_way_to_match_is_conditions() -> None:
+    """A name, or an attribute that may be the resource's; and an output that is not blank."""
+    by_name = a_rule(matchType="SPAN_NAME", matchValue="llm.generate")
+    assert [str(clause) for clause in by_name.conditions] == ['name = "llm.generate"', r'output regex "\\S"']
+    by_attribute = a_rule(matchType="ATTRIBUTE", matchKey="env", matchValue="5")
+    row = dict.fromkeys(("name", "project", "status_code")) | {"output": "x"}
+    for own, inherited, expected in (
+        ({"env": "5"}, {}, True),
+        ({}, {"env": "5"}, True),
+        ({"env": "6"}, {"env": "5"}, False),
+    ):
+        found = row | {"attributes": own, "resource_attributes": inherited}
+        assert all(clause.holds(found) for clause in by_attribute.conditions) is expected
+    assert "SPAN_NAME, ATTRIBUTE" in problem_of(matchType="NAME", matchValue="a")
+    assert "matchType: is required" in problem_of(matchValue="a")
+    assert "matchKey" in problem_of(matchType="ATTRIBUTE", matchValue="a")
+
+
+def test_the_seeds_way_to_score_is_a_configuration() -> None:
+    """`criteria`, the scale and the threshold on it are what the judge is told."""
+    rule = parse_rule("name: a\nevaluatorName: kind\ncriteria: Be kind.\nminScore: 1\nmaxScore: 5\nthreshold: 4").rule
+    assert rule.configuration == {
+        "name": "kind",
+        "criteria": "Be kind.",
+        "scoreRange": [1.0, 5.0],
+        "threshold": 0.75,
+        "evaluationParams": ["INPUT", "ACTUAL_OUTPUT"],
+    }
+    assert "below maxScore" in problem_of(criteria="a", minScore=2)
+    assert "from 0 to 1" in problem_of(threshold=2)
+    assert "keep one" in problem_of(threshold=0.5, config={"threshold": 0.5})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(clauses, max_size=3), st.floats(0, 1))
+def test_a_rule_written_out_is_the_same_rule(conditions: list[dict[str, Any]], rate: float) -> None:
+    """Its document parses to it again, with the same revision."""
+    try:
+        rule = a_rule(conditions=conditions or None, sampleRate=rate, expected={"output": 5})
+    except BadRule:
+        return
+    again = parse_rule(json.dumps(rule.document())).rule
+    assert again == rule
+    assert again.revision == rule.revision
+
+
+def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
+    """The revision is of what is meant, whether it is enabled or not."""
+    revision = parse_rule(GOOD).rule.revision
+    for same in (f"# a comment\n{GOOD}", GOOD.replace("5e3", "5000"), GOOD.replace("enabled: true", "enabled: false")):
+        assert parse_rule(same).rule.revision == revision
+    edits = [
+        ("slow refunds", "b"),
+        ("shop", "b"),
+        ("TRACE", "SPAN"),
+        ('"="', '"!="'),
+        ("5e3", "5001"),
+        ("kind", "fair"),
+    ]
+    edits += [
+        ("local", "b"),
+        ("0.25", "0.3"),
+        ("git.commit", "b"),
+        ("1.5", "2"),
+        ("[{name: refund}]", "[]"),
+        ("done", "b"),
+    ]
+    changed = {parse_rule(GOOD.replace(old, new, 1)).rule.revision for old, new in edits}
+    assert len(changed | {revision}) == len(edits) + 1
+
+
+def test_a_new_field_would_change_no_revision() -> None:
+    """What is left at its default is no part of the digest."""
+    assert set(a_rule().document()) == {"name", "target", "evaluator", "config"}
+
+
+def test_every_rule_starts_by_passing_over_our_own_spans() -> None:
+    """A span that has the marker, itself or in its resource, is matched by no rule."""
+    first = a_rule(project="shop").clauses[0]
+    theirs: dict[str, Any] = {"attributes": {"k": "v"}, "resource_attributes": None}
+    assert first.holds(theirs)
+    assert not first.holds(theirs | {"attributes": {MARKER: "false"}})
+    assert not first.holds(theirs | {"resource_attributes": {MARKER: ""}})
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "deploy" / "rules").glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_example_rules_load(file: Any) -> None:
+    """Each file in deploy/rules is a rule as it stands, with an evaluator that there is."""
+    check_evaluator(parse_rule(file.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "keys, line, key, told",
+    [
+        ("evaluator: tool_eror", 2, "evaluator", "did you mean tool_error?"),
+        ("evaluator: tool_error\nconfig:\n  treshold: 1", 3, "config", "treshold"),
+        ("criteria: a\nconfig: {whenVacuous: 5}", 3, "config", "whenVacuous"),
+        ("evaluator: regex\nconfig: {pattern: '('}", 3, "config", "pattern"),
+        ("evaluator: tool_error\ntools: [{name: a, nme: b}]", 3, "tools", "nme"),
+        ("evaluator: tool_error\nexpected: {toolCalls: [{nme: b}]}", 3, "expected", "nme"),
+    ],
+)
+def test_what_a_rule_names_must_be_there(keys: str, line: int, key: str, told: str) -> None:
+    """An evaluator that there is not, or that cannot be used like this, is told with the line of its key."""
+    with pytest.raises(BadRule) as caught:
+        check_evaluator(parse_rule(f"name: a\n{keys}"))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key, told in problem.message) == (line, key, True), problem.message
