@@ -17,7 +17,7 @@ MAX_STATES: Final = 2_000
 _KEPT_STEPS: Final = 20_000  # of a search, some 200 bytes each. A guess
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-EdgeKind: TypeAlias = Literal["start", "end", "word", "inside"]
+EdgeKind: TypeAlias = Literal["start", "end", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A place between characters: the start or end of the text, the edge of an ASCII word, or no such edge."""
+    """A place between characters: the start or end of the text, or the edge of an ASCII word.
+
+    That a place is no such edge cannot be asked: RE2 looks at bytes, and finds such places inside of a character too.
+    """
 
     kind: EdgeKind
 
@@ -86,27 +89,34 @@ def includes(ranges: Ranges, character: int) -> bool:
 
 WORD: Final = ranges_of([(ord("0"), ord("9")), (ord("A"), ord("Z")), (ord("a"), ord("z")), (ord("_"), ord("_"))])
 
-_EDGES: Final[dict[EdgeKind, str]] = {"start": r"\A", "end": r"\z", "word": r"\b", "inside": r"\B"}
+_EDGES: Final[dict[EdgeKind, str]] = {"start": r"\A", "end": r"\z", "word": r"\b"}
 
 
 def re2(tree: Tree) -> str:
-    """The pattern as RE2 reads it, which is what DuckDB runs."""
+    """The pattern as RE2 reads it, which is what DuckDB runs.
+
+    It is in brackets, since DuckDB 1.5 turns what looks like a LIKE into one, and forgets edges in the middle of it.
+    """
+    return f"({_spell(tree)})"
+
+
+def _spell(tree: Tree) -> str:
     match tree:
         case Characters(ranges):
-            return f"[{''.join(_spelled(*pair) for pair in ranges)}]"
+            return f"[{''.join(_range(*pair) for pair in ranges)}]"
         case Sequence(parts):
-            return "".join(map(re2, parts))
+            return "".join(map(_spell, parts))
         case Choice(options):
-            return f"(?:{'|'.join(map(re2, options))})"
+            return f"(?:{'|'.join(map(_spell, options))})"
         case Repeat(part, least, most):
-            return f"(?:{re2(part)}){_times(least, most)}"
+            return f"(?:{_spell(part)}){_times(least, most)}"
         case Edge(kind):
             return _EDGES[kind]
         case _:
             assert_never(tree)
 
 
-def _spelled(first: int, last: int) -> str:
+def _range(first: int, last: int) -> str:
     return rf"\x{{{first:x}}}" if first == last else rf"\x{{{first:x}}}-\x{{{last:x}}}"
 
 
@@ -242,7 +252,5 @@ def _holds(kind: EdgeKind, context: _Context) -> bool:
             return at_end
         case "word":
             return before is not after
-        case "inside":
-            return before is after
         case _:
             assert_never(kind)

@@ -34,7 +34,7 @@ _ALL: Final = ranges_of([(0, LAST_CHARACTER)])
 _CLASSES: Final[dict[str, Ranges]] = {"d": _DIGIT, "w": WORD, "s": _SPACE} | {
     name.upper(): complement(ranges) for name, ranges in {"d": _DIGIT, "w": WORD, "s": _SPACE}.items()
 }
-_EDGES: Final[dict[str, EdgeKind]] = {"A": "start", "z": "end", "b": "word", "B": "inside"}
+_EDGES: Final[dict[str, EdgeKind]] = {"A": "start", "z": "end", "b": "word"}
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 _HEX_DIGITS: Final = 2
 _FLAGS: Final = "is"
@@ -222,7 +222,7 @@ class _Parser:
         if name == "x":
             return self._by_number()
         if not name or name.isalnum() or not name.isascii():
-            raise self._wrong(rf"\{name} is not taken; there are \d \w \s \D \W \S \b \B \A \z \t \n \r \f \v \xHH")
+            raise self._wrong(rf"\{name} is not taken; there are \d \w \s \D \W \S \b \A \z \t \n \r \f \v \xHH")
         return name
 
     def _by_number(self) -> str:

@@ -220,6 +220,7 @@ def test_yaml_that_is_not_taken_is_told_by_its_line(text: str, line: int, told: 
         ({"field": "name", "op": "regex", "value": "a(?=b)"}, "look-around"),
         ({"field": "name", "op": "regex", "value": r"(a)\1"}, "not taken"),
         ({"field": "name", "op": "regex", "value": "a**"}, "repeated"),
+        ({"field": "name", "op": "regex", "value": r"\B"}, "not taken"),
         ({"field": "name", "op": "regex", "value": "a{1001}"}, "1000"),
         ({"field": "name", "op": "regex", "value": "((a{100}){100})"}, "too large"),
         ({"field": "name", "op": "regex", "value": "("}, "without its"),
