@@ -17,8 +17,8 @@ from storage.errors import Overloaded
 from storage.reading_batch import ReadingBatch
 from storage.writer import Writer
 
-_MAX_LOGS, _MAX_LOG_BYTES = 20_000, 32 << 20
-"""Guesses: log records are few beside spans, and tell what a span would."""
+_LOGS_EACH = 10
+"""Log records that are taken out for each span, in as many bytes as the spans. A guess."""
 
 EVERYTHING = 2**63 - 1
 """Beyond the number of any span."""
@@ -49,7 +49,7 @@ class ReadingState:
 class Limits:
     """How much is taken out at once."""
 
-    spans: int
+    rows: int
     nbytes: int
 
 
@@ -57,7 +57,8 @@ class Limits:
 class Window:
     """Spans as rows of the table `span`, in the order of their commits, with the dimensions that they name.
 
-    All spans of the traces in `whole` are here; of others there are more.
+    All spans of the traces in `whole` are here; of others there are more. `is_cut` says that the limits left out spans
+    that were wanted, or log records of those that are here.
     """
 
     spans: pa.Table
@@ -66,6 +67,7 @@ class Window:
     logs: pa.Table
     span_counts: Mapping[TraceKey, int]  # of each trace, here and elsewhere
     whole: frozenset[TraceKey]
+    is_cut: bool
 
     @property
     def last_seq(self) -> int:
@@ -125,15 +127,15 @@ class Readings:
 
     def window(self, *, after: int, until: int, limits: Limits) -> Window | None:
         """The next spans in the order of their commits; None when there are none."""
-        parameters = {"after": after, "until": until, "spans": limits.spans}
         with self._reading() as cursor:
-            spans = _fetch(cursor, sql.query("spans_after"), parameters, limits.nbytes)
+            spans, _ = _fetch(cursor, sql.query("spans_after"), limits, after=after, until=until)
             if not spans.num_rows:
                 return None
             seen = _counts(spans)
             extents = self._extents(cursor, seen)
             whole = frozenset(key for key, count in seen.items() if key in extents and extents[key].spans <= count)
-            return self._window(cursor, spans, extents, whole)
+            window = self._window(cursor, spans, limits)
+            return replace(window, whole=whole, span_counts={key: extent.spans for key, extent in extents.items()})
 
     def traces_of_logs(self, *, after: int, until: int) -> list[TraceKey]:
         """The traces whose log records came with the commits after one and up to another."""
@@ -146,8 +148,11 @@ class Readings:
         """The number of the last commit of spans or log records."""
         return self._writer.totals.batch
 
-    def traces(self, keys: Iterable[TraceKey], limits: Limits) -> Window | None:
-        """The first spans of these traces, as many as fit; None when there are none."""
+    def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> Window | None:
+        """The spans of these traces up to number `until`, as many as fit; None when there are none.
+
+        Spans that were committed since are left to the window that will hold them.
+        """
         wanted = set(keys)
         with self._reading() as cursor:
             extents = self._extents(cursor, wanted)
@@ -158,11 +163,14 @@ class Readings:
                 "to_ns": max(extent.last_start_ns for extent in extents.values()),
                 "first_batch": min(extent.first_batch for extent in extents.values()),
                 "last_batch": max(extent.last_batch for extent in extents.values()),
-                "spans": limits.spans,
+                "until": until,
             }
             cursor.register("wanted_traces", _key_table(wanted))
-            spans = _fetch(cursor, sql.query("spans_of_traces"), bounds, limits.nbytes)
-            return self._window(cursor, spans, extents, frozenset(_counts(spans))) if spans.num_rows else None
+            spans, is_cut = _fetch(cursor, sql.query("spans_of_traces"), limits, **bounds)
+            if not spans.num_rows:
+                return None
+            window = self._window(cursor, spans, limits)
+            return replace(window, is_cut=is_cut or window.is_cut)
 
     def store(self, progress: Progress) -> None:
         """Store what was read, and how far.
@@ -191,23 +199,22 @@ class Readings:
         return {TraceKey(tenant, trace_id): _Extent(*numbers) for tenant, trace_id, *numbers in rows}
 
     @staticmethod
-    def _window(
-        cursor: duckdb.DuckDBPyConnection,
-        spans: pa.Table,
-        extents: "Mapping[TraceKey, _Extent]",
-        whole: frozenset[TraceKey],
-    ) -> Window:
+    def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits) -> Window:
+        """The spans with all that belongs to them, as if there were no more of their traces."""
         ids = {name: spans.column(name).unique().to_pylist() for name in ("resource_id", "scope_id")}
-        cursor.register("wanted_traces", _key_table(_counts(spans)))
+        counts = _counts(spans)
+        cursor.register("wanted_traces", _key_table(counts))
+        logs, is_cut = _fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
         resources = cursor.execute(sql.query("resources_by_id"), {"ids": ids["resource_id"]}).to_arrow_table()
         scopes = cursor.execute(sql.query("scopes_by_id"), {"ids": ids["scope_id"]}).to_arrow_table()
         return Window(
             spans=spans,
             resources=resources,
             scopes=scopes,
-            logs=_fetch(cursor, sql.query("logs_of_traces"), {"logs": _MAX_LOGS}, _MAX_LOG_BYTES),
-            span_counts={key: extent.spans for key, extent in extents.items()},
-            whole=whole,
+            logs=logs,
+            span_counts=counts,
+            whole=frozenset(counts),
+            is_cut=is_cut,
         )
 
 
@@ -219,16 +226,17 @@ class _Extent(NamedTuple):
     last_batch: int
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, int], max_bytes: int) -> pa.Table:
-    """The rows as far as they fit, one batch at least."""
-    reader = cursor.execute(select, parameters).to_arrow_reader(_ROWS_AT_ONCE)
+def _fetch(cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int) -> tuple[pa.Table, bool]:
+    """The rows as far as they fit, one batch at least; and whether there may be more."""
+    reader = cursor.execute(select, parameters | {"rows": limits.rows}).to_arrow_reader(_ROWS_AT_ONCE)
     batches, nbytes = [], 0
     for batch in reader:
         batches.append(batch)
         nbytes += batch.nbytes
-        if nbytes > max_bytes:
+        if nbytes > limits.nbytes:
             break
-    return pa.Table.from_batches(batches, schema=reader.schema)
+    rows = pa.Table.from_batches(batches, schema=reader.schema)
+    return rows, nbytes > limits.nbytes or rows.num_rows >= limits.rows
 
 
 _KEY_DIGITS = 16  # of a trace id, which the number is that its parts are found by

@@ -10,21 +10,29 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.conventions.own import OwnKeys
+from collector.otlp.decode import Request, decode
+from collector.otlp.signals import LOGS
 from collector.reading.process import PROGRAM, TIMEOUT_S, ReadingProcess
-from collector.reading.reader import Reader
+from collector.reading.reader import Reader, _unfinished
 from collector.reading.wire import Header, receive, send
+from storage.batch import SpanBatch
+from storage.database import DatabaseOptions
 from storage.reading_batch import reading_batch
 from storage.readings import EVERYTHING, Limits, Progress, TraceKey
-from storage.store import Store
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
 from tests.live import Live, a_live_server
-from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id
+from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.traffic import Load
 
+LARGE = Limits(rows=1000, nbytes=1 << 20)
 EVERY_SPAN = "SELECT count(*), count(span_type), count(DISTINCT (trace_id, span_id)) FROM spans"
 EVERY_TRACE = "SELECT count(*), count(tool_call_count) FROM traces"
 
@@ -153,7 +161,7 @@ def test_a_new_edition_reads_everything_again(tmp_path: Path) -> None:
         with reading(store, edition="1") as reader:
             assert reader.wait_read(WAIT_S)
         state = store.readings.state()
-        window = store.readings.window(after=-1, until=EVERYTHING, limits=Limits(spans=100, nbytes=1 << 20))
+        window = store.readings.window(after=-1, until=EVERYTHING, limits=Limits(rows=100, nbytes=1 << 20))
         assert window is not None
         with closing(ReadingProcess(OwnKeys({}))) as process:
             stale = process.read(window, "all")
@@ -171,20 +179,102 @@ def test_a_new_edition_reads_everything_again(tmp_path: Path) -> None:
         assert store.readings.state().edition == "2"
 
 
-def test_a_window_is_bounded_by_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_window_is_bounded_by_bytes(tmp_path: Path, threads: int) -> None:
     """Large spans are taken out in smaller numbers, in the order of their commits, none twice and none left out."""
-    with a_store(tmp_path) as store:
+    options = StoreOptions(database=DatabaseOptions(threads=threads), writer=WriterOptions(commit_interval_s=0.001))
+    with Store.open(tmp_path, options) as store:
         commit(store, *(a_batch(an_export(1500, trace=trace, first=1500 * trace)) for trace in range(8)))
         seen: list[int] = []
         after = -1
         while (
-            window := store.readings.window(after=after, until=EVERYTHING, limits=Limits(spans=5000, nbytes=1 << 10))
+            window := store.readings.window(after=after, until=EVERYTHING, limits=Limits(rows=5000, nbytes=1 << 10))
         ) is not None:
             assert window.spans.num_rows <= 2048
             seen += window.spans.column("seq").to_pylist()
             after = window.last_seq
         assert len(seen) == 12_000
         assert seen == sorted(set(seen))
+
+
+@pytest.mark.parametrize("limits", [Limits(rows=10, nbytes=1 << 30), Limits(rows=1000, nbytes=1)])
+def test_traces_that_do_not_fit_together_are_each_added_up_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits
+) -> None:
+    """However many traces are due at a start, none is added up from a part of its spans."""
+    with a_store(tmp_path) as store:
+        keys = [TraceKey("", trace_id(number)) for number in range(40)]
+        for part in range(2):
+            talks = (a_talk(trace=number, first=4 * number + 2 * part) for number in range(40))
+            commit(store, *(a_batch(talk) for talk in talks))
+        progress = Progress(
+            batch=reading_batch([], []), state=store.readings.state(), replaces=False, due=keys, finished=()
+        )
+        store.readings.store(progress)
+        monkeypatch.setattr("collector.reading.reader._TRACE_LIMITS", limits)
+        with reading(store) as reader:
+            assert reader.wait_read(3 * WAIT_S)
+        assert rows(store, "SELECT DISTINCT input_tokens, tool_call_count, span_count FROM traces") == [(14, 1, 4)]
+        assert rows(store, "SELECT count(*) FROM trace_reading") == [(40,)]
+
+
+def test_spans_that_are_not_read_yet_are_not_added_up(tmp_path: Path) -> None:
+    """A trace that is due is added up from the spans that were read: what came since belongs to the next window."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(3)))
+        read = store.readings.window(after=-1, until=EVERYTHING, limits=LARGE)
+        assert read is not None
+        commit(store, a_batch(an_export(3, first=3)))
+        key = TraceKey("", trace_id(0))
+        window = store.readings.traces([key], until=read.last_seq, limits=LARGE)
+        assert window is not None
+        assert (window.spans.num_rows, window.last_seq) == (3, read.last_seq)
+        assert store.readings.traces([key], until=-1, limits=LARGE) is None
+
+
+def test_logs_that_do_not_fit_make_their_traces_due(tmp_path: Path) -> None:
+    """Where a window has more log records than are taken out with it, its traces are read again in smaller numbers."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_export(1, trace=number, first=number) for number in range(4))), some_logs(50))
+        window = store.readings.window(after=-1, until=EVERYTHING, limits=Limits(rows=4, nbytes=1 << 20))
+        assert window is not None
+        assert window.is_cut
+        assert _unfinished(window) == list(window.span_counts)
+        large = store.readings.window(after=-1, until=EVERYTHING, limits=LARGE)
+        assert large is not None
+        assert (large.logs.num_rows, large.is_cut, _unfinished(large)) == (50, False, [])
+
+
+def some_logs(count: int) -> SpanBatch:
+    """Log records of the first span."""
+    request = ExportLogsServiceRequest()
+    records = request.resource_logs.add().scope_logs.add().log_records
+    for number in range(count):
+        records.add(
+            trace_id=bytes.fromhex(trace_id(0)),
+            span_id=bytes.fromhex(span_id(0)),
+            time_unix_nano=START_NS + number,
+            event_name="gen_ai.choice",
+        )
+    return decode([Request(body=request.SerializeToString(), signal=LOGS)], received_at_us=RECEIVED_AT_US).batch
+
+
+def test_spans_of_an_older_file_are_read(tmp_path: Path) -> None:
+    """Spans that were stored before there were readings are read after the upgrade, each once, beside new ones."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()), a_batch(a_talk(trace=1, first=2)))
+    with duckdb.connect(str(tmp_path / "tracejury.duckdb")) as older:
+        for view in ("spans", "traces", "tool_calls"):
+            older.execute(f"DROP VIEW {view}")
+        for table in ("reading", "tool_call", "trace_reading", "trace_due", "reading_state"):
+            older.execute(f"DROP TABLE {table}")
+        older.execute("ALTER TABLE span DROP COLUMN seq")
+        older.execute("DELETE FROM tracejury_schema WHERE version = 3")
+    with a_store(tmp_path) as store, reading(store) as reader:
+        commit(store, a_batch(a_talk(first=4)))
+        assert reader.wait_read(WAIT_S)
+        assert rows(store, EVERY_SPAN) == [(6, 6, 6)]
+        assert rows(store, "SELECT input_tokens FROM traces ORDER BY trace_id") == [(14,), (7,)]
 
 
 def test_an_unknown_trace_is_due_in_vain(tmp_path: Path) -> None:

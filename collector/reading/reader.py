@@ -22,11 +22,11 @@ from storage.readings import EVERYTHING, Limits, Progress, Readings, ReadingStat
 
 log = logging.getLogger(__name__)
 
-_LIMITS = Limits(spans=8192, nbytes=16 << 20)
+_LIMITS = Limits(rows=8192, nbytes=16 << 20)
 """One row group's worth of spans; larger spans in smaller numbers. A guess."""
 
-_TRACE_LIMITS = Limits(spans=10_000, nbytes=64 << 20)
-"""Of a trace with more, the first are added up."""
+_TRACE_LIMITS = Limits(rows=10_000, nbytes=64 << 20)
+"""Several traces are read in fewer at once until they fit; of a single one that does not, the first are added up."""
 
 _PATIENCE_S = 5.0
 """While ingest is behind, reading waits this long at most before its next step."""
@@ -55,7 +55,8 @@ class Reader:
         self._edition = edition
         self._ingest_is_behind = ingest_is_behind
         self._stopping = threading.Event()
-        self._idle = threading.Event()
+        self._quiet = threading.Condition()
+        self._asked = self._answered = 0  # by `wait_read`: questions so far, and those before the last idle moment
         self._due: dict[TraceKey, _Due] = {}
         self._state = ReadingState(edition=None, seq=-1, log_batch=0, again_after=-1, again_until=-1)
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
@@ -74,9 +75,11 @@ class Reader:
 
     def wait_read(self, timeout_s: float) -> bool:
         """Wait until everything that is committed now is read; False when that took too long."""
-        self._idle.clear()
-        self._readings.wake()
-        return self._idle.wait(timeout_s)
+        with self._quiet:
+            self._asked += 1
+            mine = self._asked
+            self._readings.wake()
+            return self._quiet.wait_for(lambda: self._answered >= mine, timeout_s)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -93,7 +96,7 @@ class Reader:
     def _begin(self) -> None:
         state = self._readings.state()
         if state.edition not in {None, self._edition}:
-            log.info("the conventions have changed: all spans are read again, the newest first come first")
+            log.info("spans are read in another way than before: all are read again, after those that are new")
             state = replace(state, again_after=-1, again_until=state.seq)
         self._state = replace(state, edition=self._edition)
         self._due = dict.fromkeys(self._readings.due(), _Due(0.0, 1))
@@ -101,9 +104,12 @@ class Reader:
     def _read_on(self) -> None:
         while not self._stopping.is_set():
             self._let_ingest_go_first()
+            asked = self._asked  # before looking: what is committed after this may be missed
             if not (self._notice_logs() or self._read_new() or self._add_up_due() or self._read_again()):
                 if not self._due:
-                    self._idle.set()
+                    with self._quiet:
+                        self._answered = asked
+                        self._quiet.notify_all()
                 self._readings.wait_for_spans(self._until_due())
 
     def _let_ingest_go_first(self) -> None:
@@ -131,7 +137,7 @@ class Reader:
         window = self._readings.window(after=self._state.seq, until=EVERYTHING, limits=_LIMITS)
         if window is None:
             return False
-        due = [key for key in window.span_counts if key not in window.whole]
+        due = _unfinished(window)
         state = replace(self._state, seq=window.last_seq)
         self._store(self._read(window, "all"), state, replaces=False, due=due)
         self._put_off(due, window)
@@ -149,7 +155,10 @@ class Reader:
         keys = self._due_now()
         if not keys:
             return False
-        window = self._readings.traces(keys, _TRACE_LIMITS)
+        window = self._readings.traces(keys, until=self._state.seq, limits=_TRACE_LIMITS)
+        while window is not None and window.is_cut and len(keys) > 1:  # then it is not known which of them are whole
+            keys = keys[: len(keys) // 2]
+            window = self._readings.traces(keys, until=self._state.seq, limits=_TRACE_LIMITS)
         batch = _NOTHING if window is None else self._read(window, "logged")
         self._store(batch, self._state, replaces=True, finished=keys)
         for key in keys:
@@ -158,7 +167,7 @@ class Reader:
 
     def _due_now(self) -> list[TraceKey]:
         """Some traces that are due, few enough to be read together."""
-        now_s, room = time.monotonic(), _LIMITS.spans
+        now_s, room = time.monotonic(), _LIMITS.rows
         keys: list[TraceKey] = []
         for key, due in self._due.items():
             if due.at_s <= now_s and (not keys or due.spans <= room):
@@ -174,7 +183,7 @@ class Reader:
         if window is None:
             self._store(_NOTHING, replace(state, again_after=state.again_until), replaces=False)
             return True
-        due = [key for key in window.span_counts if key not in window.whole]
+        due = _unfinished(window)
         self._store(self._read(window, "all"), replace(state, again_after=window.last_seq), replaces=True, due=due)
         self._put_off(due, window)
         return True
@@ -209,7 +218,7 @@ class Reader:
             if self._stopping.is_set():
                 raise
             log.error("trace %s cannot be read: %s", keys[0].trace_id, error)  # noqa: TRY400 - the text says it
-            return _unreadable(window, error)
+            return _unreadable(window, error) if which == "all" else _NOTHING  # its spans keep what was read of them
 
 
 def edition_of(own: OwnKeys) -> str:
@@ -232,6 +241,11 @@ def _sources(folder: Traversable) -> list[Traversable]:
 
 
 _NOTHING = reading_batch([], [])
+
+
+def _unfinished(window: Window) -> list[TraceKey]:
+    """The traces that are to be added up later: of some there are more spans, or there may be more log records."""
+    return [key for key in window.span_counts if window.is_cut or key not in window.whole]
 
 
 def _unreadable(window: Window, error: ReadingFailed) -> ReadingBatch:

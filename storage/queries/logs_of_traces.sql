@@ -2,4 +2,4 @@
 SELECT *
 FROM log_record
 SEMI JOIN wanted_traces USING (tenant, trace_id)
-LIMIT $logs;
+LIMIT $rows;

@@ -2,4 +2,4 @@
 SELECT *
 FROM span
 WHERE seq > $after AND seq <= $until
-LIMIT $spans;
+LIMIT $rows;

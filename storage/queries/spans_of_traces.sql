@@ -1,7 +1,9 @@
--- Spans of the wanted traces, which start between two instants and came with the commits between two numbers.
+-- Spans of the wanted traces up to one by number, which start between two instants and came with the commits between two
+-- numbers.
 SELECT *
 FROM span
 SEMI JOIN wanted_traces USING (tenant, trace_id)
 WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
     AND batch BETWEEN $first_batch AND $last_batch
-LIMIT $spans;
+    AND seq <= $until
+LIMIT $rows;
