@@ -25,8 +25,9 @@ help:
 run: $(VENV)/.run
 	@exec $(BIN)/tracejury serve --sample $(ARGS)
 
+# Files of tests run beside each other: much of what they do is waiting for processes that they start, and kill.
 test: check
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check

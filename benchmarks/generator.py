@@ -26,6 +26,7 @@ class Job:
     seconds: float
     rate: float | None = None  # spans/s of an open loop; latency counts from the time a request was due
     limit_spans: int | None = None  # stop once this many were sent, if that is earlier
+    key: str | None = None  # shown over gRPC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ class Load:
     async def run(self) -> Result:
         """Connect all senders, then let them send until the schedule ends."""
         job = self._job
-        senders = await asyncio.gather(*(connect(job.door, job.target) for _ in range(job.senders)))
+        senders = await asyncio.gather(*(connect(job.door, job.target, job.key) for _ in range(job.senders)))
         cpu_s, start_s = time.process_time(), time.monotonic()
         self._end_s = start_s + job.seconds
         schedule = ClosedLoop(job, start_s) if job.rate is None else OpenLoop(job, start_s, job.rate)

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.checking import Checking
+from benchmarks.dashboards import Beside
 from benchmarks.evaluations import Cost
 from benchmarks.generator import Latencies
 from benchmarks.large import Large
 from benchmarks.machine import Machine
+from benchmarks.matching import MatchingCost
 from benchmarks.scenarios import Ingest, Scenario
 
 HEADLINE = "grpc-512"
@@ -30,6 +33,9 @@ class Report:
     overload: Scenario | None
     large: Large | None
     evaluations: list[Cost]
+    matching: MatchingCost | None
+    checking: Checking | None
+    dashboards: list[Beside]
 
     def headline(self) -> Scenario | None:
         """Find the scenario that the baseline is compared with."""
@@ -64,7 +70,42 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _large(report.large)
     if report.evaluations:
         yield from _evaluations(report.evaluations)
+    if report.matching:
+        yield from (_matching(report.matching), "")
+    if report.checking:
+        yield from (_checking(report.checking), "")
+    if report.dashboards:
+        yield from _dashboards(report.dashboards)
     yield _machine(report)
+
+
+def _dashboards(besides: list[Beside]) -> Iterator[str]:
+    yield "| beside gRPC, 512 spans a request | ingest, of without | each round | queries/s | a query, ms: p50 / max |"
+    yield "|---|--:|--:|--:|--:|"
+    for beside in besides:
+        rounds = ", ".join(f"{ratio:.2f}" for ratio in beside.ratios)
+        took = f"{beside.query_ms.p50:,.0f} / {beside.query_ms.max:,.0f}" if beside.query_ms else "none was answered"
+        yield f"| {beside.what} | {beside.ratio:.2f} | {rounds} | {beside.queries_per_s:.1f} | {took} |"
+    yield ""
+
+
+def _matching(cost: MatchingCost) -> str:
+    return (
+        f"{cost.rules} rules over {cost.spans:,} spans that were read: {cost.cpu_us_per_span_and_rule:.2f} µs of CPU "
+        f"a span and rule, {cost.cpu_us_per_span:.1f} a span, {cost.matched_per_s:,.0f} spans/s. Beside the storing of "
+        f"{cost.stored_per_s:,.0f} spans/s all was matched {cost.lag_s:.1f} s after the last commit. "
+        f"{cost.decisions:,} decisions, with the jobs that came of them, took {cost.disk_bytes_per_decision:.1f} bytes "
+        "of disk each."
+    )
+
+
+def _checking(checking: Checking) -> str:
+    each = checking.checks // checking.traces
+    return (
+        f"Checks of traces of {checking.spans_a_trace} spans, {each} of each, from jobs to evaluations in tables: "
+        f"{checking.per_s:,.0f} a second, {checking.server_us:,.0f} µs of CPU a check in the server and "
+        f"{checking.child_us:,.0f} in the process that reads and checks."
+    )
 
 
 def _evaluations(costs: list[Cost]) -> Iterator[str]:

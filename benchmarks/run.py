@@ -11,9 +11,12 @@ from typing import Final
 import click
 
 from benchmarks import machine, report, server
+from benchmarks.checking import TRACES, measure_checking
+from benchmarks.dashboards import measure_dashboards
 from benchmarks.evaluations import EVALUATE_SECONDS, measure_evaluators
 from benchmarks.generator import Door, Generator
 from benchmarks.large import measure_large
+from benchmarks.matching import MATCHED_SPANS, measure_matching
 from benchmarks.scenarios import Bench, Scenario, measure, measure_overload
 
 LOADS: Final[dict[str, tuple[Door, int]]] = {
@@ -22,12 +25,14 @@ LOADS: Final[dict[str, tuple[Door, int]]] = {
     "http-512": ("http", 512),
     "http-10": ("http", 10),
 }
+OTHERS: Final = ("baseline", "overload", "large", "evaluators", "matching", "checking", "dashboards")
 SENDERS: Final = 32
 OVERLOAD_SENDERS: Final = 64
 LARGE_SPANS: Final = 10_000_000
 SMOKE_SECONDS: Final = 0.4
 SMOKE_POOL_SPANS: Final = 1_024
 SMOKE_STORED: Final = 20_000
+SMOKE_TRACES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,8 @@ class Choice:
     senders: int
     pool_spans: int
     names: Sequence[str]
+    matched: int  # spans of the measurement of rules
+    traces: int  # that are checked
     stored: int | None  # spans of the large measurement, if it is wanted
 
     def wants(self, name: str) -> bool:
@@ -49,6 +56,8 @@ def run(choice: Choice, directory: Path) -> report.Report:
     """Measure one thing after the other, each with a server of its own below the directory."""
     described = machine.describe(directory)
     evaluations = measure_evaluators(min(choice.seconds, EVALUATE_SECONDS)) if choice.wants("evaluators") else []
+    matching = measure_matching(directory, choice.matched) if choice.wants("matching") else None
+    checking = measure_checking(directory / "checking", choice.traces) if choice.wants("checking") else None
     with Generator(pool_spans=choice.pool_spans) as generator:
         bench = Bench(generator=generator, directory=directory, seconds=choice.seconds, senders=choice.senders)
         scenarios = [
@@ -61,6 +70,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
             baseline = _announced("baseline", measure(bench, "baseline", server.baseline, "grpc", 512))
         if choice.wants("overload"):
             overload = _announced("overload", measure_overload(bench, "overload", server.tracejury, OVERLOAD_SENDERS))
+        dashboards = measure_dashboards(bench) if choice.wants("dashboards") else []
         if choice.stored is not None:
             large = measure_large(bench, server.tracejury, choice.stored)
     return report.Report(
@@ -71,6 +81,9 @@ def run(choice: Choice, directory: Path) -> report.Report:
         overload=overload,
         large=large,
         evaluations=evaluations,
+        matching=matching,
+        checking=checking,
+        dashboards=dashboards,
     )
 
 
@@ -87,7 +100,10 @@ def _announced(name: str, scenario: Scenario) -> Scenario:
     "--smoke", is_flag=True, help="Less than a second each, to see that all of it works; the numbers mean little."
 )
 @click.option(
-    "--only", "names", multiple=True, type=click.Choice([*LOADS, "baseline", "overload", "large", "evaluators"])
+    "--only",
+    "names",
+    multiple=True,
+    type=click.Choice([*LOADS, *OTHERS]),
 )
 @click.option(
     "--large",
@@ -111,14 +127,16 @@ def main(
     json_file: Path | None,
     directory: Path | None,
 ) -> None:
-    """Measure ingest, reads and evaluators, and print the tables as Markdown."""
+    """Measure ingest, reads, evaluators and rules, and print the tables as Markdown."""
     if stored is None and "large" in names:
         stored = LARGE_SPANS
     choice = Choice(
         seconds=SMOKE_SECONDS if smoke else seconds,
         senders=SENDERS,
         pool_spans=SMOKE_POOL_SPANS if smoke else 16_384,
+        traces=SMOKE_TRACES if smoke else TRACES,
         names=names,
+        matched=SMOKE_STORED if smoke else MATCHED_SPANS,
         stored=min(stored, SMOKE_STORED) if smoke and stored else stored,
     )
     with tempfile.TemporaryDirectory(prefix="tracejury-bench-", dir=directory) as scratch:

@@ -70,9 +70,9 @@ class Sender(Protocol):
         ...
 
 
-async def connect(door: Door, target: str) -> Sender:
+async def connect(door: Door, target: str, key: str | None = None) -> Sender:
     """Open a connection to a door; it is ready when this returns."""
-    sender = GrpcSender(target) if door == "grpc" else HttpSender(target)
+    sender = GrpcSender(target, key) if door == "grpc" else HttpSender(target)
     await sender.open()
     return sender
 
@@ -80,7 +80,8 @@ async def connect(door: Door, target: str) -> Sender:
 class GrpcSender:
     """A channel that carries bytes as they are. `grpc.aio` costs half of what threads do for small requests."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, key: str | None) -> None:
+        self._metadata = (("authorization", f"Bearer {key}"),) if key else None
         self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         self._export: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(METHOD)
 
@@ -91,7 +92,7 @@ class GrpcSender:
     async def send(self, body: bytes) -> Answer:
         """Call Export."""
         try:
-            answer: bytes = await self._export(body, timeout=TIMEOUT_S)
+            answer: bytes = await self._export(body, timeout=TIMEOUT_S, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             retry_s = _retry_info_s(error)
             if error.code() in RETRYABLE_CODES or retry_s is not None:

@@ -26,6 +26,7 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 TALLY: Final = "SELECT stored FROM ingest_state"
 # How many commits are not read yet, at least: spans are numbered in the order of their commits.
 UNREAD: Final = "SELECT coalesce(max(seq), -1) > (SELECT seq FROM reading_state) FROM span"
+COMMITTED: Final = "tracejury_stored_total{"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
 
 
@@ -44,11 +45,13 @@ def baseline(data: Path) -> list[str]:
 class Server:
     """A process that prints a ready line with its addresses and ends on SIGTERM. It runs from entering to `stop`."""
 
-    def __init__(self, command: list[str], data: Path) -> None:
+    def __init__(self, command: list[str], data: Path, *, key: str | None = None) -> None:
         self._data = data
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        environment = os.environ | ({"TRACEJURY_API_KEY": key} if key else {})
         self._log = data.with_suffix(".log")
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
         self._addresses: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -88,6 +91,11 @@ class Server:
     def target(self, door: Door) -> str:
         """Where spans go: host:port."""
         return self._addresses["grpc" if door == "grpc" else "otlp_http"]
+
+    @property
+    def quack(self) -> str:
+        """Where DuckDB attaches: host:port."""
+        return self._addresses["quack"]
 
     @property
     def api(self) -> str:
@@ -131,12 +139,17 @@ class Server:
         """Give the number of spans committed so far, at little cost."""
         return self._ask(TALLY)
 
+    def committed(self) -> int:
+        """The same as the server's own numbers have it."""
+        text = httpx.get(f"{self.api}/metrics", headers=self._headers, timeout=60).raise_for_status().text
+        return sum(int(float(line.split()[-1])) for line in text.splitlines() if line.startswith(COMMITTED))
+
     def stored(self, since_ns: int) -> int:
         """Count the committed spans that started since."""
         return self._ask(STORED.format(since_ns=since_ns))
 
     def _ask(self, question: str) -> int:
-        answer = httpx.post(f"{self.api}/api/v1/sql", json={"sql": question}, timeout=60)
+        answer = httpx.post(f"{self.api}/api/v1/sql", json={"sql": question}, headers=self._headers, timeout=60)
         answer.raise_for_status()
         return int(answer.json()["rows"][0][0])
 

@@ -1,41 +1,56 @@
 """The running server: what starts, in which order, and how it stops."""
 
 import asyncio
-import json
 import logging
-import shutil
-import signal
-import socket
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
-import uvicorn
 from starlette.middleware.cors import CORSMiddleware
 
+from collector.access.entrance import Entrance
+from collector.access.journal import Journal
+from collector.access.keyring import Keyring
+from collector.access.origin import Names, host_of, is_loopback
+from collector.access.pace import Rates
 from collector.api.application import make_application
-from collector.api.context import Context, SqlLimits
+from collector.api.backup import open_backup
+from collector.api.context import Configured, Context, SqlLimits
+from collector.api.turns import Turns
+from collector.connection_text import parse_project_budgets
 from collector.conventions.own import OwnKeys
+from collector.delivery.configured import file_webhooks
+from collector.delivery.deliverer import Deliverer, DeliveryOptions
+from collector.delivery.receivers import BadWebhook, Receivers
+from collector.delivery.sending import Sender, SystemResolver
 from collector.doors.body import BodyLimits
+from collector.doors.certificate import Certificate
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
+from collector.exporting.configured import telling, tracing
+from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
-from collector.memory import keep_freed_memory
+from collector.listening import address_of, bind, reached_at, serving, serving_grpc
+from collector.live.judging_hub import OwnDoor
+from collector.live.pipeline import Pipeline
+from collector.live.reach import address_policy
+from collector.live.sweeper import Sweeper
+from collector.observing import Watch, commits_told
+from collector.quack.serving import serving_quack
 from collector.reading.process import ReadingProcess
 from collector.reading.reader import Reader, edition_of
-from collector.settings import Settings
+from collector.redaction.columns import Redactor
+from collector.secrets import Secrets
+from collector.server_meters import Measured, server_meters
+from collector.settings import BadSettings, Settings
+from collector.web.site import make_site
 from storage.database import DatabaseOptions
 from storage.errors import Unusable
 from storage.store import Store, StoreOptions
 from storage.writer import WriterOptions
 
 log = logging.getLogger(__name__)
-
-_KEEP_ALIVE_S = 75
-"""Longer than the minute after which common load balancers drop idle connections, so that they close first."""
-
-_FAILED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +60,11 @@ class Running:
     grpc: str
     otlp_http: str
     http: str
+    quack: str | None
     store: Store
     reader: Reader
+    pipeline: Pipeline
+    context: Context
 
 
 @asynccontextmanager
@@ -55,116 +73,267 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 
     Raises:
         Unusable: the data directory cannot be opened.
+        BadSettings: a webhook of the configuration cannot be one.
         OSError: an address cannot be bound.
     """
+    tls = _tls(settings)
     async with AsyncExitStack() as stack:
-        http_socket = stack.enter_context(_bind(settings.http))
-        otlp_socket = stack.enter_context(_bind(settings.otlp_http))
-        store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings))
+        http_socket = stack.enter_context(bind(settings.http))
+        otlp_socket = stack.enter_context(bind(settings.otlp_http))
+        traces = await tracing(stack, settings)
+        watch = None if traces is None else traces.watch
+        store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings, watch))
         stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
-        own_keys = OwnKeys(settings.attribute_keys)
-        spare = settings.backlog_bytes // 4
-        span_reader = Reader(
-            store.readings,
-            ReadingProcess(own_keys),
-            edition=edition_of(own_keys),
-            ingest_is_behind=lambda: store.backlog_bytes > spare,
-        )
-        span_reader.start()
-        stack.push_async_callback(asyncio.to_thread, span_reader.close)
+        entrance = _entrance(settings, store, stack)
+        span_reader = await _reading(stack, settings, store)
+        own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
+        pipeline = await _judging(stack, settings, store, own_door, watch)
+        exporter = await telling(stack, settings, store, _behind(settings, store))
+        sweeper = await _sweeping(stack, settings, store)
+        receivers = await _delivering(stack, settings, store, watch)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        ingest = Ingest(store, queue_bytes=settings.queue_bytes)
-        ingest.start()
-        stack.push_async_callback(asyncio.to_thread, ingest.close)
-        limits = BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
-        reader = OtlpReader(ingest, limits)
-        context = Context(
-            queries=store.queries,
+        ingest = _ingesting(stack, settings, store, watch)
+        reader = OtlpReader(ingest, _body_limits(settings), entrance)
+        parts = _Parts(
+            store=store,
+            ingest=ingest,
             reader=reader,
-            sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
-            overloaded=lambda: store.overload is not None,
-            set_aside=lambda: store.totals.set_aside,
-            own_keys=own_keys,
+            entrance=entrance,
+            pipeline=pipeline,
+            receivers=receivers,
+            sweeper=sweeper,
+            exporter=exporter,
+            watch=watch,
         )
-        api = make_application(context, cors_origins=settings.cors_origins)
-        await stack.enter_async_context(_serving(api, http_socket, grace_s))
-        otlp = _with_cors(OtlpHttp(reader), settings)
-        await stack.enter_async_context(_serving(otlp, otlp_socket, grace_s))
-        grpc_door = OtlpGrpc(ingest, max_message_bytes=settings.max_body_bytes)
-        _bind(settings.grpc).close()  # for an error that says which address; gRPC's own says little
-        grpc_port = await grpc_door.start(settings.grpc)
-        stack.push_async_callback(grpc_door.stop, grace_s)
+        context = _context(settings, parts, stack)
+        api = make_application(context, _names(settings, settings.http), make_site())
+        await stack.enter_async_context(serving(api, http_socket, grace_s, tls))
+        otlp = _with_cors(OtlpHttp(reader, entrance, _names(settings, settings.otlp_http)), settings)
+        await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
+        grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
+        grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
+        stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
         context.state = "ready"
-        http = _address_of(http_socket)
-        store.announce(f"http://{http}")
-        grpc_host = settings.grpc.rpartition(":")[0]
+        http = address_of(http_socket)
+        store.announce(f"{'https' if tls else 'http'}://{http}")
         yield Running(
-            grpc=f"{grpc_host}:{grpc_port}",
-            otlp_http=_address_of(otlp_socket),
+            grpc=grpc,
+            otlp_http=address_of(otlp_socket),
             http=http,
+            quack=await stack.enter_async_context(serving_quack(settings, context)),
             store=store,
             reader=span_reader,
+            pipeline=pipeline,
+            context=context,
         )
         context.state = "stopping"
 
 
-def serve(settings: Settings, *, with_sample: bool) -> int:
-    """Run until SIGTERM or SIGINT; the exit code. `with_sample` sends the sample to an empty data directory first."""
-    logging.basicConfig(
-        stream=sys.stderr, level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+async def _reading(stack: AsyncExitStack, settings: Settings, store: Store) -> Reader:
+    """What keeps readings up with commits, until the stack is closed."""
+    own_keys = OwnKeys(settings.attribute_keys)
+    reader = Reader(
+        store.readings,
+        ReadingProcess(own_keys),
+        edition=edition_of(own_keys),
+        ingest_is_behind=_behind(settings, store),
     )
-    keep_freed_memory()
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it tells of each of our two HTTP servers what we tell once
-    try:
-        asyncio.run(_serve(settings, with_sample=with_sample))
-    except (Unusable, OSError) as error:
-        print(f"tracejury: {error}", file=sys.stderr)  # noqa: T201 - the last word to a person
-        return _FAILED
-    return 0
+    reader.start()
+    stack.push_async_callback(asyncio.to_thread, reader.close)
+    return reader
 
 
-async def _serve(settings: Settings, *, with_sample: bool) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running(settings) as server:
-        ready = {
-            "event": "ready",
-            "grpc": server.grpc,
-            "otlp_http": server.otlp_http,
-            "http": server.http,
-            "data": str(settings.data),
-        }
-        print(json.dumps(ready), flush=True)  # noqa: T201 - the ready line is the interface
-        if with_sample and not server.store.totals.stored:
-            await _send_sample(server)
-        await stop.wait()
-        log.info("stopping")
+async def _judging(
+    stack: AsyncExitStack, settings: Settings, store: Store, own_door: OwnDoor, watch: Watch | None
+) -> Pipeline:
+    """The pipeline of rules, until the stack is closed."""
+    behind = _behind(settings, store)
+    opening = partial(Pipeline.open, own_door=own_door, ingest_is_behind=behind, watch=watch)
+    pipeline = await asyncio.to_thread(opening, store, settings)
+    stack.push_async_callback(asyncio.to_thread, pipeline.close)
+    return pipeline
 
 
-async def _send_sample(server: Running) -> None:
-    from collector import sample  # noqa: PLC0415 - the exporters in it make a fifth of the time that a start takes
-
-    try:
-        report = await asyncio.to_thread(sample.send_sample, grpc=server.grpc, otlp_http=server.otlp_http)
-    except Exception:  # noqa: BLE001 - a failed sample must not stop the server it was sent to
-        log.exception("the sample could not be sent")
-        return
-    await asyncio.to_thread(server.store.wait_committed, 10)
-    await asyncio.to_thread(server.reader.wait_read, 10)
-    options = f"--server http://{server.http}"
-    command = "tracejury" if shutil.which("tracejury") else sys.argv[0]
-    print(sample.describe(report, http=server.http, options=options, command=command), file=sys.stderr)  # noqa: T201 - for the person who ran it
+async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> Sweeper:
+    """What lets expired traces leave, until the stack is closed."""
+    sweeper = Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes)
+    sweeper.start()
+    stack.push_async_callback(asyncio.to_thread, sweeper.close)
+    return sweeper
 
 
-def _store_options(settings: Settings) -> StoreOptions:
-    return StoreOptions(
-        backlog_bytes=settings.backlog_bytes,
-        database=DatabaseOptions(memory_limit=settings.duckdb_memory, threads=settings.duckdb_threads),
-        writer=WriterOptions(
-            commit_interval_s=settings.commit_interval_ms / 1000, retention_days=settings.retention_days
+def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:
+    """What takes in what the doors receive, until the stack is closed."""
+    plan = settings.redaction.plan
+    ingest = Ingest(store, queue_bytes=settings.queue_bytes, redactor=Redactor(plan) if plan else None, watch=watch)
+    ingest.start()
+    stack.push_async_callback(asyncio.to_thread, ingest.close)
+    return ingest
+
+
+def _behind(settings: Settings, store: Store) -> Callable[[], bool]:
+    """Whether ingest is so far behind that all else stands back."""
+    spare = settings.backlog_bytes // 4
+    return lambda: store.backlog_bytes > spare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What the server is made of."""
+
+    store: Store
+    ingest: Ingest
+    reader: OtlpReader
+    entrance: Entrance
+    pipeline: Pipeline
+    receivers: Receivers
+    sweeper: Sweeper
+    exporter: ResultsExporter | None
+    watch: Watch | None
+
+
+def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
+    """What the API speaks to."""
+    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+    stack.callback(turns.close)
+    return Context(
+        queries=parts.store.queries,
+        access=parts.store.access,
+        entrance=parts.entrance,
+        meters=server_meters(
+            Measured(
+                data=settings.data,
+                store=parts.store,
+                ingest=parts.ingest,
+                journal=parts.entrance.journal,
+                budgets=parts.pipeline.judging.budgets,
+                sweeper=parts.sweeper,
+                exporter=parts.exporter,
+            )
+        ),
+        reader=parts.reader,
+        sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
+        turns=turns,
+        overloaded=lambda: parts.store.overload is not None,
+        set_aside=lambda: parts.store.totals.set_aside,
+        own_keys=OwnKeys(settings.attribute_keys),
+        rules=parts.pipeline.rules,
+        jobs=parts.store.jobs,
+        jobs_changed=parts.pipeline.workers.wake,
+        judging=parts.pipeline.judging,
+        rulebook=parts.store.rulebook,
+        rule_record=parts.store.rule_record,
+        trials=parts.pipeline.trials,
+        backfills=parts.pipeline.matcher.backfills,
+        judgements=parts.store.judgements,
+        status=parts.store.status,
+        backlog_bytes=lambda: parts.store.backlog_bytes,
+        alerts=parts.store.alerts,
+        outbox=parts.store.outbox,
+        receivers=parts.receivers,
+        monitors=parts.store.monitors,
+        quality=parts.store.quality,
+        retention=parts.store.retention,
+        search=parts.store.search,
+        listing=parts.store.listing,
+        outlines=parts.store.outlines,
+        backup=partial(open_backup, parts.store, settings.data),
+        sweeper=parts.sweeper,
+        watch=parts.watch,
+        configured=Configured(
+            retention_days=settings.retention_days,
+            project_retention_days=settings.project_retention_days,
+            max_bytes=settings.max_bytes,
+            project_budgets=parse_project_budgets(settings.project_budgets),
         ),
     )
+
+
+async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Receivers:
+    """The receivers of alerts, and the thread that tells them."""
+    policy = address_policy(settings)
+    key = settings.encryption_key
+    receivers = Receivers(
+        store.webhooks,
+        store.outbox,
+        policy,
+        secrets=Secrets(key.get_secret_value() if key else None),
+        rotation_s=settings.webhook_rotation_hours * 3600,
+    )
+    try:
+        await asyncio.to_thread(receivers.take_files, file_webhooks(settings.alert_webhooks))
+    except BadWebhook as error:
+        raise BadSettings(f"alert_webhooks: {error}") from error
+    options = DeliveryOptions(watch=watch)
+    resolver = SystemResolver(threads=options.at_once)
+    stack.callback(resolver.close)
+    deliverer = Deliverer(store.outbox, receivers, Sender(policy, resolver), options=options)
+    deliverer.start()
+    stack.push_async_callback(asyncio.to_thread, deliverer.close)
+    return receivers
+
+
+def _entrance(settings: Settings, store: Store, stack: AsyncExitStack) -> Entrance:
+    """Who may come in. The audit of it is started, and stopped with the `stack`.
+
+    Raises:
+        Unusable: anybody could, and not only from this machine.
+    """
+    keyring = Keyring(store.access, operator_key(settings))
+    wide = [each for each in (settings.grpc, settings.otlp_http, settings.http) if not is_loopback(host_of(each))]
+    if keyring.is_open and wide and not settings.insecure_open:
+        raise Unusable(
+            f"{wide[0]} can be reached from other machines, and there is no API key: set TRACEJURY_API_KEY, "
+            "or insecure_open if anybody may read and write everything"
+        )
+    if not keyring.is_open and not keyring.has_lasting_credential:
+        log.warning("no key that lasts can administer this server; TRACEJURY_API_KEY sets one")
+    rates = Rates(requests=settings.key_requests_per_second, nbytes=settings.key_bytes_per_second)
+    journal = Journal(store.access, keyring, kept=settings.audit_entries)
+    journal.start()
+    stack.push_async_callback(asyncio.to_thread, journal.close)
+    return Entrance(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)
+
+
+def operator_key(settings: Settings) -> str | None:
+    """The key that the settings give to the operator."""
+    return None if settings.api_key is None else settings.api_key.get_secret_value()
+
+
+def _tls(settings: Settings) -> Certificate | None:
+    """The certificate of the settings.
+
+    Raises:
+        OSError: it cannot be read, or is none.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Certificate.load(settings.tls_cert, settings.tls_key)
+
+
+def _names(settings: Settings, bound: str) -> Names:
+    return Names(bound=bound, allowed=settings.allowed_hosts, origins=settings.cors_origins)
+
+
+def _store_options(settings: Settings, watch: Watch | None) -> StoreOptions:
+    return StoreOptions(
+        backlog_bytes=settings.backlog_bytes,
+        database=DatabaseOptions(
+            memory_limit=settings.duckdb_memory,
+            query_bytes=settings.sql_memory_bytes,
+            threads=settings.duckdb_threads,
+        ),
+        writer=WriterOptions(
+            commit_interval_s=settings.commit_interval_ms / 1000,
+            retention_days=settings.retention_days,
+            project_retention_days=settings.project_retention_days,
+            watch=commits_told(watch) if watch else None,
+        ),
+    )
+
+
+def _body_limits(settings: Settings) -> BodyLimits:
+    return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
 
 
 def _with_cors(application: OtlpHttp, settings: Settings) -> object:
@@ -176,66 +345,3 @@ def _with_cors(application: OtlpHttp, settings: Settings) -> object:
         allow_methods=["POST"],
         allow_headers=["*"],
     )
-
-
-def _bind(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only for sockets that say they are TCP: 40 ms an answer otherwise.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, int(port)))
-    except OSError as error:
-        bound.close()
-        raise _cannot_listen(address, error) from error
-    return bound
-
-
-def _cannot_listen(address: str, error: OSError) -> OSError:
-    return OSError(f"cannot listen on {address}: {error.strerror}")
-
-
-def _address_of(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-@asynccontextmanager
-async def _serving(application: object, bound: socket.socket, grace_s: float) -> AsyncIterator[None]:
-    """An ASGI application on a bound socket, until the block ends."""
-    try:
-        bound.listen()
-    except OSError as error:  # two may bind an address as long as neither listens
-        raise _cannot_listen(_address_of(bound), error) from error
-    config = uvicorn.Config(
-        application,  # type: ignore[arg-type] # an ASGI application by shape
-        http="httptools",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(int(grace_s), 1),
-    )
-    server = _Server(config)
-    task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself
-    await server.up.wait()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await task
-
-
-class _Server(uvicorn.Server):
-    """Says when it is up."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.up.set()

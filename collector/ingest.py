@@ -15,10 +15,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from collector.observing import Done, Watch, is_ours
 from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
 from collector.otlp.signals import LOGS, TRACES
+from collector.redaction.columns import Redactor
 from storage.errors import Overloaded
 from storage.store import Store
 
@@ -72,12 +74,17 @@ class ByteBudget:
 class Ingest:
     """The way that every request takes, whatever door it came through."""
 
-    def __init__(self, store: Store, *, queue_bytes: int) -> None:
+    def __init__(
+        self, store: Store, *, queue_bytes: int, redactor: Redactor | None = None, watch: Watch | None = None
+    ) -> None:
+        """`watch` hears of each group once it is answered."""
         self._store = store
+        self._watch = watch
+        self.redactor = redactor
         self.budget = ByteBudget(queue_bytes)
         self._waiting: deque[_Offer] = deque()
         self._arrived = threading.Condition()
-        self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer]] | None] = queue.SimpleQueue()
+        self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer], int] | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -90,6 +97,11 @@ class Ingest:
     def counts(self) -> dict[str, int]:
         """Spans and log records since the start: accepted, rejected, refused (where the decoder saw them)."""
         return {f"{outcome} {noun}s": count for (outcome, noun), count in self._counts.items()}
+
+    @property
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """The same by outcome and noun."""
+        return dict(self._counts)
 
     def start(self) -> None:
         """Start working on what is offered; called on the event loop that will offer."""
@@ -144,7 +156,8 @@ class Ingest:
 
     def _decode_groups(self) -> None:
         for group in self._groups():
-            self._decoded.put((self._decode(group), group))
+            began_ns = time.time_ns()
+            self._decoded.put((self._decode(group), group, began_ns))
             del group  # the next one may be long in coming, and requests are large
         self._decoded.put(None)
 
@@ -152,41 +165,64 @@ class Ingest:
         requests = [offer.request for offer in group]
         received_at_us = time.time_ns() // 1000
         try:
-            return decode(requests, received_at_us=received_at_us)
+            return self._redacted(decode(requests, received_at_us=received_at_us))
         except Exception:  # noqa: BLE001 - the top of a thread: a bug met by one request must not fail the others
             log.exception("the decoder failed; trying each request of the group by itself")
-        return join([_decode_alone(request, received_at_us) for request in requests])
+        return join([self._decode_alone(request, received_at_us) for request in requests])
+
+    def _decode_alone(self, request: Request, received_at_us: int) -> Decoded:
+        try:
+            return self._redacted(decode([request], received_at_us=received_at_us))
+        except Exception as error:  # noqa: BLE001 - as above: this request is the one that met the bug
+            return failed(error)
+
+    def _redacted(self, decoded: Decoded) -> Decoded:
+        """The same without what is to be taken out. Where that fails the requests do: nothing goes on as it came."""
+        if self.redactor is None or not decoded.batch.num_rows:
+            return decoded
+        return replace(decoded, batch=self.redactor.redact(decoded.batch))
 
     def _store_groups(self) -> None:
         while (item := self._decoded.get()) is not None:
-            self._store_group(*item)
-            del item
+            decoded, offers, began_ns = item
+            failed = self._store_group(decoded, offers)
+            if self._watch is not None and not is_ours(decoded.batch):
+                self._watch(_done(decoded, offers, began_ns, failed))
+            del item, decoded, offers
             self._room.release()
 
-    def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> None:
+    def _store_group(self, decoded: Decoded, offers: list[_Offer]) -> str | None:
+        """Make a group durable and answer its requests; why that failed."""
         outcomes: list[Receipt | Exception] = list(decoded.outcomes)
+        failed = None
         try:
             if decoded.batch.num_rows:
                 self._store.append([decoded.batch])
         except Overloaded as error:
             self._counts["refused", TRACES.noun] += decoded.batch.spans.num_rows
             self._counts["refused", LOGS.noun] += decoded.batch.logs.num_rows
-            outcomes = [_without_frames(error)] * len(offers)
+            outcomes, failed = [_without_frames(error)] * len(offers), "overloaded"
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
+            failed = "internal error"
             outcomes = [_without_frames(error)] * len(offers)
         for offer, outcome in zip(offers, outcomes, strict=True):
             if isinstance(outcome, Receipt):
                 self._counts["accepted", offer.request.signal.noun] += outcome.accepted
                 self._counts["rejected", offer.request.signal.noun] += outcome.rejected
         self._loop.call_soon_threadsafe(_answer, offers, outcomes)
+        return failed
 
 
-def _decode_alone(request: Request, received_at_us: int) -> Decoded:
-    try:
-        return decode([request], received_at_us=received_at_us)
-    except Exception as error:  # noqa: BLE001 - as above: this request is the one that met the bug
-        return failed(error)
+def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | None) -> Done:
+    """A group that was answered, for whoever traces the server."""
+    told = {
+        "tracejury.requests": len(offers),
+        "tracejury.bytes": sum(len(offer.request.body) for offer in offers),
+        "tracejury.spans": decoded.batch.spans.num_rows,
+        "tracejury.log_records": decoded.batch.logs.num_rows,
+    }
+    return Done(name="ingest group", began_ns=began_ns, failed=failed, told=told)
 
 
 def _without_frames(error: Exception) -> Exception:

@@ -57,21 +57,22 @@ class SampleReport:
         return tuple(trace.trace_id for trace in self.traces)
 
 
-def send_sample(*, grpc: str, otlp_http: str) -> SampleReport:
-    """Send the sample to the two OTLP doors, given as `host:port`.
+def send_sample(*, grpc: str, otlp_http: str, key: str | None = None) -> SampleReport:
+    """Send the sample to the two OTLP doors, given as `host:port`, with an API key if they ask for one.
 
     Raises:
         SampleNotSent: a door did not take all of its spans.
     """
     now_ns = time.time_ns()
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
     with (
-        closing(_Watched(_grpc_exporter(grpc), f"gRPC to {grpc}")) as over_grpc,
-        closing(_Watched(_http_exporter(otlp_http), f"HTTP to {otlp_http}")) as over_http,
+        closing(Watched(grpc_exporter(grpc, headers), f"gRPC to {grpc}")) as over_grpc,
+        closing(Watched(_http_exporter(otlp_http, headers), f"HTTP to {otlp_http}")) as over_http,
     ):
         traces = (
-            _send(_SUPPORT, over_grpc, now_ns - 60_000 * _NS_PER_MS),
-            _send(_DOCUMENTS, over_http, now_ns - 40_000 * _NS_PER_MS),
-            _send(_TRAVEL, over_grpc, now_ns - 20_000 * _NS_PER_MS),
+            send_trace(_SUPPORT, over_grpc, now_ns - 60_000 * _NS_PER_MS),
+            send_trace(_DOCUMENTS, over_http, now_ns - 40_000 * _NS_PER_MS),
+            send_trace(_TRAVEL, over_grpc, now_ns - 20_000 * _NS_PER_MS),
         )
     return SampleReport(
         traces=traces,
@@ -85,11 +86,16 @@ def send_sample(*, grpc: str, otlp_http: str) -> SampleReport:
 def describe(report: SampleReport, *, http: str, options: str = "", command: str = "tracejury") -> str:
     """What arrived and where to look; `options` are those that the commands need to find the server."""
     failed = report.traces[-1]
-    look = f"{command} traces list", f"{command} traces show {failed.trace_id}", f'{command} sql "{_QUESTION}"'
+    look = (
+        f"{command} traces list",
+        f"{command} traces show {failed.trace_id}",
+        f"{command} rules list",
+        f'{command} sql "{_QUESTION}"',
+    )
     lines = [
         f"A sample arrived: {report.grpc_spans} spans over gRPC and {report.otlp_http_spans} over HTTP, in",
         *(f"  {trace.trace_id}  {trace.service_name:<14}  {trace.about}" for trace in report.traces),
-        "Look at them:",
+        f"Look at them: http://{http}",
         *(f"  {line} {options}".rstrip() for line in look),
         f"  curl 'http://{http}/api/v1/traces?project={PROJECT}'",
         "Send your own: start an application that uses the OpenTelemetry SDK with",
@@ -102,7 +108,7 @@ def describe(report: SampleReport, *, http: str, options: str = "", command: str
 _QUESTION = "SELECT name, count(*) AS n, avg(duration_ms) AS avg_ms FROM spans GROUP BY name ORDER BY avg_ms DESC"
 
 
-class _Watched(SpanExporter):
+class Watched(SpanExporter):
     """An exporter that remembers what the batch processor would only log."""
 
     def __init__(self, exporter: SpanExporter, door: str) -> None:
@@ -131,20 +137,23 @@ class _Watched(SpanExporter):
             raise SampleNotSent(f"{missing} of the sample's spans were not taken over {self._door}")
 
 
-def _grpc_exporter(address: str) -> SpanExporter:
+def grpc_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
+    """What sends to the gRPC door."""
     no_proxy = (("grpc.enable_http_proxy", 0),)
     return GrpcExporter(
         endpoint=f"http://{address}",
         insecure=True,
+        headers=headers,
         timeout=_EXPORT_TIMEOUT_S,
         channel_options=no_proxy,  # type: ignore[arg-type] # gRPC takes numbers, and more than one option
     )
 
 
-def _http_exporter(address: str) -> SpanExporter:
+def _http_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
     session = requests.Session()
     session.trust_env = False  # the server is on this machine, a proxy is not asked
-    return HttpExporter(endpoint=f"http://{address}/v1/traces", timeout=_EXPORT_TIMEOUT_S, session=session)
+    endpoint = f"http://{address}/v1/traces"
+    return HttpExporter(endpoint=endpoint, headers=headers, timeout=_EXPORT_TIMEOUT_S, session=session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +170,7 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Application:
+class Application:
     """One application with one trace."""
 
     service_name: str
@@ -172,7 +181,12 @@ class _Application:
     root: _Step
 
 
-def _send(application: _Application, exporter: _Watched, start_ns: int) -> SampleTrace:
+def send_trace(application: Application, exporter: Watched, start_ns: int) -> SampleTrace:
+    """Send one trace that starts then.
+
+    Raises:
+        SampleNotSent: not all of it was taken.
+    """
     resource = {
         "service.name": application.service_name,
         "service.version": application.version,
@@ -231,7 +245,8 @@ def _answer(tool: str, response: object) -> dict[str, object]:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"call_{tool}", "response": response}]}
 
 
-def _agent(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[_Step, ...]) -> _Step:
+def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[_Step, ...]) -> _Step:
+    """An agent that is asked and answers, with what it does in between."""
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": "openai",
@@ -258,7 +273,8 @@ def _chat(from_ms: int, to_ms: int, said: Sequence[object], answer: object, toke
     return _Step(name=f"chat {_MODEL}", kind=SpanKind.CLIENT, from_ms=from_ms, to_ms=to_ms, attributes=attributes)
 
 
-def _tool(from_ms: int, to_ms: int, name: str, arguments: object, result: object = None) -> _Step:
+def tool_step(from_ms: int, to_ms: int, name: str, arguments: object, result: object = None) -> _Step:
+    """A tool that is called."""
     attributes: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -271,7 +287,7 @@ def _tool(from_ms: int, to_ms: int, name: str, arguments: object, result: object
     return _Step(name=f"execute_tool {name}", from_ms=from_ms, to_ms=to_ms, attributes=attributes)
 
 
-def _support() -> _Application:
+def _support() -> Application:
     asked = "My order 4711 arrived with a broken lamp. Can I send it back?"
     answered = "Sorry about the lamp! I made a return label for order 4711; the 39.90 € come back within five days."
     order = {"order_id": "4711", "status": "delivered", "items": [{"sku": "LAMP-2", "price_eur": 39.9}]}
@@ -284,22 +300,22 @@ def _support() -> _Application:
     made = [*found, make, _answer("create_return", label)]
     steps = (
         _chat(4, 612, said, find, (214, 19)),
-        _tool(615, 663, "get_order", {"order_id": "4711"}, order),
+        tool_step(615, 663, "get_order", {"order_id": "4711"}, order),
         _chat(666, 1190, found, make, (297, 24)),
-        _tool(1193, 1371, "create_return", damaged, label),
+        tool_step(1193, 1371, "create_return", damaged, label),
         _chat(1374, 2087, made, _text("assistant", answered), (356, 41)),
     )
-    return _Application(
+    return Application(
         service_name="support-agent",
         version="2.3.1",
         scope="opentelemetry.instrumentation.openai_agents_v2",
         scope_version="0.4.0",
         about="an agent that calls two tools and answers",
-        root=_agent("support", asked, answered, 2090, steps),
+        root=agent_step("support", asked, answered, 2090, steps),
     )
 
 
-def _documents() -> _Application:
+def _documents() -> Application:
     asked = "How long are deleted traces kept?"
     answered = "Deleted traces are gone at once; traces that are not deleted expire after 30 days."
     texts = (
@@ -339,7 +355,7 @@ def _documents() -> _Application:
     )
     chain = {"openinference.span.kind": "CHAIN", "input.value": asked, "output.value": answered}
     chain |= {"input.mime_type": "text/plain", "output.mime_type": "text/plain", "session.id": "session-8"}
-    return _Application(
+    return Application(
         service_name="docs-assistant",
         version="1.0.4",
         scope="openinference.instrumentation.openai",
@@ -349,7 +365,7 @@ def _documents() -> _Application:
     )
 
 
-def _travel() -> _Application:
+def _travel() -> Application:
     asked = "Find me a flight from Vienna to Lisbon next Friday."
     answered = "I could not reach the airline just now. Please try again in a few minutes."
     arguments = {"origin": "VIE", "destination": "LIS", "date": "2026-11-27"}
@@ -366,16 +382,16 @@ def _travel() -> _Application:
     call = _Step(name="GET", kind=SpanKind.CLIENT, from_ms=760, to_ms=3761, attributes=request, error=late)
     steps = (
         _chat(3, 754, said, search, (131, 27)),
-        replace(_tool(758, 3764, "search_flights", arguments), steps=(call,), error=late),
+        replace(tool_step(758, 3764, "search_flights", arguments), steps=(call,), error=late),
         _chat(3767, 4402, failed, _text("assistant", answered), (189, 18)),
     )
-    return _Application(
+    return Application(
         service_name="travel-agent",
         version="0.9.0",
         scope="opentelemetry.instrumentation.langchain",
         scope_version="0.61.0",
         about="an agent whose tool fails, with the exception",
-        root=_agent("travel", asked, answered, 4405, steps),
+        root=agent_step("travel", asked, answered, 4405, steps),
     )
 
 

@@ -6,29 +6,27 @@ The only module that reads the environment.
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.functional_validators import AfterValidator
 
+from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
+from collector.redaction.plan import Plan, make_plan
+from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl
+from rules.errors import BadPattern
 
 _PREFIX = "TRACEJURY_"
-_LAST_PORT = 65535
 _MIB = 1 << 20
+
+
+AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered"]
 
 
 class BadSettings(Exception):
     """Settings that cannot be used; the message names each key and what would be right."""
-
-
-def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
-        msg = "must be HOST:PORT, as in 127.0.0.1:4317 or [::1]:4317; port 0 picks one"
-        raise ValueError(msg)
-    return text
 
 
 def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -36,8 +34,93 @@ def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str
     return projects
 
 
-Address = Annotated[str, AfterValidator(_address)]
-Bytes = Annotated[int, Field(ge=1024)]
+def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
+    """Checks what is parsed again where it is used."""
+
+    def check(documents: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse(documents)
+        except BadText as error:
+            raise ValueError(str(error)) from None
+        return documents
+
+    return AfterValidator(check)
+
+
+_UNQUOTED = {
+    "api_key",
+    "encryption_key",
+    "llm_connections",
+    "project_budgets",
+    "alert_webhooks",
+    "results_endpoint",
+    "results_headers",
+    "own_traces_endpoint",
+    "own_traces_headers",
+}
+"""Settings that may hold a secret, if only by mistake: what is wrong with them is told, and not what they hold."""
+
+
+class WebhookSettings(BaseModel):
+    """A receiver of alerts. Of `url`, `secret` and `previousSecret`, the name of a variable that holds it will do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    project: Annotated[str, Field(min_length=1, description="The project; * for all.")]
+    url: SecretStr | None = None
+    urlEnv: str | None = None  # noqa: N815 - as it is written
+    secret: SecretStr | None = None
+    secretEnv: str | None = None  # noqa: N815 - likewise
+    previousSecret: SecretStr | None = None  # noqa: N815 - likewise
+    previousSecretEnv: str | None = None  # noqa: N815 - likewise
+    enabled: bool = True
+    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = get_args(AlertEvent)
+    template: Literal["json", "slack", "teams", "pagerduty"] = "json"
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if (self.url is None) is (self.urlEnv is None):
+            raise ValueError("needs url or urlEnv")
+        if None not in (self.secret, self.secretEnv) or None not in (self.previousSecret, self.previousSecretEnv):
+            raise ValueError("a secret is written, or named by its variable, and not both")
+        return self
+
+
+def _known_preset(name: str) -> str:
+    make_plan(keys=(), patterns=(), presets=(name,))
+    return name
+
+
+def _pattern(text: str) -> str:
+    try:
+        make_plan(keys=(), patterns=(text,), presets=())
+    except BadPattern as error:
+        raise ValueError(f"a pattern {error}") from error
+    return text
+
+
+class Redaction(BaseModel):
+    """What is taken out of spans and log records before they are written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+        Field(max_length=100, description="Attributes whose values are taken out; * and ? as in globs."),
+    ] = ()
+    patterns: Annotated[
+        tuple[Annotated[str, AfterValidator(_pattern)], ...],
+        Field(max_length=20, description="Regular expressions of what is taken out of every text."),
+    ] = ()
+    presets: Annotated[
+        tuple[Annotated[str, AfterValidator(_known_preset)], ...],
+        Field(description="Shapes that are taken out of every text: email, card, key."),
+    ] = ()
+
+    @property
+    def plan(self) -> Plan:
+        """The same, ready to be applied."""
+        return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
 
 
 class Settings(BaseModel):
@@ -49,6 +132,9 @@ class Settings(BaseModel):
     grpc: Annotated[Address, Field(description="Where OTLP over gRPC is taken.")] = "127.0.0.1:4317"
     otlp_http: Annotated[Address, Field(description="Where OTLP over HTTP is taken.")] = "127.0.0.1:4318"
     http: Annotated[Address, Field(description="Where the API listens.")] = "127.0.0.1:8080"
+    quack: Annotated[
+        Address | None, Field(description="Where DuckDB attaches over its own protocol, without TLS; null: nowhere.")
+    ] = None
     max_body_bytes: Annotated[Bytes, Field(description="A request body may be this large as it was sent.")] = 64 * _MIB
     max_decompressed_bytes: Annotated[
         Bytes, Field(description="A request body may be this large after decompression.")
@@ -66,6 +152,17 @@ class Settings(BaseModel):
     retention_days: Annotated[
         int, Field(ge=1, le=36_500, description="A trace expires this long after its latest span came.")
     ] = 30
+    project_retention_days: Annotated[
+        dict[str, Annotated[int, Field(ge=1, le=36_500)]],
+        Field(description="The same for projects that differ: project, days."),
+    ] = {}
+    max_bytes: Annotated[
+        int | None,
+        Field(ge=16 * _MIB, description="Above this size of the database, the oldest traces leave early; null: never."),
+    ] = None
+    sweep_interval_seconds: Annotated[
+        float, Field(gt=0, le=7 * 86_400, description="Time between two sweeps, which delete what has expired.")
+    ] = 3600
     duckdb_memory: Annotated[
         str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$", description="What DuckDB may hold in memory.")
     ] = "256MB"
@@ -75,17 +172,116 @@ class Settings(BaseModel):
         AfterValidator(_keys),
         Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
     ] = {}
+    rules: Annotated[
+        Path | None, Field(description="A folder of rules, one YAML file each; followed as it changes.")
+    ] = None
+    settle_after_root_seconds: Annotated[
+        float,
+        Field(ge=0, le=86_400, description="A trace has settled so long after its latest span, if its root ended."),
+    ] = 10
+    settle_quiet_seconds: Annotated[
+        float, Field(ge=0, le=86_400, description="The same for a trace whose root has not ended.")
+    ] = 180
+    settle_longest_seconds: Annotated[
+        float, Field(ge=0, le=604_800, description="A trace has settled so long after its first span, whatever comes.")
+    ] = 3600
+    job_attempts: Annotated[
+        int, Field(ge=1, le=100, description="Attempts of an evaluation that an endpoint does not answer.")
+    ] = 8
+    code_judges: Annotated[int, Field(ge=1, le=256, description="Programs that judge at the same time.")] = 2
+    encryption_key: Annotated[
+        EncryptionKey | None,
+        Field(description="What secrets are encrypted with: 32 bytes in hex or base64, or a passphrase."),
+    ] = None
+    llm_connections: Annotated[
+        dict[str, Any],
+        _parsed_by(parse_file_connections),
+        Field(description="Connections to models that judge: name and what the API takes, without keys."),
+    ] = {}
+    project_budgets: Annotated[
+        dict[str, Any],
+        _parsed_by(parse_project_budgets),
+        Field(description="What judging may cost in a day: project (* for every other one, each its own) and budget."),
+    ] = {}
+    judge_traces: Annotated[
+        bool, Field(description="Store a span for each request to a judge; no rule ever matches one.")
+    ] = False
+    alert_webhooks: Annotated[tuple[WebhookSettings, ...], Field(description="Who is told of alerts.")] = ()
+    webhook_private_hosts: Annotated[
+        tuple[str, ...], Field(description="Private hosts that webhooks may go to: names, addresses, networks.")
+    ] = ()
+    webhook_rotation_hours: Annotated[
+        float, Field(ge=0, le=8760, description="A webhook's secret is used so long after another one took its place.")
+    ] = 24
+    results_endpoint: Annotated[
+        OtlpUrl | None, Field(description="Who is told of results: a URL for log records in OTLP over HTTP.")
+    ] = None
+    results_headers: Annotated[
+        Headers, Field(description="What goes with each such request: header, name of the variable that holds it.")
+    ] = {}
+    results_batch: Annotated[int, Field(ge=1, le=10_000, description="Results in one such request.")] = 512
+    own_traces_endpoint: Annotated[
+        OtlpUrl | None, Field(description="Who takes the server's own traces: a URL for spans in OTLP over HTTP.")
+    ] = None
+    own_traces_headers: Annotated[
+        Headers, Field(description="What goes with each such request: header, name of the variable that holds it.")
+    ] = {}
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
     sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30
+    sql_memory_bytes: Annotated[
+        Bytes, Field(description="What SQL queries may take together of what DuckDB may hold in memory.")
+    ] = 128 * _MIB
+    sql_at_once: Annotated[
+        int, Field(ge=1, le=64, description="SQL queries that run at the same time; others wait for a while.")
+    ] = 2
     shutdown_seconds: Annotated[
         float, Field(gt=0, le=3600, description="Time for finishing requests and commits when stopping.")
     ] = 30
+    api_key: Annotated[
+        ApiKey | None,
+        Field(description="The API key of the operator, who may do everything; the command line sends it."),
+    ] = None
+    reads: Annotated[
+        str, Field(pattern="^(key|open)$", description="Whether reading takes a key, once there is any key.")
+    ] = "key"
+    insecure_open: Annotated[bool, Field(description="Listen beyond this machine although there is no API key.")] = (
+        False
+    )
+    allowed_hosts: Annotated[
+        tuple[str, ...], Field(description="Names under which the server may be called without a key.")
+    ] = ()
+    key_requests_per_second: Annotated[
+        float | None, Field(gt=0, le=1e9, description="Export requests that one API key may send a second.")
+    ] = None
+    key_bytes_per_second: Annotated[
+        float | None, Field(gt=0, le=1e12, description="Bytes of export requests that one API key may send a second.")
+    ] = None
+    audit_entries: Annotated[
+        int, Field(ge=1000, le=100_000_000, description="Entries of the audit that are kept, the latest ones.")
+    ] = 100_000
+    tls_cert: Annotated[
+        Path | None,
+        Field(description="The certificate chain (PEM) of all addresses; they then take TLS only."),
+    ] = None
+    tls_key: Annotated[Path | None, Field(description="The key (PEM) of that certificate.")] = None
+    redaction: Annotated[
+        Redaction, Field(description="What is taken out of spans and log records before they are written.")
+    ] = Redaction()
     cors_origins: Annotated[
         tuple[str, ...], Field(description="Origins whose pages may call the HTTP addresses; * for any.")
     ] = ()
     log_level: Annotated[
         str, Field(pattern="^(debug|info|warning|error)$", description="How much is logged to standard error.")
     ] = "info"
+    log_format: Annotated[
+        str, Field(pattern="^(text|json)$", description="Whether the log is lines of text or of JSON.")
+    ] = "text"
+
+    @model_validator(mode="after")
+    def _whole_pair(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key need each other")
+        return self
 
 
 def load_settings(file: Path | None, flags: Mapping[str, object], environ: Mapping[str, str] | None = None) -> Settings:
@@ -121,11 +317,14 @@ def environment_variable(name: str) -> str | None:
 
 
 def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    if not problem["loc"]:
+        return str(problem["msg"].removeprefix("Value error, "))
     name = str(problem["loc"][0])
-    if problem["type"] == "extra_forbidden":
+    if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
         return f"{origins[name]}: unknown setting; there are: {', '.join(Settings.model_fields)}"
     inside = "".join(f"{key}: " for key in problem["loc"][1:])
-    return f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
+    told = f"{origins[name]}: {inside}{problem['msg'].removeprefix('Value error, ')}"
+    return told if name in _UNQUOTED else f"{told} (got {problem['input']!r})"
 
 
 def _from_file(file: Path | None) -> dict[str, object]:
@@ -165,5 +364,26 @@ def _yaml(text: str) -> object:
         return text
 
 
-_PARSERS: dict[str, Callable[[str], object]] = {"cors_origins": _list, "attribute_keys": _yaml}
-"""How variables are read whose settings are more than one value."""
+def _or_none(text: str) -> str | None:
+    return text or None
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "allowed_hosts": _list,
+    "cors_origins": _list,
+    "attribute_keys": _yaml,
+    "rules": _or_none,
+    "encryption_key": _or_none,
+    "llm_connections": _yaml,
+    "project_budgets": _yaml,
+    "alert_webhooks": _yaml,
+    "webhook_private_hosts": _list,
+    "project_retention_days": _yaml,
+    "results_endpoint": _or_none,
+    "results_headers": _yaml,
+    "own_traces_endpoint": _or_none,
+    "own_traces_headers": _yaml,
+    "max_bytes": _yaml,
+    "redaction": _yaml,
+}
+"""How variables are read whose settings are more than one value, or may be none."""

@@ -6,6 +6,7 @@ Broken
 ├── BadReply           the judge answered, and the answer cannot be used
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
+├── OverBudget         what judging may cost is spent; nothing was asked
 └── TooLarge           comparing would take longer than anybody waits
 """
 
@@ -38,3 +39,9 @@ class BadReply(Broken):
     """The judge's answer lacks what was asked for."""
 
     kind = "bad_reply"
+
+
+class OverBudget(Broken):
+    """What judging may cost in a day is spent; the message says whose budget, and when there is more."""
+
+    kind = "over_budget"

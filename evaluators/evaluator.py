@@ -127,6 +127,7 @@ class Configured:
                 kind=broken.kind,
                 message=str(broken),
                 usage=_usage(meter),
+                retry_after_s=getattr(broken, "retry_after_s", None),
             )
         return self._settle(assessment, meter)
 

@@ -79,6 +79,7 @@ class Failure:
     kind: str
     message: str
     usage: Usage | None
+    retry_after_s: float | None = None  # as the judge's endpoint asked; not part of the document
 
     def to_document(self) -> dict[str, Any]:
         """The shape on the wire."""

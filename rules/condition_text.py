@@ -26,14 +26,15 @@ _GROUPS: Final[tuple[Literal["all", "any"], ...]] = ("all", "any")
 class Conditions:
     """Reads the conditions of one rule."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], *, count: int = 0) -> None:
+        """`count` conditions that the rule has already."""
         self._problems = problems
-        self._count = 0
+        self._count = count
 
     def read(self, node: Node, place: str) -> tuple[Clause, ...]:
         """The clauses: the members of a list or of an `all`, else what is there as the only one."""
         if isinstance(node.value, tuple):
-            return self._clauses(node, place, 1) if node.value else ()
+            return self._clauses(node, place, 0) if node.value else ()
         clause = self._clause(node, place, 0)
         return clause.members if isinstance(clause, Group) and clause.mode == "all" else (clause,) if clause else ()
 

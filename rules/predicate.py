@@ -1,12 +1,18 @@
 """A rule's clauses as one SQL expression over the view `spans`, with bound parameters only."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from types import MappingProxyType
+from typing import Final, TypeAlias, assert_never
 
 from rules.conditions import Clause, Condition, Group
 from rules.fields import Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
+
+Columns: TypeAlias = Mapping[Field, str]
+"""Where fields stand that were taken out of the view before: the values of keys too have a column each."""
+
+IN_THE_VIEW: Final[Columns] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,29 +26,29 @@ class Predicate:
     parameters: dict[str, Scalar]  # by the names that stand in the text behind a $
 
 
-def predicate(clauses: Sequence[Clause]) -> Predicate:
+def predicate(clauses: Sequence[Clause], columns: Columns = IN_THE_VIEW) -> Predicate:
     """The expression for these clauses."""
     parameters: dict[str, Scalar] = {}
-    whens = [f"WHEN NOT {_clause(clause, parameters)} THEN {number}" for number, clause in enumerate(clauses)]
+    whens = [f"WHEN NOT {_clause(clause, parameters, columns)} THEN {number}" for number, clause in enumerate(clauses)]
     return Predicate(sql=f"CASE {' '.join(whens)} END", parameters=parameters)
 
 
-def _clause(clause: Clause, parameters: dict[str, Scalar]) -> str:
+def _clause(clause: Clause, parameters: dict[str, Scalar], columns: Columns) -> str:
     """An expression that is true or false, and never NULL."""
     match clause:
         case Condition():
-            return _condition(clause, parameters)
+            return _condition(clause, parameters, columns)
         case Group():
-            members = [_clause(member, parameters) for member in clause.members]
+            members = [_clause(member, parameters, columns) for member in clause.members]
             joined = (" AND " if clause.mode == "all" else " OR ").join(members)
             return f"({joined or ('true' if clause.mode == 'all' else 'false')})"
         case _:
             assert_never(clause)
 
 
-def _condition(condition: Condition, parameters: dict[str, Scalar]) -> str:
+def _condition(condition: Condition, parameters: dict[str, Scalar], columns: Columns) -> str:
     field, operand = condition.of, condition.operand
-    value = _value(field, parameters)
+    value = _value(field, parameters, columns)
     if condition.operator == EXISTS:
         return f"({value} IS {'NOT NULL' if operand else 'NULL'})"
     if isinstance(operand, tuple):
@@ -70,10 +76,11 @@ def _as_operand(field: Field, value: str, operand: Scalar) -> str:
     return number_sql(value) if field.type == "text" and not isinstance(operand, str) else value
 
 
-def _value(field: Field, parameters: dict[str, Scalar]) -> str:
+def _value(field: Field, parameters: dict[str, Scalar], columns: Columns) -> str:
+    name = columns.get(field, field.column)
     if field.key is not None:
-        return f"{field.column}[{_bind(field.key, parameters)}]"
-    return finite_sql(f"{field.column}::DOUBLE") if field.type == "number" else field.column
+        return name if field in columns else f"{name}[{_bind(field.key, parameters)}]"
+    return finite_sql(f"{name}::DOUBLE") if field.type == "number" else name
 
 
 def _bind(value: Scalar, parameters: dict[str, Scalar]) -> str:

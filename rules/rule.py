@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from rules.conditions import Clause, Condition
 from rules.marker import NOT_OURS
+from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
 Target: TypeAlias = Literal["SPAN", "TRACE"]
@@ -56,6 +57,7 @@ class Rule:
     budget: Budget | None
     tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, where the spans do not tell
     expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
+    monitoring: Monitoring = AS_USUAL
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -85,6 +87,7 @@ class Rule:
             budget=None if self.budget is None else self.budget.document(),
             tools=None if self.tools is None else [dict(tool) for tool in self.tools],
             expected=None if self.expected is None else dict(self.expected),
+            monitor=self.monitoring.document(),
         )
 
 

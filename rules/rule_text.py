@@ -1,15 +1,17 @@
 """A rule as it is written: one YAML or JSON text."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar, cast
 
 from rules.condition_text import MAX_TEXT, Conditions
-from rules.conditions import Clause, Condition, Group
+from rules.conditions import Clause, Condition, Group, fields_of
 from rules.errors import BadRule, Problem
 from rules.members import A_MAPPING, Members, shown
+from rules.monitoring import AS_USUAL, NUMBERS, WHOLE, Monitoring, range_of
 from rules.rule import COMPARE_BY, Budget, Rule, Target
-from rules.tree import read_tree
+from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
+from rules.tree import Node, read_json, read_tree
 from storage.records import JsonValue
 
 LLM_JUDGE: Final = "llm_judge"
@@ -41,7 +43,42 @@ def parse_rule(text: str) -> RuleText:
     Raises:
         BadRule: it says none; every problem has its line, its key, and what would be right.
     """
-    tree = read_tree(text)
+    return _parsed(read_tree(text))
+
+
+def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
+    """The same of JSON, as it comes over HTTP, which YAML does not take wherever JSON may write it.
+
+    Keys in `passing_over` are no part of the rule.
+
+    Raises:
+        BadRule: it says none; every problem has its key. All are at line 1.
+    """
+    tree = read_json(text)
+    if isinstance(tree.value, Mapping):
+        tree = replace(tree, value={key: node for key, node in tree.value.items() if key not in passing_over})
+    return _parsed(tree)
+
+
+def stored_rule(document: str) -> Rule:
+    """The rule whose document this is, as JSON.
+
+    Raises:
+        BadRule: this version does not know such rules.
+    """
+    return _parsed(read_json(document, most=None)).rule
+
+
+def written_keys(text: str) -> dict[str, JsonValue]:
+    """What a text that is a rule, YAML or JSON, says key by key, as it is written."""
+    try:
+        plain = read_json(text, most=None).plain()
+    except BadRule:
+        plain = read_tree(text).plain()
+    return plain if isinstance(plain, dict) else {}
+
+
+def _parsed(tree: Node) -> RuleText:
     problems: list[Problem] = []
     if not isinstance(tree.value, Mapping):
         raise BadRule([Problem(line=tree.line, key="", message=f"a rule is {A_MAPPING} (got {shown(tree)})")])
@@ -56,7 +93,7 @@ def _rule(members: Members) -> Rule | None:
     enabled = members.flag("enabled")
     project = members.text("project", most=MAX_NAME)
     target = cast("Target", members.choice("target", ("SPAN", "TRACE")) or "SPAN")
-    conditions = _match(members, target) + _conditions(members)
+    conditions = _conditions(members, _match(members, target))
     evaluator, configuration = _evaluation(members)
     connection = members.text("connectionId", most=MAX_NAME)
     sample_rate = members.number("sampleRate", least=0, most=1)
@@ -64,6 +101,7 @@ def _rule(members: Members) -> Rule | None:
     budget = _budget(members)
     tools = _tools(members)
     expected = members.mapping("expected")
+    monitoring = _monitoring(members)
     members.unknown()
     if name is None:
         _missing(members, "name")
@@ -82,12 +120,15 @@ def _rule(members: Members) -> Rule | None:
         budget=budget,
         tools=tools,
         expected=expected,
+        monitoring=monitoring,
     )
 
 
-def _conditions(members: Members) -> tuple[Clause, ...]:
+def _conditions(members: Members, before: tuple[Clause, ...]) -> tuple[Clause, ...]:
     node = members.take("conditions")
-    return () if node is None else Conditions(members.problems).read(node, "conditions")
+    if node is None:
+        return before
+    return before + Conditions(members.problems, count=sum(1 for _ in fields_of(before))).read(node, "conditions")
 
 
 def _match(members: Members, target: Target) -> tuple[Clause, ...]:
@@ -180,6 +221,36 @@ def _budget(members: Members) -> Budget | None:
         usd_per_day=usd,
         allow_unpriced=bool(unpriced),
     )
+
+
+def _monitoring(members: Members) -> Monitoring:
+    node = members.take("monitor")
+    if node is None:
+        return AS_USUAL
+    inner = Members(node, "monitor", members.problems)
+    numbers: dict[str, Any] = {}
+    for key, name in NUMBERS.items():
+        least, most = range_of(key)
+        number = inner.number(key, least=least, most=most, whole=key in WHOLE)
+        if number is not None:
+            numbers[name] = number
+    off = _off(inner)
+    lower_is_better = inner.flag("lowerIsBetter")
+    measure = cast("Measure | None", inner.choice("of", ("passed", "score")))
+    inner.unknown()
+    settings = MonitorSettings(off=off, lower_is_better=bool(lower_is_better), **numbers)
+    return Monitoring(settings=settings, of=measure)
+
+
+def _off(inner: Members) -> frozenset[Kind]:
+    node = inner.take("off")
+    if node is None or node.value is False:
+        return frozenset()
+    if node.value is True:
+        return frozenset(KINDS)
+    if node.value not in KINDS:
+        inner.wrong("off", f"must be true, {' or '.join(KINDS)} (got {shown(node)})", node)
+    return frozenset(kind for kind in KINDS if kind == node.value)
 
 
 def _tools(members: Members) -> tuple[Mapping[str, JsonValue], ...] | None:

@@ -1,14 +1,16 @@
-"""YAML as a tree that remembers lines: plain values only, within bounds, every key once.
+"""YAML as a tree that remembers lines, and JSON as one without: plain values only, within bounds, every key once.
 
 Not all of YAML: no anchors and aliases (ten of which can mean a billion values), no tags, no dates, and yes, no, on and
 off are texts.
 """
 
+import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import yaml
 
@@ -18,6 +20,7 @@ from storage.records import JsonValue
 MAX_CHARACTERS: Final = 65_536
 """Of the text of a rule. A guess: a rule with twenty tools has some 10,000."""
 _MAX_DEPTH: Final = 32
+_TOO_DEEP: Final = f"values may be nested {_MAX_DEPTH} deep"
 
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _FRACTION: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
@@ -67,6 +70,70 @@ def read_tree(text: str) -> Node:
         raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is no character") from None
 
 
+def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> Node:
+    """The tree of a JSON text; every line is 1.
+
+    Raises:
+        BadRule: it is not JSON, or more than what is taken here.
+    """
+    if most is not None and len(text) > most:
+        raise _bad(1, f"a rule has at most {most} characters, and this has {len(text)}")
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_Pairs, parse_int=_integer, parse_float=_fraction, parse_constant=_no_number
+        )
+    except ValueError as error:
+        raise _bad(1, f"is not JSON: {error}") from None
+    except RecursionError:
+        raise _bad(1, _TOO_DEEP) from None
+    return _json_node(value, 0)
+
+
+class _Number(NamedTuple):
+    value: float
+    text: str
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, in which a key may be twice."""
+
+
+def _integer(text: str) -> _Number:
+    if len(text) > _LONGEST_INTEGER:
+        raise ValueError("a number is longer than any that can be compared with")
+    return _Number(int(text), text)
+
+
+def _fraction(text: str) -> _Number:
+    number = float(text)
+    return _Number(number, text) if math.isfinite(number) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number that a double can hold")
+
+
+def _json_node(value: Any, depth: int) -> Node:  # noqa: ANN401 - what the parser made
+    if depth > _MAX_DEPTH:
+        raise _bad(1, _TOO_DEEP)
+    match value:
+        case _Pairs():
+            keys = [_whole(key, 1) for key, _ in value]
+            members = {key: _json_node(item, depth + 1) for key, (_, item) in zip(keys, value, strict=True)}
+            if len(members) < len(keys):
+                twice = next(key for key, count in Counter(keys).items() if count > 1)
+                raise _bad(1, f"the key {twice!r} occurs twice")
+            return Node(value=members, line=1)
+        case list():
+            return Node(value=tuple(_json_node(item, depth + 1) for item in value), line=1)
+        case _Number():
+            return Node(value=value.value, line=1, text=value.text)
+        case str():
+            return Node(value=_whole(value, 1), line=1, text=value)
+        case _:
+            return Node(value=value, line=1, text=json.dumps(value))
+
+
 _Event: TypeAlias = yaml.Event
 
 
@@ -86,7 +153,7 @@ def _document(events: Iterator[_Event]) -> Node:
 def _node(event: _Event, events: Iterator[_Event], depth: int) -> Node:
     line = _line(event)
     if depth > _MAX_DEPTH:
-        raise _bad(line, f"values may be nested {_MAX_DEPTH} deep")
+        raise _bad(line, _TOO_DEEP)
     if getattr(event, "anchor", None) is not None:
         raise _bad(line, "anchors (&) and aliases (*) are not taken; quote a text that starts so")
     if getattr(event, "tag", None) is not None:

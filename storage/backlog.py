@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-import duckdb
-
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.spool import Group, Position
@@ -32,9 +30,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Something else to write, in a transaction of its own between the commits of spans."""
+    """Something else to do between the commits of spans, such as a transaction of its own."""
 
-    write: Callable[[duckdb.DuckDBPyConnection], None]
+    run: Callable[[], None]
     rows: int
     written: "Future[None]"
     since_s: float
@@ -62,9 +60,9 @@ class Backlog:
                 self.nbytes += group.nbytes
             self._changed.notify_all()
 
-    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int) -> "Future[None]":
-        """Let something else, of so many rows, be written soon; the future is cancelled if the writer stops first."""
-        errand = Errand(write, rows, Future(), time.monotonic())
+    def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
+        """Let something else, of so many rows, be done soon; the future is cancelled if the writer stops first."""
+        errand = Errand(run, rows, Future(), time.monotonic())
         with self._changed:
             if self._closed:
                 errand.written.cancel()

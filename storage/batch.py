@@ -157,9 +157,9 @@ class SpanBatch:
 
         Three Arrow IPC streams behind their lengths, and to the end a fourth of the log records if there are any.
         """
-        streams = [_stream(table) for table in (self.spans, self.resources, self.scopes)]
+        streams = [ipc_stream(table) for table in (self.spans, self.resources, self.scopes)]
         lengths = _LENGTHS.pack(*(stream.size for stream in streams))
-        return [lengths, *streams, _stream(self.logs)] if self.logs.num_rows else [lengths, *streams]
+        return [lengths, *streams, ipc_stream(self.logs)] if self.logs.num_rows else [lengths, *streams]
 
     @classmethod
     def from_buffer(cls, data: pa.Buffer) -> "SpanBatch":
@@ -200,7 +200,7 @@ def concatenate(batches: list[SpanBatch]) -> SpanBatch:
     )
 
 
-def _stream(table: pa.Table) -> pa.Buffer:
+def ipc_stream(table: pa.Table) -> pa.Buffer:
     """The table in a buffer of exactly its size: one that grows is up to twice as large as what it holds."""
     size = pa.MockOutputStream()
     _write(table, size)

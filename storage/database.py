@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 import duckdb
 
 from storage import sql
-from storage.errors import ForeignFile, NewerFile, Unusable
+from storage.errors import Busy, ForeignFile, NewerFile, Unusable
+from storage.holes import UnknownFormat, free_blocks, punch
+from storage.timing import QUICK_S, Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,11 @@ read of an attribute 35 % more, because newer compression is not used."""
 _CHECKPOINT_LOG = "4MB"
 """Until a checkpoint, small commits and trace parts stay in memory, up to 50 bytes for each byte of log: with DuckDB's
 16 MB it was 150 MB. A guess between that and the time that checkpoints take."""
+_CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
+"""DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
+writer waits for that about as long as it takes to commit a row group."""
+_SCRATCH_SIZE = "4GB"
+"""A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _MARK = "tracejury_schema"
 
 
@@ -33,7 +41,22 @@ class DatabaseOptions:
     """What DuckDB may use."""
 
     memory_limit: str = "256MB"
+    query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The blocks of a database file; free ones are used again before the file grows."""
+
+    block_bytes: int
+    blocks: int
+    free: int
+
+    @property
+    def used_bytes(self) -> int:
+        """What is in use."""
+        return (self.blocks - self.free) * self.block_bytes
 
 
 class Database:
@@ -51,7 +74,13 @@ class Database:
         self._options = options
         self._opening = threading.Lock()  # held while the file is opened again
         self._cursors = 0
+        self.commits = Stopwatch(QUICK_S)
         self._connection = self._connect()
+
+    @property
+    def query_bytes(self) -> int | None:
+        """What questions may take of the memory together; None where that is not bounded."""
+        return self._options.query_bytes
 
     @property
     def path(self) -> Path:
@@ -73,13 +102,22 @@ class Database:
                 self._cursors -= 1
 
     @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor all of whose questions are answered as of one moment, whatever is committed or swept meanwhile."""
+        with self.cursor() as cursor:
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            yield cursor
+
+    @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
         with self.cursor() as cursor:
+            began_s = time.perf_counter()
             try:
                 cursor.begin()
                 yield cursor
                 cursor.commit()
+                self.commits.add(time.perf_counter() - began_s)
             except BaseException:
                 try:
                     cursor.rollback()
@@ -103,14 +141,71 @@ class Database:
                 return True
         return False
 
+    def trim(self) -> int | None:
+        """Give free blocks of the file back to the file system: how many bytes it takes less than before.
+
+        The file is opened again for it. None, and nothing was done, while a cursor is open.
+        """
+        with self._opening:
+            if self._cursors:
+                return None
+            self._open_again()
+            self.checkpoint()  # so that the list of free blocks in the file is that of this moment
+            with self._connection.cursor() as cursor:
+                size = _size(cursor)
+            return self._punch(size)
+
+    def _punch(self, size: Size) -> int:
+        try:
+            block_bytes, blocks = free_blocks(self._path)
+        except UnknownFormat as error:
+            log.warning("%s keeps its free blocks: its format is not known (%s)", self._path, error)
+            return 0
+        blocks = [block for block in blocks if 0 <= block < size.blocks]  # a checkpoint cuts off others at the end
+        if block_bytes != size.block_bytes or len(set(blocks)) != size.free:
+            log.warning("%s keeps its free blocks: it names %d of %d", self._path, len(blocks), size.free)
+            return 0
+        return punch(self._path, block_bytes, blocks)
+
+    def size(self) -> Size:
+        """How large the file is, as DuckDB counts."""
+        with self.cursor() as cursor:
+            return _size(cursor)
+
     def _open_again(self) -> None:
         self._connection.close()
         self._connection = self._connect()
 
     def checkpoint(self) -> None:
-        """Move DuckDB's log into the file."""
+        """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
+
+        Raises:
+            Busy: somebody still reads what was there before the last change.
+        """
+        until_s = time.monotonic() + _CHECKPOINT_WAIT_S
         with self._connection.cursor() as cursor:
-            cursor.execute(f"CHECKPOINT {CATALOG}")
+            while True:
+                try:
+                    cursor.execute(f"CHECKPOINT {CATALOG}")
+                except duckdb.TransactionException as error:
+                    if time.monotonic() > until_s:
+                        raise Busy("somebody reads what was there before the last change; try again") from error
+                    time.sleep(_CHECKPOINT_PAUSE_S)
+                else:
+                    return
+
+    def hold_checkpoints(self) -> None:
+        """Checkpoint, and from then on do not, so that the file stays as it is now. For the writer's thread.
+
+        Raises:
+            Busy: likewise.
+        """
+        self.checkpoint()
+        self._connection.execute("SET GLOBAL checkpoint_threshold = '1TB'")
+
+    def allow_checkpoints(self) -> None:
+        """Checkpoint again when the log is long enough. Likewise."""
+        self._connection.execute(f"SET GLOBAL checkpoint_threshold = '{_CHECKPOINT_LOG}'")
 
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
@@ -124,6 +219,7 @@ class Database:
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": _CHECKPOINT_LOG,
                 "temp_directory": str(self._scratch),
+                "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
             },
@@ -159,6 +255,11 @@ class Database:
             msg = f"{self._path} cannot be opened: {text}"
             raise Unusable(msg) from error
         connection.execute(f"USE {CATALOG}")
+
+
+def _size(cursor: duckdb.DuckDBPyConnection) -> Size:
+    ((block_bytes, blocks, free),) = cursor.execute(sql.query("database_blocks"), {"catalog": CATALOG}).fetchall()
+    return Size(block_bytes=block_bytes, blocks=blocks, free=free)
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

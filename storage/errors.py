@@ -2,12 +2,19 @@
 
 StorageError
 |-- Overloaded        the same spans will be welcome later
+|   `-- Busy          somebody reads what was there before the last change
+|-- Moved             somebody else was faster: look again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
 |   |-- ForeignFile   the database was not made by Tracejury
 |   `-- NewerFile     the database was made by a newer Tracejury
-`-- BadQuery          the SQL text is wrong, or not allowed
+|-- BadQuery          the SQL text is wrong, or not allowed
+|-- Conflict          it contradicts what is stored
+|-- Stale             it was changed since it was looked at
+`-- Missing           what is named is not there
 """
+
+from collections.abc import Collection
 
 
 class StorageError(Exception):
@@ -23,6 +30,14 @@ class Overloaded(StorageError):
     def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class Busy(Overloaded):
+    """Not while somebody reads what was there before the last change."""
+
+
+class Moved(StorageError):
+    """What was to be stored builds on something that is not so any more: look again."""
 
 
 class Unusable(StorageError):
@@ -43,3 +58,28 @@ class NewerFile(Unusable):
 
 class BadQuery(StorageError):
     """The SQL text is wrong, not allowed, or went over its limits; the message says which."""
+
+
+class Conflict(StorageError):
+    """What is asked for contradicts what is stored; the message says what that is."""
+
+
+class Stale(StorageError):
+    """What is to be changed has another version by now than the one that was looked at."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"it was changed meanwhile: its version is {version}")
+
+
+def require_version(version: int, seen: Collection[int] | None) -> None:
+    """Let pass whoever looked at this version, and whoever does not ask.
+
+    Raises:
+        Stale: it has another version by now.
+    """
+    if seen is not None and version not in seen:
+        raise Stale(version)
+
+
+class Missing(StorageError):
+    """What is named is not there."""

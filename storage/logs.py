@@ -1,14 +1,9 @@
-"""Log records in the database: which are new, and those of one trace."""
+"""Log records in the database: which are new."""
 
 import duckdb
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.attributes import decode_attributes, decode_value
-from storage.records import LogRecord
-
-MAX_LOGS = 10_000
-"""Log records of one trace that are read at once. A guess, as many as spans: each tells one message or one call."""
 
 
 def new_logs(cursor: duckdb.DuckDBPyConnection, logs: pa.Table) -> pa.Table:
@@ -28,25 +23,3 @@ def new_logs(cursor: duckdb.DuckDBPyConnection, logs: pa.Table) -> pa.Table:
             seen.add(key)
             new.append(row)
     return logs if len(new) == logs.num_rows else logs.take(pa.array(new, pa.int64()))
-
-
-def logs_of_trace(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> tuple[LogRecord, ...]:
-    """The first `MAX_LOGS` log records of a trace, by time and then as they came.
-
-    Found by the trace id alone, because the times of a record follow another clock than those of its span, or are
-    not set. With 1 million records stored, five a trace, that took 10 to 11 ms; with a roll-up that knows the times
-    of each trace's records, 8 ms.
-    """
-    key = {"tenant": tenant, "trace_id": trace_id, "logs": MAX_LOGS}
-    return tuple(
-        LogRecord(
-            tenant=row[0],
-            trace_id=row[1],
-            span_id=row[2],
-            time_ns=row[3],
-            event_name=row[4],
-            body=decode_value(row[5], row[6]),
-            attributes=decode_attributes(row[7], row[8]),
-        )
-        for row in cursor.execute(sql.query("logs_of_trace"), key).fetchall()
-    )

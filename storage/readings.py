@@ -1,9 +1,7 @@
 """What is to be read of the committed spans, and where what was read of them is kept."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +11,7 @@ import pyarrow.compute as pc
 
 from storage import sql
 from storage.database import Database
-from storage.errors import Overloaded
+from storage.queries import dimensions_of
 from storage.reading_batch import ReadingBatch
 from storage.writer import Writer
 
@@ -98,12 +96,13 @@ class Progress:
 
 
 class Readings:
-    """The readings' side of a store. Safe to use from one thread beside the writer's."""
+    """The readings' side of a store. Safe to use from any thread but the writer's; one of them waits for spans."""
 
     def __init__(self, database: Database, writer: Writer, committed: threading.Event) -> None:
         self._database = database
         self._writer = writer
         self._committed = committed
+        self.read = threading.Event()  # for one who follows: set whenever more was read
 
     def wait_for_spans(self, timeout_s: float) -> None:
         """Wait until something was committed, or the time is over."""
@@ -127,7 +126,7 @@ class Readings:
 
     def window(self, *, after: int, until: int, limits: Limits) -> Window | None:
         """The next spans in the order of their commits; None when there are none."""
-        with self._reading() as cursor:
+        with self._database.snapshot() as cursor:
             spans, _ = _fetch(cursor, sql.query("spans_after"), limits, after=after, until=until)
             if not spans.num_rows:
                 return None
@@ -154,7 +153,7 @@ class Readings:
         Spans that were committed since are left to the window that will hold them.
         """
         wanted = set(keys)
-        with self._reading() as cursor:
+        with self._database.snapshot() as cursor:
             extents = self._extents(cursor, wanted)
             if not extents:
                 return None
@@ -165,12 +164,32 @@ class Readings:
                 "last_batch": max(extent.last_batch for extent in extents.values()),
                 "until": until,
             }
-            cursor.register("wanted_traces", _key_table(wanted))
+            cursor.register("wanted_traces", key_table(wanted))
             spans, is_cut = _fetch(cursor, sql.query("spans_of_traces"), limits, **bounds)
             if not spans.num_rows:
                 return None
             window = self._window(cursor, spans, limits)
             return replace(window, is_cut=is_cut or window.is_cut)
+
+    def spans(self, numbers: Iterable[int], *, limits: Limits) -> Window | None:
+        """The spans with these numbers, as many as fit; None when there are none."""
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return None
+        with self._database.snapshot() as cursor:
+            cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
+            bounds = {"first": wanted[0], "last": wanted[-1]}
+            spans, is_cut = _fetch(cursor, sql.query("spans_by_seq"), limits, **bounds)
+            if not spans.num_rows:
+                return None
+            window = self._window(cursor, spans, limits)
+            return replace(window, is_cut=is_cut or window.is_cut)
+
+    def span_count(self, key: TraceKey) -> int:
+        """How many spans of a trace are stored."""
+        with self._database.snapshot() as cursor:
+            extents = self._extents(cursor, [key])
+        return extents[key].spans if key in extents else 0
 
     def store(self, progress: Progress) -> None:
         """Store what was read, and how far.
@@ -178,35 +197,23 @@ class Readings:
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        try:
-            rows = progress.batch.readings.num_rows
-            self._writer.ask(lambda cursor: _write(cursor, progress), rows).result()
-        except CancelledError:
-            raise Overloaded("the store is closing") from None
-        except duckdb.Error as error:
-            raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._database.cursor() as cursor:
-            cursor.execute("BEGIN TRANSACTION READ ONLY")
-            yield cursor
+        rows = progress.batch.readings.num_rows
+        self._writer.store(lambda cursor: _write(cursor, progress), rows)
+        self.read.set()
 
     @staticmethod
     def _extents(cursor: duckdb.DuckDBPyConnection, wanted: Iterable[TraceKey]) -> "dict[TraceKey, _Extent]":
-        cursor.register("wanted_traces", _key_table(wanted))
+        cursor.register("wanted_traces", key_table(wanted))
         rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
         return {TraceKey(tenant, trace_id): _Extent(*numbers) for tenant, trace_id, *numbers in rows}
 
     @staticmethod
     def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits) -> Window:
         """The spans with all that belongs to them, as if there were no more of their traces."""
-        ids = {name: spans.column(name).unique().to_pylist() for name in ("resource_id", "scope_id")}
         counts = _counts(spans)
-        cursor.register("wanted_traces", _key_table(counts))
+        cursor.register("wanted_traces", key_table(counts))
         logs, is_cut = _fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
-        resources = cursor.execute(sql.query("resources_by_id"), {"ids": ids["resource_id"]}).to_arrow_table()
-        scopes = cursor.execute(sql.query("scopes_by_id"), {"ids": ids["scope_id"]}).to_arrow_table()
+        resources, scopes = dimensions_of(cursor, spans)
         return Window(
             spans=spans,
             resources=resources,
@@ -253,7 +260,8 @@ def _counts(spans: pa.Table) -> dict[TraceKey, int]:
     return dict(zip(_keys(counts), counts.column("count_all").to_pylist(), strict=True))
 
 
-def _key_table(keys: Iterable[TraceKey]) -> pa.Table:
+def key_table(keys: Iterable[TraceKey]) -> pa.Table:
+    """The traces as a table, with the number that their parts are found by."""
     listed = list(keys)
     return pa.table(
         {
@@ -286,10 +294,10 @@ def _write(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> None:
         cursor.execute(sql.query("insert_tool_calls"))
         cursor.execute(sql.query("insert_trace_readings"))
     if progress.finished:
-        cursor.register("finished_traces", _key_table(progress.finished))
+        cursor.register("finished_traces", key_table(progress.finished))
         cursor.execute(sql.query("delete_due_traces"))
     if progress.due:
-        cursor.register("incoming_due", _key_table(progress.due))
+        cursor.register("incoming_due", key_table(progress.due))
         cursor.execute(sql.query("insert_due_traces"))
     cursor.execute(
         sql.query("update_reading_state"),

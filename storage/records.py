@@ -5,7 +5,7 @@ Nothing has a default: whoever builds a record says what every field is, so a fi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 AttributeValue: TypeAlias = "bool | int | float | str | bytes | list[AttributeValue] | dict[str, AttributeValue] | None"
 """What OTLP's `AnyValue` can carry; None where nothing was set."""
@@ -130,6 +130,18 @@ class TraceSummary:
     span_count: int
     error_count: int
     expires_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """Which evaluations are looked for; None: any."""
+
+    rule: str | None  # by name or id
+    outcome: str | None  # scored, failed or skipped
+    passed: bool | None
+
+
+ANY_JUDGING: Final = Judging(rule=None, outcome=None, passed=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,11 @@ class Spool:
         self._file = -1
 
     @property
+    def sequence(self) -> int:
+        """The number of the last group that is durable."""
+        return self._sequence
+
+    @property
     def nbytes(self) -> int:
         """Bytes on disk."""
         active = self._active
@@ -121,7 +126,7 @@ class Spool:
 
     def close(self) -> None:
         """Stop writing; the active segment is removed by the next start if all of it is committed."""
-        self._rotate()
+        self.rotate()
 
     def _write(self, buffers: list[pa.Buffer | bytes], last_sequence: int) -> None:
         try:
@@ -137,7 +142,7 @@ class Spool:
         segment.size += size
         segment.last_sequence = last_sequence
         if segment.size >= _SEGMENT_BYTES:
-            self._rotate()
+            self.rotate()
 
     def _segment(self, sequence: int) -> _Segment:
         if self._active is None:
@@ -164,9 +169,10 @@ class Spool:
         except OSError:
             log.exception("spool: could not take back a failed append; starting a new segment")
             self._sequence = segment.last_sequence = last_sequence
-            self._rotate()
+            self.rotate()
 
-    def _rotate(self) -> None:
+    def rotate(self) -> None:
+        """Write what comes next to another file. For the thread that appends."""
         if self._active is not None:
             os.close(self._file)
             self._old.append(self._active)

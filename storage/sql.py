@@ -28,3 +28,12 @@ def views() -> list[tuple[str, str]]:
         for file in folder.iterdir()
         if file.name.endswith(".sql")
     )
+
+
+_INTERNAL = frozenset({"trace_roll_up"})
+"""Views that others are made of."""
+
+
+def documented_views() -> list[str]:
+    """The names of the views that are a contract."""
+    return [name for name, _ in views() if name not in _INTERNAL]

@@ -2,19 +2,43 @@
 
 import logging
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from storage.access import Access
+from storage.alerts import Alerts
+from storage.backup import copy_database
 from storage.batch import SpanBatch
+from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
+from storage.erasure import Erasure
 from storage.errors import Overloaded
+from storage.gauges import Gauges
+from storage.jobs import Jobs
+from storage.judgements import Judgements
+from storage.listing import Listing
 from storage.lock import DirectoryLock
+from storage.matching import Matching
+from storage.monitors import Monitors
+from storage.outbox import Outbox
+from storage.outline import Outlines
+from storage.quality import Quality
 from storage.queries import Queries
 from storage.readings import Readings
+from storage.results_out import ResultsOut
+from storage.retention import Retention
+from storage.rule_record import RuleRecord
+from storage.rulebook import Rulebook
+from storage.search import Search
+from storage.spending import Spending
 from storage.spool import Position, Spool
-from storage.writer import Totals, Writer, WriterOptions, read_state
+from storage.state import Totals, read_state
+from storage.status import StatusReader
+from storage.webhooks import Webhooks
+from storage.writer import Writer, WriterOptions
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +46,16 @@ _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
 
+_COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
+"""Guesses: under full load what waits at one moment is committed seconds later."""
+
+_SET_ASIDE = "set-aside"  # where rows are that DuckDB can never take
 _STOP_S = 1.0
 """For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
+
+_FLUSH_S = 5.0
+"""For putting on record what the last calls to judges took, which else count as reserved. A guess: an errand of the
+writer waits a second under full ingest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +86,28 @@ class Store:
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
+        self.access = Access(database, writer)
+        self.gauges = Gauges(database)
         self.readings = readings
+        self.matching = Matching(database, writer, readings.read)
+        self.jobs = Jobs(database, writer)
+        self.connections = Connections(database, writer)
+        self.spending = Spending(database, writer)
+        self.judgements = Judgements(database)
+        self.status = StatusReader(database)
+        self.rulebook = Rulebook(database, writer)
+        self.rule_record = RuleRecord(database)
+        self.outbox = Outbox(database, writer)
+        self.alerts = Alerts(database, writer, self.outbox)
+        self.webhooks = Webhooks(database, writer)
+        self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
+        self.results_out = ResultsOut(database, writer)
+        self.search = Search(database)
+        self.listing = Listing(database)
+        self.outlines = Outlines(database)
+        self.quality = Quality(database)
+        erasure = Erasure(database, writer, database.path.parent / _SET_ASIDE)
+        self.retention = Retention(database, writer, erasure, self._empty_spool)
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -79,7 +132,7 @@ class Store:
                 options.writer,
                 released=spool.release,
                 committed=committed.set,
-                set_aside=directory / "set-aside",
+                set_aside=directory / _SET_ASIDE,
             )
             readings = Readings(database, writer, committed)
             store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
@@ -147,8 +200,20 @@ class Store:
         """Wait until everything that was appended is committed; False when that took too long."""
         return self._writer.wait_committed(timeout_s)
 
+    def backup(self, target: Path) -> None:
+        """Write a copy of the database to a file, with everything that was answered before.
+
+        Raises:
+            Overloaded: not now, because commits are behind, or the database changes too much.
+            OSError: the copy cannot be written.
+        """
+        self._wait_until_committed(self._spool.sequence)
+        with self.retention.steady:
+            copy_database(self._database, self._writer, target)
+
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
+        self.spending.flush(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:
                 self._database.checkpoint()
@@ -159,6 +224,26 @@ class Store:
         self._spool.close()
         self._database.close()
         self._lock.close()
+
+    def _wait_until_committed(self, sequence: int) -> None:
+        """Wait for the commit of what is durable, also while more comes all the time.
+
+        Raises:
+            Overloaded: that took too long.
+        """
+        deadline_s = time.monotonic() + _COMMIT_WAIT_S
+        while read_state(self._database).position.sequence < sequence:
+            if time.monotonic() > deadline_s:
+                raise Overloaded("too much waits for its commit", retry_after_s=5)
+            time.sleep(_COMMIT_LOOK_S)
+
+    def _empty_spool(self) -> None:
+        """Let no file hold spans that were durable before."""
+        with self._appending:
+            self._spool.rotate()
+            last = self._spool.sequence
+        self._wait_until_committed(last)
+        self._writer.between(lambda: self._spool.release(last))
 
     def _recover(self, position: Position) -> None:
         recovered = 0

@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -16,15 +17,17 @@ from storage import presence, sql
 from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
-from storage.errors import Unusable
+from storage.dimensions import StoredIds
+from storage.errors import Busy, Overloaded, Unusable
 from storage.logs import new_logs
 from storage.spool import Group, Position
+from storage.state import Totals, read_state
 
 log = logging.getLogger(__name__)
 
 _MOST_ROWS = 2 * MAX_COMMIT_ROWS  # spans and log records
 
-_SEQ_BITS = 20
+SEQ_BITS = 20
 """A commit has fewer rows than this many bits count: the backlog deals out one row group."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
@@ -39,52 +42,22 @@ _REFUSALS = (
 """What goes wrong with rows that can never be stored, before or in DuckDB."""
 
 
+_BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
+"""Ten seconds for a moment in which nobody reads an older state, as queries may take longer than that. A guess."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
     """How the writer commits."""
 
     commit_interval_s: float = 0.3
     retention_days: int = 30
+    project_retention_days: Mapping[str, int] = field(default_factory=dict)
+    watch: Callable[[SpanBatch, int, int], None] | None = None
+    """Hears of each commit: what was in it, when it began (ns), how many rows were new. It neither waits nor raises."""
     refresh_rows: int = 256 * ROW_GROUP_ROWS
     """The file is opened again after so many rows: of each row group that it wrote DuckDB keeps some 80 kB. It takes
     35 to 110 ms with 10 million spans stored."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """What became of all spans and log records that were committed, over the life of the data directory."""
-
-    batch: int
-    stored: int
-    already_present: int
-    logs_stored: int = 0
-    logs_already_present: int = 0
-    set_aside: int = 0
-
-    def plus(self, other: "Totals") -> "Totals":
-        """The sums."""
-        return Totals(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
-
-
-class _Stored:
-    """Ids of resources or scopes that are surely stored; forgetting one costs a look-up in the table."""
-
-    _CAPACITY = 100_000
-
-    def __init__(self, column: str) -> None:
-        self._column = column
-        self._ids: set[int] = set()
-
-    def unknown(self, rows: pa.Table) -> pa.Table:
-        """The rows whose ids are not known, each id once."""
-        ids = rows.column(self._column).to_pylist()
-        first_of = {identity: row for row, identity in enumerate(ids) if identity not in self._ids}
-        return rows.take(pa.array(sorted(first_of.values()), pa.int64()))
-
-    def add(self, rows: pa.Table) -> None:
-        if len(self._ids) + rows.num_rows > self._CAPACITY:
-            self._ids.clear()
-        self._ids.update(rows.column(self._column).to_pylist())
 
 
 class Writer:
@@ -114,7 +87,12 @@ class Writer:
         self._totals = state.totals
         self._backlog = Backlog(state.position)
         self._recent = presence.RecentKeys()
-        self._resources, self._scopes = _Stored("resource_id"), _Stored("scope_id")
+        self._resources, self._scopes = StoredIds("resource_id"), StoredIds("scope_id")
+        self._retention = {
+            "retention_days": options.retention_days,
+            "projects": list(options.project_retention_days),
+            "project_days": list(options.project_retention_days.values()),
+        }
         self._stopping = threading.Event()
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
@@ -147,12 +125,37 @@ class Writer:
         """Commit these after all that came before; they are durable in the spool already."""
         self._backlog.add(groups)
 
-    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], None], rows: int) -> "Future[None]":
+    def ask(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> "Future[None]":
         """Let `write` store some `rows` in a transaction of its own, between the commits of spans.
 
         The future fails with what `write` or the commit raises, and is cancelled when the writer stops first.
         """
-        return self._backlog.ask(write, rows)
+        return self._backlog.ask(partial(self._write, write), rows)
+
+    def store(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
+        """The same, and wait until it is stored. Not for the writer's own thread.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        _wait_for(self.ask(write, rows))
+
+    def between(self, act: Callable[[], None]) -> None:
+        """Let `act` run between two transactions, while nothing is written, and wait for it; likewise.
+
+        While somebody reads what `act` would change, it is tried again, for some seconds.
+        """
+        for _ in range(_BUSY_TRIES):
+            try:
+                return _wait_for(self._backlog.ask(act, 0))
+            except Busy:
+                time.sleep(_BUSY_PAUSE_S)
+        return _wait_for(self._backlog.ask(act, 0))
+
+    def forget_dimensions(self) -> None:
+        """Look resources and scopes up again, because some were deleted. For the writer's own thread."""
+        self._resources.clear()
+        self._scopes.clear()
 
     def wait_committed(self, timeout_s: float) -> bool:
         """Wait until nothing is left to commit; False when that took too long."""
@@ -194,9 +197,8 @@ class Writer:
 
     def _chunks(self) -> Iterator[Chunk]:
         """The commits to make; errands between them are run on the way."""
-        interval_s = self._options.commit_interval_s
         while not self._stopping.is_set():
-            work = self._backlog.next_work(interval_s, most_rows=self._most_rows)
+            work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
             if work is None:
                 return
             if isinstance(work, Chunk):
@@ -206,10 +208,13 @@ class Writer:
                 self._rows_since_open += work.rows
             del work  # likewise
 
+    def _write(self, write: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
+        with self._database.transaction() as cursor:
+            write(cursor)
+
     def _run_errand(self, errand: Errand) -> None:
         try:
-            with self._database.transaction() as cursor:
-                errand.write(cursor)
+            errand.run()
         except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
             self._mend(error)
             errand.written.set_exception(error)
@@ -288,6 +293,7 @@ class Writer:
         log.error("one row that DuckDB refuses was written to %s: %s", path, error)
 
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
+        began_ns = time.time_ns()
         with self._database.transaction() as cursor:
             spans, hashes = self._new_spans(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
@@ -309,6 +315,8 @@ class Writer:
         self._resources.add(resources)
         self._scopes.add(scopes)
         self._totals = self._totals.plus(more)
+        if self._options.watch is not None:
+            self._options.watch(batch, began_ns, more.stored + more.logs_stored)
 
     def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> None:
         """Insert what is not stored yet, under the number of the commit."""
@@ -321,8 +329,7 @@ class Writer:
         if new.spans.num_rows:
             cursor.register("incoming_spans", _numbered(new.spans, number))
             cursor.execute(sql.query("insert_spans"), {"batch": number})
-            parts = {"batch": number, "retention_days": self._options.retention_days}
-            cursor.execute(sql.query("insert_trace_parts"), parts)
+            cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **self._retention})
         if new.logs.num_rows:
             cursor.register("incoming_logs", new.logs)
             cursor.execute(sql.query("insert_logs"), {"batch": number})
@@ -335,9 +342,8 @@ class Writer:
         known = presence.repeated(spans, hashes)
         cursor.register("incoming_keys", spans.select(presence.KEY))
         found: set[tuple[str, ...]] = set()
-        for from_ns, to_ns in presence.windows(spans.column("start_time")):
-            bounds = {"from_ns": from_ns, "to_ns": to_ns}
-            found.update(cursor.execute(sql.query("present_in_window"), bounds).fetchall())
+        for start, stop in presence.windows(spans.column("start_time")):
+            found.update(cursor.execute(sql.query("present_in_window"), {"from_ns": start, "to_ns": stop}).fetchall())
         if found:
             known |= presence.matching(spans, found)
         suspects = self._recent.suspects(hashes) & ~known
@@ -349,9 +355,23 @@ class Writer:
         return spans.filter(pa.array(~known)), hashes[~known]
 
 
+def _wait_for(errand: "Future[None]") -> None:
+    """Wait until it is done.
+
+    Raises:
+        Overloaded: it failed, or was cancelled.
+    """
+    try:
+        errand.result()
+    except CancelledError:
+        raise Overloaded("the store is closing") from None
+    except duckdb.Error as error:
+        raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error
+
+
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:
     """The spans with the column `seq`, which numbers all spans in the order of their commits."""
-    numbers = np.arange(spans.num_rows, dtype=np.int64) + (batch << _SEQ_BITS)
+    numbers = np.arange(spans.num_rows, dtype=np.int64) + (batch << SEQ_BITS)
     return spans.append_column("seq", pa.array(numbers))
 
 
@@ -361,26 +381,6 @@ def _present_anywhere(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]
     if from_ns is None:
         return []
     return cursor.execute(sql.query("present_in_window"), {"from_ns": from_ns, "to_ns": to_ns}).fetchall()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Where the database stands."""
-
-    position: Position
-    totals: Totals
-
-
-def read_state(database: Database) -> State:
-    """How far the spool is committed, and the totals."""
-    with database.cursor() as cursor:
-        row = cursor.execute(sql.query("ingest_state")).fetchone()
-        if row is None:
-            msg = "the table ingest_state is empty: the database was changed by other hands"
-            raise RuntimeError(msg)
-        state = {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
-    position = Position(state.pop("spool_sequence"), state.pop("spool_rows"))
-    return State(position, Totals(**state))
 
 
 def _pauses() -> Iterator[float]:

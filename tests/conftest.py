@@ -1,11 +1,15 @@
 """What all tests share: how hypothesis searches, where other randomness begins, and what is compared with files."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # The machine is shared with a server under load, so slowness proves nothing here; pytest-timeout catches a hang.
 settings.register_profile("tracejury", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +29,24 @@ def seed() -> int:
     number = random.SystemRandom().randrange(1 << 32)
     print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
     return number
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[str]:
+    """One for all tests of pages; it starts with the first of them."""
+    from tests.browser import a_chromium
+
+    with a_chromium() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator["Browser"]:
+    """A connection to it, for the tests of one file."""
+    from tests.browser import a_browser
+
+    with a_browser(chromium) as connected:
+        yield connected
 
 
 @pytest.fixture

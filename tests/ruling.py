@@ -74,11 +74,16 @@ def insert(connection: duckdb.DuckDBPyConnection, spans: Sequence[Mapping[str, A
     for table in ("span", "resource", "reading"):
         connection.execute(f"DELETE FROM {table}")
     for seq, span in enumerate(spans):
-        names = (*COLUMNS["span"], "service", "start_ns", "end_ns")
-        connection.execute(_INSERT_SPAN, {name: span[name] for name in names} | _entries(seq, span["attributes"]))
-        connection.execute(_INSERT_RESOURCE, _entries(seq, span["resource"]))
-        if span["span_type"] is not None:
-            connection.execute(_INSERT_READING, {name: span[name] for name in COLUMNS["reading"]} | {"seq": seq})
+        insert_one(connection, seq, span)
+
+
+def insert_one(connection: duckdb.DuckDBPyConnection, seq: int, span: Mapping[str, Any]) -> None:
+    """Add a span under a number."""
+    names = (*COLUMNS["span"], "service", "start_ns", "end_ns")
+    connection.execute(_INSERT_SPAN, {name: span[name] for name in names} | _entries(seq, span["attributes"]))
+    connection.execute(_INSERT_RESOURCE, _entries(seq, span["resource"]))
+    if span["span_type"] is not None:
+        connection.execute(_INSERT_READING, {name: span[name] for name in COLUMNS["reading"]} | {"seq": seq})
 
 
 def stored(connection: duckdb.DuckDBPyConnection) -> list[Row]:

@@ -52,7 +52,8 @@ def a_server(data: Path, **more: Any) -> Iterator[Running]:
 
     async def run() -> None:
         try:
-            async with running(Settings(data=data, grpc=ANY_PORT, otlp_http=ANY_PORT, http=ANY_PORT, **more)) as server:
+            addresses = {"grpc": ANY_PORT, "otlp_http": ANY_PORT, "http": ANY_PORT}
+            async with running(Settings.model_validate({"data": data} | addresses | more)) as server:
                 started.set_result(server)
                 await stop.wait()
         except BaseException as error:

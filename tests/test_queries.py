@@ -10,14 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from storage import queries
 from storage.errors import BadQuery
+from storage.listing import Place, TracesLike
+from storage.queries import dimensions_of
 from storage.records import Column, Table, TraceSummary
 from storage.store import Store
+from tests.attacks import ATTACKS, LETHAL
 from tests.source_tree import ROOT
 from tests.storing import RECEIVED_AT_US, START_NS, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 
@@ -180,6 +186,26 @@ def test_a_trace_by_id_has_all_its_spans(store: Store, commits: list[list[Brough
         assert {span.trace_id for span in trace.spans} == {summary.trace_id}
 
 
+def test_a_trace_that_leaves_meanwhile_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for a trace is answered as of one moment, so a sweep in between takes nothing away from it."""
+
+    def leave(cursor: duckdb.DuckDBPyConnection) -> None:
+        for table in ("span", "trace_part", "resource", "scope"):
+            cursor.execute(f"DELETE FROM {table}")
+
+    def swept_meanwhile(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, pa.Table]:
+        own._writer.store(leave, 1)
+        return dimensions_of(cursor, spans)
+
+    with a_store(tmp_path / "data") as own:
+        commit(own, a_batch(an_export(3)))
+        monkeypatch.setattr(queries, "dimensions_of", swept_meanwhile)
+        trace = own.queries.trace(trace_id(0))
+        assert trace is not None
+        assert [span.resource.attributes["service.name"] for span in trace.spans] == ["shop"] * 3
+        assert own.queries.trace(trace_id(0)) is None
+
+
 def test_an_unknown_trace_is_none(store: Store) -> None:
     """A trace that is not stored, an id that is none, and the trace of another tenant are all nothing."""
     for unknown in (trace_id(4711), "", "no id", "%", trace_id(0).upper() + "'", " " * 32, "-" * 32, "1_" * 16):
@@ -202,107 +228,6 @@ def test_traces_whose_ids_end_alike_are_told_apart(store: Store) -> None:
     assert len(store.queries.newest_traces(tenant="alike")) == 2
 
 
-WRITES = [
-    "INSERT INTO span (tenant) VALUES ('x')",
-    "UPDATE ingest_state SET batch = 1",
-    "DELETE FROM span",
-    "TRUNCATE span",
-    "MERGE INTO span USING resource ON false WHEN MATCHED THEN DELETE",
-    "CREATE TABLE x (i INTEGER)",
-    "CREATE TEMP TABLE x (i INTEGER)",
-    "CREATE OR REPLACE VIEW spans AS SELECT 1",
-    "CREATE MACRO x() AS 1",
-    "CREATE SCHEMA x",
-    "DROP TABLE span",
-    "DROP VIEW spans",
-    "ALTER TABLE span ADD COLUMN x INTEGER",
-    "COMMENT ON TABLE span IS 'x'",
-    "WITH gone AS (DELETE FROM span RETURNING *) SELECT * FROM gone",
-    "SELECT * FROM (INSERT INTO span (tenant) VALUES ('x') RETURNING *)",
-    "EXPLAIN ANALYZE DELETE FROM span",
-    "EXPLAIN ANALYZE UPDATE ingest_state SET batch = 99",
-    "EXPLAIN ANALYZE CREATE TABLE x (i INTEGER)",
-    "FROM query('DELETE FROM span')",
-]
-FILES = [
-    "COPY span TO '/tmp/x.csv'",
-    "COPY span FROM '/etc/passwd'",
-    "COPY (SELECT 1) TO '/dev/stdout'",
-    "EXPLAIN ANALYZE COPY span TO '/tmp/x.parquet'",
-    "EXPORT DATABASE '/tmp/x'",
-    "IMPORT DATABASE '/tmp/x'",
-    "ATTACH '/tmp/x.duckdb'",
-    "DETACH tracejury",
-    "FROM '/etc/passwd'",
-    "FROM '/etc/x.csv'",
-    "FROM 'http://127.0.0.1:1/x.csv'",
-    "SELECT * FROM read_csv('/etc/passwd')",
-    "SELECT * FROM read_csv_auto('/etc/passwd')",
-    "SELECT * FROM sniff_csv('/etc/passwd')",
-    "SELECT * FROM read_text('/etc/passwd')",
-    "SELECT * FROM read_blob('/etc/passwd')",
-    "SELECT * FROM read_json('/etc/passwd')",
-    "SELECT * FROM read_parquet('/etc/passwd')",
-    "SELECT * FROM read_duckdb('/tmp/x.duckdb', table_name='x')",
-    "SELECT * FROM parquet_metadata('/etc/passwd')",
-    "SELECT * FROM glob('/etc/*')",
-    "SELECT * FROM duckdb_secrets()",
-    "SELECT getenv('HOME')",
-]
-SETTINGS = [
-    "SET threads = 5",
-    "SET GLOBAL memory_limit = '100GB'",
-    "SET enable_external_access = true",
-    "SET VARIABLE x = 1",
-    "RESET threads",
-    "PRAGMA threads = 5",
-    "PRAGMA enable_profiling",
-    "USE memory",
-    "CALL enable_logging()",
-    "CALL pragma_version()",
-    "INSTALL httpfs",
-    "LOAD httpfs",
-    "CREATE SECRET (TYPE s3)",
-    "BEGIN",
-    "COMMIT",
-    "ROLLBACK",
-    "CHECKPOINT",
-    "VACUUM",
-    "ANALYZE",
-    "PREPARE x AS SELECT 1",
-    "EXECUTE x",
-    "DEALLOCATE x",
-]
-SEVERAL = [
-    "SELECT 1; SELECT 2",
-    "SELECT 1; DROP TABLE span",
-    "SELECT 1;;SELECT 2",
-    "COMMIT; DELETE FROM span",
-    ";",
-    "",
-    " ",
-    "-- x",
-]
-EFFECTS = [
-    "SELECT * FROM checkpoint()",
-    "SELECT * FROM checkpoint('tracejury')",
-    "SELECT * FROM force_checkpoint()",
-    "SELECT * FROM enable_logging()",
-    "SELECT * FROM disable_logging()",
-    "SELECT * FROM truncate_duckdb_logs()",
-    "SELECT * FROM enable_profiling()",
-    "SELECT * FROM disable_profiling()",
-    "EXPLAIN ANALYZE SELECT * FROM enable_logging()",
-    "SELECT * FROM query('SELECT * FROM enable_logging()')",
-    'SELECT * FROM "ENABLE_LOGGING"()',
-    "SELECT * FROM system.main.enable_logging()",
-    "SELECT * FROM enable_logging/**/()",
-    "SELECT (SELECT count(*) FROM enable_logging())",
-    "WITH x AS MATERIALIZED (FROM enable_logging()) SELECT 1",
-    "DESCRIBE SELECT * FROM enable_logging()",
-    "EXPLAIN ANALYZE CALL enable_logging()",
-    "SELECT write_log('x')",
-]
 WRONG = [
     "SELECT",
     "SELECT * FROM nowhere",
@@ -314,7 +239,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("statement", [*WRITES, *FILES, *SETTINGS, *SEVERAL, *EFFECTS, *WRONG])
+@pytest.mark.parametrize("statement", [*ATTACKS, *WRONG])
 def test_sql_refuses_what_is_not_reading(store: Store, statement: str) -> None:
     """Statements that write, touch files, change settings, have effects, are several, or are wrong change nothing."""
     before = rows(store, "SELECT * FROM spans")
@@ -324,9 +249,10 @@ def test_sql_refuses_what_is_not_reading(store: Store, statement: str) -> None:
     assert rows(store, "SELECT * FROM spans") == before
 
 
-LETHAL = """
+ASKING = """
 import pathlib, sys
 from storage.errors import BadQuery
+from storage.listing import Place, TracesLike
 from storage.store import Store
 with Store.open(pathlib.Path(sys.argv[1])) as store:
     try:
@@ -337,24 +263,10 @@ with Store.open(pathlib.Path(sys.argv[1])) as store:
 """
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT * FROM enable_logging(storage = 'file', storage_path = '/tmp/x')",
-        "SELECT * FROM pandas_scan(NULL)",
-        "EXPLAIN SELECT * FROM pandas_scan(NULL)",
-        "EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM pandas_scan(NULL)",
-        "EXPLAIN /*éééééééééééééééééééééééééééé*/ SELECT * FROM pandas_scan(NULL) UNION ALL SELECT 1",
-        "EXPLAIN UPDATE span SET name = 'x' FROM pandas_scan(NULL) WHERE 1 IN (SELECT 1)",
-        "SELECT * FROM query('SELECT * FROM pandas_scan(NULL)')",
-        "SELECT * FROM arrow_scan(NULL, NULL, NULL)",
-        "SELECT * FROM python_map_function((SELECT 1), NULL)",
-        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM pandas_scan(NULL)'))",
-    ],
-)
+@pytest.mark.parametrize("statement", LETHAL)
 def test_sql_cannot_kill_the_process(tmp_path: Path, statement: str) -> None:
     """Functions that crash DuckDB or leave it unable to go on are refused, and the next query is answered."""
-    program = [sys.executable, "-c", LETHAL, str(tmp_path), statement]
+    program = [sys.executable, "-c", ASKING, str(tmp_path), statement]
     done = subprocess.run(program, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr[-2000:]
 
@@ -506,3 +418,68 @@ def test_a_long_query_does_not_hold_up_commits(store: Store) -> None:
     assert reader.is_alive()
     reader.join()
     assert answers == ["the query ran longer than 1.5 s and was stopped"]
+
+
+WISHES = (
+    TracesLike(),
+    TracesLike(project="shop"),
+    TracesLike(service="bank service", is_error=False),
+    TracesLike(is_error=True),
+    TracesLike(name="SPAN 1"),
+    TracesLike(from_ns=START_NS + 1000, to_ns=START_NS + 3000),
+)
+
+
+def is_like(trace: TraceSummary, like: TracesLike) -> bool:
+    """What each wish means, of the summary."""
+    return (
+        like.project in {None, trace.project}
+        and like.service in {None, trace.service_name}
+        and like.is_error in {None, trace.error_count > 0}
+        and (like.name or "").lower() in trace.root_name
+        and like.from_ns <= trace.start_ns < like.to_ns
+    )
+
+
+@given(
+    commits=st.lists(st.lists(spans_brought, min_size=1, max_size=6), min_size=1, max_size=5),
+    wish=st.sampled_from(WISHES),
+    limit=st.integers(1, 3),
+    within_s=st.sampled_from([0.0, 60.0]),
+)
+@settings(max_examples=40)
+def test_pages_of_a_list_are_the_whole_list(
+    store: Store, commits: list[list[Brought]], wish: TracesLike, limit: int, within_s: float
+) -> None:
+    """Page after page, also where the time for each is over at once, every such trace comes once, in order."""
+    tenant, everything = deliver(store, commits)
+    found: list[TraceSummary] = []
+    place: Place | None = None
+    while True:
+        listed = store.listing.traces(wish, after=place, limit=limit, tenant=tenant, within_s=within_s)
+        assert len(listed.traces) <= limit
+        found += listed.traces
+        place = listed.next
+        if place is None:
+            break
+    of_tenant = [trace for trace in found if trace.tenant == tenant]  # one trace of the store is shared by all
+    assert of_tenant == [trace for trace in everything if is_like(trace, wish)]
+
+
+def test_traces_are_found_by_what_their_spans_say(store: Store) -> None:
+    """An attribute of any span, or of its resource, finds a trace, several those that one span has together."""
+    first, second = an_export(2, trace=501), an_export(1, trace=502, project="bank")
+    for request, values in ((first, ("gold", "1")), (second, ("gold", "2"))):
+        span = request.resource_spans[0].scope_spans[0].spans[-1]
+        for key, value in zip(("tier", "try"), values, strict=True):
+            span.attributes.add(key=key).value.string_value = value
+    commit(store, a_batch(first, second, tenant="attributed"))
+
+    def ids(**attributes: str) -> list[str]:
+        like = TracesLike(attributes={key.replace("_", "."): value for key, value in attributes.items()})
+        listed = store.listing.traces(like, limit=9, tenant="attributed", within_s=60)
+        return sorted(trace.trace_id for trace in listed.traces)
+
+    assert ids(tier="gold") == [trace_id(501), trace_id(502)]
+    assert ids(tier="gold", **{"try": "2"}) == ids(service_name="bank") == [trace_id(502)]
+    assert ids(tier="silver") == []

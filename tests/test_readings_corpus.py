@@ -17,6 +17,7 @@ from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.batch import SpanBatch
+from storage.judgements import Judged
 from storage.reading_batch import json_text, plain_text, reading_batch
 from storage.records import SpanReading
 from storage.store import Store
@@ -95,7 +96,7 @@ def test_a_document_says_all_of_a_reading(store: Store, folder: Path) -> None:
     trace = store.queries.trace(trace_id, tenant=tenant_of(folder))
     assert trace is not None
     reading = read_trace(trace.spans, trace.logs, NO_KEYS)
-    assert trace_reading_of(json.loads(json.dumps(trace_document(trace, reading)))) == reading
+    assert trace_reading_of(json.loads(json.dumps(trace_document(trace, reading, Judged())))) == reading
 
 
 def span_row(reading: SpanReading) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from storage import records
+from storage.judgements import Judged
 from storage.records import (
     AttributeValue,
     Column,
@@ -44,6 +45,7 @@ from storage.records import (
 TRACE_ID, SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 START_NS = 1_795_255_200_000_000_123  # 2026-11-21T10:00:00.000000123Z
 
+JUDGED_KEYS = {"evaluations", "decisions", "externalScores"}
 SUMMARY_KEYS = {
     "traceId", "tenant", "project", "serviceName", "rootSpanName", "startTime", "endTime", "durationMs", "spanCount",
     "errorCount", "expiresAt",
@@ -122,7 +124,7 @@ def shown_span(span: Span, *logs: LogRecord) -> dict[str, object]:
 
 def shown_trace(trace: Trace) -> dict[str, object]:
     """The document of a trace, likewise."""
-    return trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS))
+    return trace_document(trace, read_trace(trace.spans, trace.logs, NO_KEYS), Judged())
 
 
 def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
@@ -144,7 +146,7 @@ def a_summary(*, end_ns: int | None = START_NS + 2_000_000) -> TraceSummary:
 def test_records_are_frozen_values_without_defaults() -> None:
     """Every record is frozen, slotted, keyword-only, and says each of its fields."""
     classes = [value for _, value in inspect.getmembers(records, inspect.isclass) if dataclasses.is_dataclass(value)]
-    assert len(classes) == 15
+    assert len(classes) == 16
     for record in classes:
         fields = dataclasses.fields(record)
         assert "__slots__" in vars(record)
@@ -155,11 +157,13 @@ def test_records_are_frozen_values_without_defaults() -> None:
 def test_a_trace_document_has_the_keys_of_the_api() -> None:
     """A trace is its summary with its spans, under the names that the API promises; it says when spans are missing."""
     document = shown_trace(Trace(summary=a_summary(), spans=(a_span(),), logs=()))
-    assert document.keys() == SUMMARY_KEYS | TRACE_KEYS | {"truncated"}
+    assert document.keys() == SUMMARY_KEYS | TRACE_KEYS | JUDGED_KEYS | {"truncated"}
     whole = dataclasses.replace(a_summary(), span_count=1)
-    assert shown_trace(Trace(summary=whole, spans=(a_span(),), logs=())).keys() == SUMMARY_KEYS | TRACE_KEYS
+    assert (
+        shown_trace(Trace(summary=whole, spans=(a_span(),), logs=())).keys() == SUMMARY_KEYS | TRACE_KEYS | JUDGED_KEYS
+    )
     (span,) = cast("list[dict[str, object]]", document["spans"])
-    assert span.keys() == SPAN_KEYS
+    assert span.keys() == SPAN_KEYS | JUDGED_KEYS
 
 
 def test_a_span_document_says_everything_about_the_span() -> None:

@@ -13,11 +13,12 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from collector.cli import render
-from collector.cli.text import crop, fold, json_text, one_line
+from collector.cli.text import crop, fold, json_text
 from collector.cli.trace_text import ASCII, MAX_ITEMS, TEXT_LINES, trace_text
-from collector.cli.tree import Place, in_tree_order
-from collector.cli.units import count_text, duration_text, instant_text, offset_text
 from collector.cli.views import EventView, LinkView, SpanView, SummaryView, TableView, TraceView
+from collector.span_tree import Place, in_tree_order
+from collector.units import count_text, duration_text, instant_text, offset_text
+from collector.visible import one_line
 
 START_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m [red]markup[/red] :bomb: \u202egnp.exe \u2028 \r\x00 \ud800 \U000e0041"

@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.evaluation.rule_check import check_evaluator
-from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS
+from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS, MAX_TEXT
 from rules.conditions import Condition, Group
 from rules.errors import BadRule
 from rules.marker import MARKER
+from rules.monitoring import Monitoring
 from rules.operators import OPERATORS
 from rules.rule import Budget
-from rules.rule_text import parse_rule
+from rules.rule_text import MAX_NAME, parse_json, parse_rule, stored_rule
+from rules.statistics.settings import MonitorSettings
 from rules.tree import MAX_CHARACTERS
 from tests.ruling import a_rule
 from tests.source_tree import ROOT
@@ -39,6 +41,8 @@ compareBy: git.commit
 budget: {callsPerDay: 10, tokensPerDay: 1000, usdPerDay: 1.5, allowUnpriced: true}
 tools: [{name: refund}]
 expected: {output: done}
+monitor: {alpha: 0.01, margin: 0.05, minResults: 50, baseline: 500, every: 5000, off: drift, of: score,
+  lowerIsBetter: true}
 """
 
 
@@ -76,6 +80,7 @@ values: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
+names = st.text(min_size=1, max_size=5)
 keys = st.sampled_from([line.split(":")[0] for line in GOOD.splitlines() if ":" in line and line[0] != " "])
 
 
@@ -126,6 +131,18 @@ def test_a_rule_says_what_was_written() -> None:
         "threshold": 0.5,
         "evaluationParams": ["INPUT", "ACTUAL_OUTPUT"],
     }
+    assert rule.monitoring == Monitoring(
+        settings=MonitorSettings(
+            alpha=0.01,
+            margin=0.05,
+            minimum=50,
+            baseline=500,
+            every=5000,
+            off=frozenset({"drift"}),
+            lower_is_better=True,
+        ),
+        of="score",
+    )
     assert rule.budget == Budget(calls_per_day=10, tokens_per_day=1000, usd_per_day=1.5, allow_unpriced=True)
     assert (rule.connection, rule.sample_rate, rule.compare_by) == ("local", 0.25, "git.commit")
     assert (rule.tools, rule.expected) == (({"name": "refund"},), {"output": "done"})
@@ -285,17 +302,108 @@ def test_the_seeds_way_to_score_is_a_configuration() -> None:
     assert "keep one" in problem_of(threshold=0.5, config={"threshold": 0.5})
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(clauses, max_size=3), st.floats(0, 1))
-def test_a_rule_written_out_is_the_same_rule(conditions: list[dict[str, Any]], rate: float) -> None:
-    """Its document parses to it again, with the same revision."""
+monitors = st.fixed_dictionaries(
+    {},
+    optional={
+        "alpha": st.floats(1e-9, 0.5),
+        "margin": st.floats(0, 0.99),
+        "minResults": st.integers(1, 1_000_000),
+        "baseline": st.integers(64, 10_000_000),
+        "every": st.integers(100, 10**12),
+        "off": st.sampled_from((True, False, "release", "drift")),
+        "of": st.sampled_from(("passed", "score")),
+        "lowerIsBetter": st.booleans(),
+    },
+)
+more_keys = st.fixed_dictionaries(
+    {},
+    optional={
+        "project": names,
+        "enabled": st.booleans(),
+        "target": st.sampled_from(("SPAN", "TRACE")),
+        "config": st.dictionaries(st.text(max_size=5), values, max_size=3),
+        "connectionId": names,
+        "sampleRate": st.floats(0, 1),
+        "compareBy": names,
+        "budget": st.dictionaries(st.sampled_from(("callsPerDay", "tokensPerDay", "usdPerDay")), st.integers(0, 9)),
+        "tools": st.lists(st.fixed_dictionaries({"name": names}, optional={"description": values}), max_size=2),
+        "expected": st.dictionaries(st.text(max_size=5), values, max_size=2),
+        "monitor": monitors,
+        "threshold": st.floats(0, 1),
+        "minScore": st.floats(-9, 0.5),
+        "criteria": names,
+        "evaluatorName": names,
+    },
+)
+matches = st.sampled_from(
+    (
+        {},
+        {"matchType": "SPAN_NAME", "matchValue": ""},
+        {"matchType": "SPAN_NAME", "matchValue": "\x1b[2J \U0001f600"},
+        {"matchType": "ATTRIBUTE", "matchKey": "k" * MAX_NAME, "matchValue": "v" * MAX_TEXT},
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(clauses, max_size=3), st.sampled_from(("list", "all", "any")), more_keys, matches)
+def test_a_rule_written_out_is_the_same_rule(
+    conditions: list[dict[str, Any]], grouped: str, more: dict[str, Any], match: dict[str, Any]
+) -> None:
+    """What is stored of any rule is that rule again, with the same revision."""
+    told = {"conditions": conditions if grouped == "list" else {grouped: conditions}} if conditions else {}
+    document = {"name": "a rule", "evaluator": "tool_error", **told, **more, **match}
     try:
-        rule = a_rule(conditions=conditions or None, sampleRate=rate, expected={"output": 5})
+        rule = parse_json(json.dumps(document)).rule
     except BadRule:
         return
-    again = parse_rule(json.dumps(rule.document())).rule
+    again = stored_rule(json.dumps(rule.document()))
     assert again == rule
     assert again.revision == rule.revision
+
+
+def test_the_largest_rules_are_read_back() -> None:
+    """No bound that a text meets is crossed by what is written out of it."""
+    one: dict[str, Any] = {"field": "name", "op": "=", "value": "ß" * 500}
+    nested = one
+    for _ in range(MAX_GROUPS):
+        nested = {"any": [nested]}
+    match = {"matchType": "ATTRIBUTE", "matchKey": "k", "matchValue": "v", "target": "TRACE"}
+    many = [{"field": "name", "op": "exists"}] * (MAX_CONDITIONS - 3)
+    for keys in ({"conditions": nested}, {"conditions": [one] * 100}, {"conditions": many, **match}):
+        rule = parse_json(json.dumps({"name": "a", "evaluator": "tool_error", **keys}, ensure_ascii=False)).rule
+        assert stored_rule(json.dumps(rule.document())) == rule
+    with pytest.raises(BadRule, match="at most 100 conditions"):
+        a_rule(conditions=many * 2, **match)
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ('{"name": "a", "name": "b"}', "'name' occurs twice"),
+        ('{"name": "a\\u0000"}', r"U\+0000"),
+        ('{"name": "\\ud800"}', "surrogate"),
+        ('{"sampleRate": NaN}', "NaN is no number"),
+        ('{"sampleRate": 1e999}', "1e999 is no number"),
+        ('{"sampleRate": ' + "1" * 5000 + "}", "longer than any"),
+        ("[" * 60_000, "nested 32 deep"),
+        ('{"a":' * 40 + "1" + "}" * 40, "nested 32 deep"),
+        ("name: a", "is not JSON"),
+        ("[]", "a rule is a mapping"),
+        (" " * (MAX_CHARACTERS + 1), "at most 65536 characters"),
+    ],
+)
+def test_json_that_is_not_taken_is_told(text: str, told: str) -> None:
+    """What a rule may not hold is refused in JSON as in YAML."""
+    with pytest.raises(BadRule, match=told):
+        parse_json(text)
+
+
+def test_json_may_be_laid_out_as_json_may_be() -> None:
+    """Tabs, line ends before a colon and escaped slashes, which YAML does not take, are JSON."""
+    text = '{\t"name"\n:\t"a\\/b", "evaluator": "tool_error", "matchType": "SPAN_NAME", "matchValue": 5.10}'
+    rule = parse_json(text).rule
+    assert (rule.name, str(rule.conditions[0])) == ("a/b", 'name = "5.10"')
 
 
 def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
@@ -318,9 +426,36 @@ def test_an_edit_makes_a_revision_and_a_comment_does_not() -> None:
         ("1.5", "2"),
         ("[{name: refund}]", "[]"),
         ("done", "b"),
+        ("alpha: 0.01", "alpha: 0.02"),
+        ("off: drift", "off: release"),
+        ("of: score", "of: passed"),
     ]
     changed = {parse_rule(GOOD.replace(old, new, 1)).rule.revision for old, new in edits}
     assert len(changed | {revision}) == len(edits) + 1
+
+
+@pytest.mark.parametrize(
+    "monitor, told",
+    [
+        ({"alpha": 0.6}, "monitor.alpha: must be a number from 1e-09 to 0.5 (got 0.6)"),
+        ({"minResults": 2.5}, "monitor.minResults: must be a whole number from 1 to 1000000"),
+        ({"baseline": 10}, "monitor.baseline: must be a whole number from 64"),
+        ({"off": "never"}, "monitor.off: must be true, release or drift (got 'never')"),
+        ({"of": "both"}, "monitor.of: must be one of passed, score"),
+        ({"alhpa": 0.1}, "monitor.alhpa: unknown key; did you mean alpha?"),
+        (True, "monitor: must be a mapping"),
+    ],
+)
+def test_what_monitors_cannot_do_is_told(monitor: object, told: str) -> None:
+    """Each number has its range, and each key its name."""
+    assert told in problem_of(monitor=monitor)
+
+
+def test_what_monitors_are_told_as_usual_is_no_other_rule() -> None:
+    """A setting that is written out at its default makes no revision."""
+    usual = {"alpha": 0.05, "margin": 0.01, "minResults": 10, "baseline": 2000, "every": 100_000, "off": False}
+    assert a_rule(monitor=usual).revision == a_rule().revision == a_rule(monitor={}).revision
+    assert a_rule(monitor={"off": True}).document()["monitor"] == {"off": True}
 
 
 def test_a_new_field_would_change_no_revision() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
@@ -10,7 +11,9 @@ from collector.app import Running
 from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.sample import PROJECT, SampleNotSent, SampleReport, SampleTrace, describe, send_sample
+from collector.sample_history import send_history
 from storage.records import Trace
+from tests.live import until
 from tests.serving import a_server, run, unused_port
 
 TOOLS = {"support-agent": ["get_order", "create_return"], "docs-assistant": [], "travel-agent": ["search_flights"]}
@@ -92,10 +95,11 @@ def test_the_description_tells_where_to_look(server: Running, report: SampleRepo
     text = describe(report, http=server.http, options=f"--server http://{server.http}")
     assert all(trace_id in text for trace_id in report.trace_ids)
     commands = [line.strip() for line in text.splitlines() if line.startswith("  tracejury ")]
-    assert [command.split()[1] for command in commands] == ["traces", "traces", "sql"]
+    assert [command.split()[1] for command in commands] == ["traces", "traces", "rules", "sql"]
     for command in commands[:2]:
         assert "invoke_agent travel" in run(*command.split()[1:]).stdout
-    question = commands[2].split('"')[1]
+    assert run(*commands[2].split()[1:]).stdout == "no rules here\n"  # the command that serves the sample brings one
+    question = commands[3].split('"')[1]
     assert "execute_tool search_flights" in run("sql", question, "--server", server.http).stdout
     assert f"curl 'http://{server.http}/api/v1/traces?project=sample'" in text
 
@@ -110,6 +114,15 @@ def test_a_door_that_is_closed_is_named(server: Running, door: str) -> None:
         send_sample(**addresses)
 
 
+def test_a_server_with_keys_takes_the_sample_with_one(tmp_path: Path) -> None:
+    """Over both doors; without the key it is not taken."""
+    with a_server(tmp_path / "data", api_key="k" * 16) as closed:
+        with pytest.raises(SampleNotSent):
+            send_sample(grpc=closed.grpc, otlp_http=closed.otlp_http)
+        sent = send_sample(grpc=closed.grpc, otlp_http=closed.otlp_http, key="k" * 16)
+        assert min(sent.grpc_spans, sent.otlp_http_spans) > 0
+
+
 def test_a_switched_off_sdk_is_an_error(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the environment turns the SDK off, nothing is said to have arrived."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
@@ -122,3 +135,14 @@ def test_a_report_has_its_traces_in_order() -> None:
     sent = tuple(SampleTrace(trace_id=name, service_name=name, about=name, spans=1) for name in "ab")
     made = SampleReport(traces=sent, grpc="g", grpc_spans=1, otlp_http="h", otlp_http_spans=1)
     assert made.trace_ids == ("a", "b")
+
+
+def test_the_history_raises_an_alert(tmp_path: Path) -> None:
+    """What is sent before the sample is two releases, of which monitors find the second worse."""
+    rules = Path(__file__).parent.parent / "collector" / "sample_rules"
+    settings = {"rules": rules, "settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
+    with a_server(tmp_path / "data", **settings) as server:
+        assert send_history(grpc=server.grpc) == 2 * 40
+        (alert,) = until(server.store.alerts.newest, bool)
+        assert (alert.finding.baseline.release, alert.finding.candidate.release) == ("1.8.0", "1.9.0")
+        assert alert.finding.project == PROJECT

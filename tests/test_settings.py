@@ -1,17 +1,32 @@
 """Settings: which source wins, and how each mistake is named."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
-from collector.settings import BadSettings, Settings, load_settings
+from collector.settings import BadSettings, Redaction, Settings, WebhookSettings, load_settings
 
 DEFAULTS = Settings()
 NAMES = list(Settings.model_fields)
+
+CONNECTIONS = {"judge": {"baseUrl": "http://127.0.0.1:1/v1", "model": "m", "credentialRef": "JUDGE_KEY"}}
+UNQUOTED = {
+    "api_key",
+    "encryption_key",
+    "llm_connections",
+    "project_budgets",
+    "alert_webhooks",
+    "results_endpoint",
+    "results_headers",
+    "own_traces_endpoint",
+    "own_traces_headers",
+}  # they may hold a secret, if only by mistake
 
 # For every setting: something else than its default, as a flag, and the same as the text of a variable.
 OTHERS: dict[str, tuple[Any, str]] = {
@@ -19,20 +34,58 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "grpc": ("[::1]:1", "[::1]:1"),
     "otlp_http": ("localhost:2", "localhost:2"),
     "http": ("0.0.0.0:65535", "0.0.0.0:65535"),
+    "quack": ("localhost:9494", "localhost:9494"),
     "max_body_bytes": (2048, "2048"),
     "max_decompressed_bytes": (4096, "4096"),
     "queue_bytes": (8192, "8192"),
     "backlog_bytes": (16384, "16384"),
     "commit_interval_ms": (7, "7"),
     "retention_days": (8, "8"),
+    "project_retention_days": ({"shop": 90}, "{shop: 90}"),
+    "max_bytes": (1 << 30, "1073741824"),
+    "sweep_interval_seconds": (60.5, "60.5"),
     "duckdb_memory": ("2 GiB", "2 GiB"),
     "duckdb_threads": (3, "3"),
     "attribute_keys": ({"shop": {"input": ("my.question",)}}, '{"shop": {"input": ["my.question"]}}'),
+    "rules": (Path("/rules"), "/rules"),
+    "settle_after_root_seconds": (2.5, "2.5"),
+    "settle_quiet_seconds": (0.0, "0"),
+    "settle_longest_seconds": (7200.0, "7200"),
+    "job_attempts": (4, "4"),
+    "code_judges": (5, "5"),
+    "encryption_key": (SecretStr("an old passphrase"), "an old passphrase"),
+    "llm_connections": (CONNECTIONS, json.dumps(CONNECTIONS)),
+    "project_budgets": ({"*": {"callsPerDay": 5}}, '{"*": {callsPerDay: 5}}'),
+    "judge_traces": (True, "true"),
+    "alert_webhooks": (
+        (WebhookSettings(project="shop", url=SecretStr("https://hooks.example"), secretEnv="SECRET"),),
+        '[{"project": "shop", "url": "https://hooks.example", "secretEnv": "SECRET"}]',
+    ),
+    "webhook_private_hosts": (("10.0.0.0/8", "hooks.internal"), "10.0.0.0/8, hooks.internal"),
+    "webhook_rotation_hours": (1.5, "1.5"),
+    "results_endpoint": ("https://collector/v1/logs", "https://collector/v1/logs"),
+    "results_headers": ({"authorization": "VARIABLE"}, "{authorization: VARIABLE}"),
+    "results_batch": (9, "9"),
+    "own_traces_endpoint": ("https://collector/v1/traces", "https://collector/v1/traces"),
+    "own_traces_headers": ({"authorization": "VARIABLE"}, "{authorization: VARIABLE}"),
     "sql_rows": (11, "11"),
     "sql_seconds": (1.5, "1.5"),
+    "sql_memory_bytes": (64 << 20, str(64 << 20)),
+    "sql_at_once": (3, "3"),
     "shutdown_seconds": (2.5, "2.5"),
+    "api_key": (SecretStr("k" * 16), "k" * 16),
+    "reads": ("open", "open"),
+    "insecure_open": (True, "true"),
+    "allowed_hosts": (("traces.example",), "traces.example,"),
+    "key_requests_per_second": (0.5, "0.5"),
+    "key_bytes_per_second": (1e6, "1e6"),
+    "audit_entries": (1000, "1000"),
+    "tls_cert": (Path("/c.pem"), "/c.pem"),
+    "tls_key": (Path("/k.pem"), "/k.pem"),
+    "redaction": (Redaction(keys=("user.*",), presets=("email",)), "{keys: [user.*], presets: [email]}"),
     "cors_origins": (("http://a", "http://b"), " http://a, http://b,"),
     "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
 }
 
 # For every setting: values that are refused, as YAML has them.
@@ -41,20 +94,65 @@ WRONG: dict[str, list[Any]] = {
     "grpc": ["4317", "localhost", ":4317", "localhost:", "localhost:x", "localhost:65536", "localhost:-1", 4317, ""],
     "otlp_http": ["nowhere", "h:1.5"],
     "http": ["http://127.0.0.1:8080/x", "h:99999"],
+    "quack": ["9494", "quack:localhost", 9494],
     "max_body_bytes": [0, -1, 1023, "64MB", 1.5, "", []],
     "max_decompressed_bytes": [1, "much"],
     "queue_bytes": [0, "x"],
     "backlog_bytes": [-5, {}],
     "commit_interval_ms": [0, 10_001, "soon"],
     "retention_days": [0, 36_501, "for ever"],
+    "project_retention_days": [5, [], {"shop": 0}, {"shop": "long"}],
+    "max_bytes": [0, (16 << 20) - 1, "1GB", []],
+    "sweep_interval_seconds": [0, -1, 604_801, float("nan"), "daily"],
     "duckdb_memory": ["lots", "384", "384 KB", "-1GB", "", 384],
     "duckdb_threads": [0, 257, "all"],
     "attribute_keys": ["x", [], {"shop": {"colour": ["my.colour"]}}, {"*": {"input": [""]}}],
+    "rules": [5, [], {}],
+    "settle_after_root_seconds": [-1, 86_401, "x"],
+    "settle_quiet_seconds": [-1, 86_401, "x"],
+    "settle_longest_seconds": [-1, 604_801, "x"],
+    "job_attempts": [0, 101, "x"],
+    "code_judges": [0, 257, "x"],
+    "encryption_key": ["short", 5, [], "0" * 11],
+    "llm_connections": ["x", [], {"a": 5}, {"a": {"baseUrl": "x"}}, {"a": {**CONNECTIONS["judge"], "apiKey": "sk-1"}}],
+    "project_budgets": ["x", {"shop": {"callsPerDay": -1}}, {"shop": {"calls": 1}}, {"shop": 7}],
+    "judge_traces": ["perhaps", 7, []],
+    "alert_webhooks": [
+        "x",
+        {"project": "shop"},
+        [{"project": "shop"}],
+        [{"project": "", "url": "https://x", "secret": "hush"}],
+        [{"project": "shop", "url": "https://x", "urlEnv": "X"}],
+        [{"project": "shop", "url": "https://x", "secret": "hush", "secretEnv": "X"}],
+        [{"project": "shop", "url": "https://x", "secret": "hush", "events": []}],
+        [{"project": "shop", "url": "https://x", "secret": "hush", "template": "fax"}],
+        [{"project": "shop", "url": "https://x", "secret": ["hush"]}],
+    ],
+    "webhook_private_hosts": [5, [5], {"a": 1}],
+    "webhook_rotation_hours": [-1, 9000, "soon"],
+    "results_endpoint": ["collector:4318", "ftp://collector/v1/logs", "https://me:hush@collector/v1/logs", 5],
+    "results_headers": [5, {"a b": "VARIABLE"}, {"a": ""}],
+    "results_batch": [0, 20_000, "many"],
+    "own_traces_endpoint": ["collector", "https://collector/?key=hush"],
+    "own_traces_headers": [["authorization"], {"a": 5}],
     "sql_rows": [0, 1_000_001, "x"],
     "sql_seconds": [0, -1, 3601, float("inf"), float("nan"), "x"],
+    "sql_memory_bytes": [0, 1023, "x"],
+    "sql_at_once": [0, 65, "x"],
     "shutdown_seconds": [0, 3601, float("nan"), "x"],
+    "api_key": ["", "short", "k" * 201, "with spaces in it", "k" * 15 + "\xe9", 5, []],
+    "reads": ["yes", "", True],
+    "insecure_open": ["perhaps", 5, ""],
+    "allowed_hosts": [5, [5]],
+    "key_requests_per_second": [0, -1, "x", float("nan")],
+    "key_bytes_per_second": [0, "1 MB"],
+    "audit_entries": [999, "all"],
+    "tls_cert": [5, []],
+    "tls_key": [5, {}],
+    "redaction": ["x", 5],
     "cors_origins": [5, [5], {"a": 1}],
     "log_level": ["loud", "INFO!", "", 5],
+    "log_format": ["xml", ""],
 }
 
 
@@ -95,22 +193,57 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
 def test_every_setting_can_come_from_every_source(tmp_path: Path, name: str) -> None:
     """A flag, a variable and a line of the file each set it, and it is then not the default."""
     value, text = OTHERS[name]
-    written = {"shop": {"input": ["my.question"]}} if isinstance(value, dict) else value
-    written = list(written) if isinstance(written, tuple) else written
-    file = a_file(tmp_path, f"{name}: {str(written)!r}\n" if isinstance(value, Path) else f"{name}: {written!r}\n")
+    file = a_file(tmp_path, yaml.safe_dump({name: _written(value)}))
+    partner = {"tls_cert": {"tls_key": Path("/k.pem")}, "tls_key": {"tls_cert": Path("/c.pem")}}.get(name, {})
     found = [
-        load_settings(None, {name: value}, {}),
-        load_settings(None, {}, {f"TRACEJURY_{name.upper()}": text}),
-        load_settings(file, {}, {}),
+        load_settings(None, {name: _written(value)} | partner, {}),
+        load_settings(None, partner, {f"TRACEJURY_{name.upper()}": text}),
+        load_settings(file, partner, {}),
     ]
     assert [getattr(each, name) for each in found] == [value] * 3
     assert getattr(DEFAULTS, name) != value
+
+
+def _written(value: object) -> object:
+    """The value as YAML has it."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Redaction):
+        return value.model_dump(mode="json")
+    if isinstance(value, WebhookSettings):
+        return {name: _written(part) for name, part in value if part != WebhookSettings.model_fields[name].default}
+    if isinstance(value, tuple):
+        return [_written(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _written(item) for name, item in value.items()}
+    return str(value) if isinstance(value, Path) else value
+
+
+def test_what_is_secret_is_not_shown() -> None:
+    """Settings that are printed, as in a traceback, hold no key, no secret and no address of a hook."""
+    webhook = {"project": "shop", "url": "https://x/hush", "secret": "hush", "previousSecret": "hush"}
+    loaded = load_settings(None, {"encryption_key": "hush, a passphrase", "alert_webhooks": [webhook]}, {})
+    assert "hush" not in repr(loaded)
 
 
 def test_a_mistake_inside_of_a_setting_is_named_with_its_place() -> None:
     """Of a setting that holds more than one value, the message says which of them is wrong."""
     message = refusal(environ={"TRACEJURY_ATTRIBUTE_KEYS": "{shop: {input: [a], output: 5}}"})
     assert message == "TRACEJURY_ATTRIBUTE_KEYS: shop: output: Input should be a valid tuple (got 5)"
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("{presets: [e-mail]}", "presets: 0: e-mail is no preset; there are: email, card, key (got 'e-mail')"),
+        ("{patterns: ['(']}", "patterns: 0: a pattern is no regular expression that is taken here"),
+        ("{keys: ['']}", "keys: 0: String should have at least 1 character (got '')"),
+        ("{colour: [x]}", "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_what_cannot_be_redacted_is_named(text: str, told: str) -> None:
+    """A preset, a pattern or a key that is none is refused with its place."""
+    assert refusal(environ={"TRACEJURY_REDACTION": text}).startswith(f"TRACEJURY_REDACTION: {told}")
 
 
 @given(st.sets(st.sampled_from(["flag", "variable", "file"])))
@@ -133,17 +266,37 @@ def test_other_variables_are_none_of_our_business() -> None:
 
 @pytest.mark.parametrize("name, value", [(name, value) for name in NAMES for value in WRONG[name]], ids=repr)
 def test_every_invalid_value_is_named(tmp_path: Path, name: str, value: object) -> None:
-    """A value that cannot be used is refused with where it was said and what it was."""
+    """A value that cannot be used is refused with where it was said and, unless it may be secret, what it was."""
     message = refusal(flags={name: value})
     assert message.startswith(f"--{name.replace('_', '-')}: ")
-    assert f"(got {_innermost(value)!r})" in message
+    assert (f"(got {_innermost(value)!r})" in message) is (name not in UNQUOTED)
+    assert "hush" not in message
     if isinstance(value, str):
         assert refusal(environ={f"TRACEJURY_{name.upper()}": value}).startswith(f"TRACEJURY_{name.upper()}: ")
         file = a_file(tmp_path, f"{name}: {value!r}\n")
         assert refusal(file).startswith(f"{file}: {name}: ")
 
 
+def test_a_secret_that_is_refused_is_not_repeated() -> None:
+    """Wherever a key was put by mistake, the message about it does not hold it."""
+    key = "sk-zz"
+    connection = {"baseUrl": key, "model": [key], "credentialRef": key, "apiKey": key, "limits": key}
+    for flags in (
+        {"encryption_key": key},
+        {"encryption_key": [key]},
+        {"llm_connections": key},
+        {"llm_connections": {"judge": key}},
+        {"llm_connections": {"judge": connection}},
+        {"llm_connections": {"judge": {name: value for name, value in connection.items() if name != "apiKey"}}},
+        {"project_budgets": {"shop": {"usdPerDay": key}}},
+    ):
+        assert key not in refusal(flags=flags)
+    assert key not in repr(load_settings(None, {"encryption_key": key * 5}, {}))
+
+
 def _innermost(value: object) -> object:
+    if isinstance(value, dict) and isinstance(value.get("shop"), int | str):
+        return value["shop"]
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -217,6 +370,8 @@ def test_any_variables_are_settings_or_mistakes(texts: dict[str, str]) -> None:
     try:
         load_settings(None, {}, environ)
     except BadSettings as bad:
+        if "tls_cert and tls_key" in str(bad):
+            return
         assert any(name in str(bad) for name in environ)  # noqa: PT017 - good settings are right, too
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 from storage.batch import SPANS, SpanBatch
 from storage.database import ROW_GROUP_ROWS
-from storage.errors import InUse, Overloaded
+from storage.errors import Busy, InUse, Overloaded
 from storage.lock import read_holder
 from storage.spool import Position, Spool
+from storage.state import Totals, read_state
 from storage.store import Store
-from storage.writer import Totals, read_state
 from tests.live import a_client, until
 from tests.serving import a_server
 from tests.storing import (
@@ -98,7 +99,7 @@ def test_a_copy_with_another_start_time_is_a_copy(tmp_path: Path, moved_ns: int)
 
 
 def test_the_same_ids_are_another_span_for_another_tenant(tmp_path: Path) -> None:
-    """Tenants do not see each other's spans, not even as duplicates."""
+    """Tenants do not see each other's spans, not even as duplicates; who has none sees the shared one."""
     with a_store(tmp_path) as store:
         for tenant in ("a", "b", "", "a"):
             commit(store, a_batch(an_export(2), tenant=tenant))
@@ -106,7 +107,9 @@ def test_the_same_ids_are_another_span_for_another_tenant(tmp_path: Path) -> Non
         trace = store.queries.trace(trace_id(0), tenant="b")
         assert trace is not None
         assert {span.tenant for span in trace.spans} == {"b"}
-        assert store.queries.trace(trace_id(0), tenant="c") is None
+        shared = store.queries.trace(trace_id(0), tenant="c")
+        assert shared is not None
+        assert {span.tenant for span in shared.spans} == {""}
 
 
 def test_the_same_span_id_in_another_trace_is_another_span(tmp_path: Path) -> None:
@@ -494,3 +497,20 @@ def test_an_open_that_fails_on_the_way_leaves_nothing_open(tmp_path: Path) -> No
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
         assert len(stored_spans(store)) == 2
+
+
+def test_a_checkpoint_waits_for_who_reads_an_older_state(tmp_path: Path) -> None:
+    """Whoever began to read before an update holds a checkpoint up, and a backup waits until he has finished."""
+    with a_store(tmp_path) as store, store._database.cursor() as reading:
+        reading.execute("BEGIN TRANSACTION READ ONLY")
+        reading.execute("SELECT * FROM matching_state").fetchall()
+        change = "UPDATE matching_state SET seq = 7"
+        store._writer.store(lambda cursor: cursor.execute(change), 1)
+        with pytest.raises(Busy):
+            store._database.checkpoint()
+        ending = threading.Timer(0.5, reading.rollback)
+        ending.start()
+        store.backup(tmp_path / "copy.duckdb")
+        ending.join()
+    with duckdb.connect(str(tmp_path / "copy.duckdb"), read_only=True) as copied:
+        assert copied.execute("SELECT seq FROM matching_state").fetchall() == [(7,)]

@@ -9,7 +9,7 @@ import pytest
 from collector.app import Running
 from collector.cli.explanation_text import FIELDS, explanation_text
 from collector.cli.talk_text import part_text, talk_text
-from collector.cli.views import MessageView, ToolCallView, TraceView
+from collector.cli.views import JudgedView, MessageView, ToolCallView, TraceView
 from tests.serving import a_server, post, run
 from tests.test_readings import a_talk
 
@@ -131,7 +131,7 @@ def test_an_explanation_names_every_field_and_its_source() -> None:
         "sources": {"model": "gen_ai.response.model"},
         "notes": ["why"],
     }
-    printed = [text.plain for text in explanation_text(span, width=120)]
+    printed = [text.plain for text in explanation_text(span, JudgedView(), width=120)]
     assert [line.split()[0] for line in printed[2:-1]] == list(FIELDS)
     assert next(line for line in printed if line.startswith("model")).split() == [
         "model",

@@ -1,39 +1,88 @@
 """The API as one ASGI application."""
 
-from collections.abc import Sequence
-
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
+from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
 
-from collector.api import health, sql, traces
-from collector.api.context import Context
+from collector.access.origin import Names
+from collector.api import (
+    alerts,
+    audit,
+    backfills,
+    backup,
+    connections,
+    contract,
+    export,
+    health,
+    jaeger,
+    jobs,
+    keys,
+    metrics,
+    monitors,
+    retention,
+    rules,
+    sql,
+    status,
+    traces,
+    webhooks,
+)
+from collector.api.context import Context, check_caller
+from collector.api.gate import Gate
+from collector.api.problems import answer_problems
+from collector.api.repetition import Repetitions
+from collector.api.site import Site
+
+_MODULES = (
+    alerts,
+    audit,
+    backfills,
+    backup,
+    connections,
+    contract,
+    export,
+    health,
+    jaeger,
+    jobs,
+    keys,
+    metrics,
+    monitors,
+    retention,
+    rules,
+    sql,
+    status,
+    traces,
+    webhooks,
+)
+ROUTERS = tuple(module.router for module in _MODULES)
 
 
-def make_application(context: Context, *, cors_origins: Sequence[str] = ()) -> FastAPI:
-    """The application over a running server's parts."""
-    application = FastAPI(title="Tracejury", openapi_url=None, docs_url=None, redoc_url=None)
+def routes() -> list[BaseRoute]:
+    """Every route of the API."""
+    return [route for router in ROUTERS for route in router.routes]
+
+
+def make_application(context: Context, names: Names, site: Site) -> FastAPI:
+    """The application over a running server's parts; `names` is what the server is called, `site` its pages."""
+    application = FastAPI(
+        title="Tracejury", openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(check_caller)]
+    )
     application.state.context = context
-    for module in (health, sql, traces):
-        application.include_router(module.router)
-    application.add_exception_handler(RequestValidationError, _invalid)
-    application.add_exception_handler(HTTPException, _http_error)
-    if cors_origins:
+    site.attach(application)
+    for router in ROUTERS:
+        application.include_router(router)
+    for router in site.routers:
+        application.include_router(router, include_in_schema=False, dependencies=[Depends(site.check_form)])
+    answer_problems(application)
+    contract.describe(application, routes())
+    application.add_middleware(Repetitions)
+    application.add_middleware(
+        Gate, entrance=context.entrance, names=names, routes=routes(), site=site, watch=context.watch
+    )
+    if names.origins:
         application.add_middleware(
-            CORSMiddleware, allow_origins=list(cors_origins), allow_methods=["GET", "POST"], allow_headers=["*"]
+            CORSMiddleware,
+            allow_origins=list(names.origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["*"],
         )
     return application
-
-
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    problems = error.errors() if isinstance(error, RequestValidationError) else []
-    told = "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in problems)
-    return JSONResponse({"error": told}, status_code=400)
-
-
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = error.detail if isinstance(error, HTTPException) else "internal error"
-    return JSONResponse({"error": detail}, status_code=status)

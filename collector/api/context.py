@@ -1,14 +1,42 @@
 """What every route of the API needs, handed over by the application."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated, BinaryIO, cast
 
 from fastapi import Depends, Request
 
+from collector.access.caller import Caller
+from collector.access.entrance import Entrance, check
+from collector.access.permission import need_of
+from collector.api.turns import Turns
 from collector.conventions.own import OwnKeys
+from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
+from collector.live.backfill import Backfills
+from collector.live.judging_hub import JudgingHub
+from collector.live.rules_in_force import RulesInForce
+from collector.live.sweeper import Sweeper
+from collector.live.trials import Trials
+from collector.meters import Meter
+from collector.observing import Watch
+from rules.rule import Budget
+from storage.access import Access
+from storage.alerts import Alerts
+from storage.jobs import Jobs
+from storage.judgements import Judgements
+from storage.listing import Listing
+from storage.monitors import Monitors
+from storage.outbox import Outbox
+from storage.outline import Outlines
+from storage.quality import Quality
 from storage.queries import Queries
+from storage.retention import Retention
+from storage.rule_record import RuleRecord
+from storage.rulebook import Rulebook
+from storage.search import Search
+from storage.status import StatusReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +47,55 @@ class SqlLimits:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the configuration says of projects, and of how long and how much is kept."""
+
+    retention_days: int
+    project_retention_days: Mapping[str, int]
+    max_bytes: int | None  # of the database
+    project_budgets: Mapping[str, Budget]  # `*`: of every other project, each its own
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """The parts of the running server that the API speaks to. `state` is where it is between start and stop."""
 
     queries: Queries
+    access: Access
+    entrance: Entrance
     reader: OtlpReader
     sql_limits: SqlLimits
+    turns: Turns
     overloaded: Callable[[], bool]
     set_aside: Callable[[], int]
     own_keys: OwnKeys
+    rules: RulesInForce
+    jobs: Jobs
+    jobs_changed: Callable[[], None]
+    judging: JudgingHub
+    rulebook: Rulebook
+    rule_record: RuleRecord
+    trials: Trials
+    backfills: Backfills
+    judgements: Judgements
+    status: StatusReader
+    backlog_bytes: Callable[[], int]
+    now_ns: Callable[[], int] = time.time_ns
+    alerts: Alerts
+    outbox: Outbox
+    receivers: Receivers
+    monitors: Monitors
+    quality: Quality
+    retention: Retention
+    search: Search
+    listing: Listing
+    outlines: Outlines
+    backup: Callable[[], BinaryIO]
+    sweeper: Sweeper
+    meters: Sequence[Meter]
+    configured: Configured
+    watch: Watch | None = None
     state: str = "starting"
 
 
@@ -37,3 +104,14 @@ def _context(request: Request) -> Context:
 
 
 Here = Annotated[Context, Depends(_context)]
+
+
+def check_caller(request: Request) -> Caller:
+    """Who asks. That he may is checked once more, for the route that was chosen, should the gate have taken another."""
+    caller = cast("Caller", request.state.caller)
+    check(caller, need_of(request.scope.get("endpoint"), request.method))
+    return caller
+
+
+Who = Annotated[Caller, Depends(check_caller)]
+"""Who asks. What a route stores gets `tenant`; what it shows is that of `sight`, and the shared rows."""

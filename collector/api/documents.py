@@ -11,16 +11,22 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from collector.api.judgement_documents import judged_documents
 from collector.api.reading_documents import Document, span_reading_document, trace_reading_document
 from collector.api.times import time_text
+from storage.judgements import Judged
 from storage.records import Event, Link, LogRecord, Span, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 
 
-def trace_document(trace: Trace, reading: TraceReading) -> Document:
-    """A trace: its summary, what it means, and its spans by start time; `truncated` where it has more than shown."""
+def trace_document(trace: Trace, reading: TraceReading, judged: Judged) -> Document:
+    """A trace: its summary, what it means, what the rules made of it, and its spans by start time with the same.
+
+    `truncated` where it has more spans than are shown, `judgementsTruncated` where the rules made more of it.
+    """
+    judgements = judged_documents(judged)
     spans = sorted(trace.spans, key=lambda span: span.start_ns)
     logs: dict[str, list[LogRecord]] = defaultdict(list)
     for record in trace.logs:
@@ -28,9 +34,14 @@ def trace_document(trace: Trace, reading: TraceReading) -> Document:
     document: Document = {
         **summary_document(trace.summary),
         **json_fields(trace_reading_document(reading)),
-        "spans": [span_document(span, reading.spans[span.span_id], logs[span.span_id]) for span in spans],
+        **json_fields(judgements[None]),
+        "spans": [
+            span_document(span, reading.spans[span.span_id], logs[span.span_id]) | json_fields(judgements[span.span_id])
+            for span in spans
+        ],
     }
-    return document | ({"truncated": True} if len(spans) < trace.summary.span_count else {})
+    cut = {"truncated": len(spans) < trace.summary.span_count, "judgementsTruncated": not judged.whole}
+    return document | {name: True for name, is_cut in cut.items() if is_cut}
 
 
 def summary_document(summary: TraceSummary) -> Document:

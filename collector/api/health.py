@@ -2,19 +2,36 @@
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 
+from collector.access.permission import Permission, needs
 from collector.api.context import Here
 
 router = APIRouter()
 
 
+class Health(BaseModel):
+    """That the process answers."""
+
+    status: str
+    setAside: int = Field(description="Rows that the database refuses, in files.")  # noqa: N815 - as it is on the wire
+
+
+class Readiness(BaseModel):
+    """Whether spans are taken."""
+
+    status: str = Field(description="starting, ready, overloaded or stopping")
+
+
 @router.get("/health")
-async def health(here: Here) -> dict[str, object]:
+@needs(Permission.OPEN)
+async def health(here: Here) -> Health:
     """The process answers; and how many spans it could not store, which is a bug that somebody should hear of."""
-    return {"status": "ok", "setAside": here.set_aside()}
+    return Health(status="ok", setAside=here.set_aside())
 
 
-@router.get("/ready")
+@router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
+@needs(Permission.OPEN)
 async def ready(here: Here) -> JSONResponse:
     """Spans are taken; 503 while starting, stopping, or so far behind that new ones are refused."""
     status = "overloaded" if here.state == "ready" and here.overloaded() else here.state

@@ -1,6 +1,16 @@
 """Instants as the API writes them: RFC 3339 in UTC with nine digits."""
 
 import datetime as dt
+import re
+from typing import Final
+
+_INSTANT: Final = re.compile(
+    r"([0-9]{4})(-[0-9]{2}-[0-9]{2})[Tt]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+DATE_TIME: Final = {"format": "date-time"}
+"""What the document says of an instant in a query."""
+
+_LAST_NS: Final = 9_200_000_000_000_000_000  # in 2261; DuckDB ends half a year later
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -15,11 +25,38 @@ def time_text(time_ns: int | None) -> str | None:
 
 
 def instant_ns(text: str) -> int:
-    """RFC 3339 in UTC, with any number of digits, as nanoseconds since the Unix epoch.
+    """RFC 3339, with any number of digits, as nanoseconds since the Unix epoch.
 
     Raises:
         ValueError: it is no such text.
     """
-    seconds, _, fraction = text.removesuffix("Z").partition(".")
-    whole = dt.datetime.fromisoformat(f"{seconds}+00:00") - _EPOCH
-    return (whole.days * 86_400 + whole.seconds) * 1_000_000_000 + int(f"{fraction:0<9}"[:9])
+    parts = _INSTANT.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no instant such as 2026-11-21T10:00:00Z")
+    year, day, time, fraction, offset = parts.groups()
+    known = "0004" if year == "0000" else year  # RFC 3339 has a year 0, Python has not: to us all of them are long ago
+    whole = dt.datetime.fromisoformat(f"{known}{day}T{time}+00:00") - _EPOCH
+    seconds = whole.days * 86_400 + whole.seconds - _ahead_s(offset)
+    return seconds * 1_000_000_000 + int(f"{fraction or '':0<9}"[:9])
+
+
+def stored_ns(text: str) -> int:
+    """The same, but what no span can have is the nearest that one can.
+
+    Raises:
+        ValueError: likewise.
+    """
+    return within_reach(instant_ns(text))
+
+
+def within_reach(time_ns: int) -> int:
+    """The time, or the nearest that a span can have."""
+    return min(max(time_ns, -_LAST_NS), _LAST_NS)
+
+
+def _ahead_s(offset: str) -> int:
+    """How far a place is ahead of UTC, as in `+01:00`."""
+    if offset in {"Z", "z"}:
+        return 0
+    ahead_s = int(offset[1:3]) * 3600 + int(offset[4:6]) * 60
+    return -ahead_s if offset[0] == "-" else ahead_s

@@ -1,38 +1,92 @@
 """Traces over HTTP: in by the seeds' path, out as documents."""
 
 import logging
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
 
-from collector.api.context import Here
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
 from collector.api.documents import summary_document, trace_document
+from collector.api.problems import problem
+from collector.api.tenants import Tenant, sight_of
+from collector.api.trace_filters import Filters, like_of, place_of, place_text
 from collector.conventions.trace import read_trace
 from collector.doors.body import Disconnected
 from collector.doors.status import failure_of
 from collector.otlp import encode
+from storage.errors import BadQuery
+from storage.records import ANY_JUDGING, Judging
 
 log = logging.getLogger(__name__)
 router = APIRouter(prefix="/api/v1/traces")
 
 _MAX_PAGE = 10_000
+_LONGEST_S = 10.0
+"""Looking for what is rare ends after about this. A guess: programs wait longer than people."""
+
+_OBJECT_OR_NULL: dict[str, Any] = {"type": ["object", "null"]}
+_SCOPES: dict[str, Any] = {"type": ["array", "null"], "items": _OBJECT_OR_NULL}
+_RESOURCES: dict[str, Any] = {
+    "type": ["array", "null"],
+    "items": _OBJECT_OR_NULL | {"properties": {"scopeSpans": _SCOPES}},
+}
+_EXPORT = {"type": "object", "properties": {"resourceSpans": _RESOURCES}}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "An OTLP ExportTraceServiceRequest; gzip, deflate and zstd are taken.",
+        "content": {
+            "application/json": {"schema": _EXPORT},
+            "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+_OBJECT: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
+
+_TOO_LARGE: dict[int | str, dict[str, Any]] = {422: {"description": "It has more spans than one answer holds."}}
 
 
-@router.post("")
-async def ingest(request: Request, here: Here) -> Response:
+class Receipt(BaseModel):
+    """What became of the spans of a request."""
+
+    acceptedSpans: int = Field(description="Stored, or stored already.")  # noqa: N815 - as it is on the wire
+    rejectedSpans: int  # noqa: N815
+    traces: int = Field(description="Distinct trace ids among the accepted.")
+    errorMessage: str | None = Field(default=None, description="Why spans were rejected.")  # noqa: N815
+
+
+class TracePage(BaseModel):
+    """A page of traces."""
+
+    content: list[dict[str, Any]]
+    number: int
+    size: int
+    numberOfElements: int  # noqa: N815
+    first: bool
+    last: bool
+    next: str | None = Field(
+        default=None, description="With filters: where the list goes on. A page may be short where that takes long."
+    )
+
+
+@router.post("", openapi_extra=_BODY, responses={200: {"model": Receipt}, 408: {"description": "It took too long."}})
+@needs(Permission.SEND, by_tenant=True)
+async def ingest(request: Request, here: Here, who: Who) -> Response:
     """Take an OTLP `ExportTraceServiceRequest`, protobuf or JSON; the counts are those of this request."""
     try:
-        receipt = await here.reader.read(request.scope, request.receive, counts_traces=True)
+        receipt = await here.reader.read(request.scope, request.receive, who, counts_traces=True)
     except Disconnected:
         return Response(status_code=400)
     except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
         failure = failure_of(error)
         if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
             log.exception("an ingest request failed")
-        headers = {} if failure.retry_after_s is None else {"retry-after": str(failure.retry_after_s)}
-        return JSONResponse({"error": failure.message}, status_code=failure.http_status, headers=headers)
+        return problem(failure.http_status, failure.message, headers=failure.http_headers())
     reply: dict[str, object] = {
         "acceptedSpans": receipt.accepted,
         "rejectedSpans": receipt.rejected,
@@ -41,46 +95,94 @@ async def ingest(request: Request, here: Here) -> Response:
     return JSONResponse(reply | ({"errorMessage": receipt.message} if receipt.message else {}))
 
 
+def _judging(
+    rule: str | None = None,
+    outcome: Literal["scored", "failed", "skipped"] | None = None,
+    passed: bool | None = None,  # noqa: FBT001 - a parameter of the address
+) -> Judging:
+    return Judging(rule=rule, outcome=outcome, passed=passed)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which page of a list."""
+
+    page: Annotated[int, Query(ge=0, le=_MAX_PAGE)] = 0
+    size: Annotated[int, Query(ge=1, le=200)] = 50
+
+
 @router.get("")
+@needs(Permission.READ, by_tenant=True)
 def list_traces(
     here: Here,
-    project: str | None = None,
-    page: Annotated[int, Query(ge=0, le=_MAX_PAGE)] = 0,
-    size: Annotated[int, Query(ge=1, le=200)] = 50,
-) -> dict[str, object]:
-    """Traces by start time, newest first."""
-    summaries = here.queries.newest_traces(project=project, offset=page * size, limit=size + 1)
-    content = [summary_document(summary) for summary in summaries[:size]]
-    return {
-        "content": content,
-        "number": page,
-        "size": size,
-        "numberOfElements": len(content),
-        "first": page == 0,
-        "last": len(summaries) <= size,
-    }
+    who: Who,
+    judging: Annotated[Judging, Depends(_judging)],
+    at: Annotated[Place, Depends()],
+    filters: Annotated[Filters, Depends()],
+    tenant: Tenant = None,
+) -> TracePage:
+    """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
+    sight, offset, limit = sight_of(who, tenant), at.page * at.size, at.size + 1
+    if filters.is_new:
+        return _listed(here, judging, at, filters, sight)
+    project = filters.project
+    if judging == ANY_JUDGING:
+        summaries = here.queries.newest_traces(tenant=sight, project=project, offset=offset, limit=limit)
+    else:
+        summaries = here.queries.judged_traces(judging, tenant=sight, project=project, offset=offset, limit=limit)
+    content = [summary_document(summary) for summary in summaries[: at.size]]
+    return TracePage(
+        content=content,
+        number=at.page,
+        size=at.size,
+        numberOfElements=len(content),
+        first=at.page == 0,
+        last=len(summaries) <= at.size,
+    )
 
 
-@router.get("/{trace_id}")
-def show_trace(trace_id: str, here: Here) -> JSONResponse:
-    """One trace with all its spans, by start time, and what they mean."""
-    trace = here.queries.trace(trace_id.lower())
+def _listed(here: Context, judging: Judging, at: Place, filters: Filters, sight: str | None) -> TracePage:
+    """The same where more is asked than pages by their number can tell."""
+    if at.page:
+        raise BadQuery("page: with these filters, go on with before, which is the `next` of the page before")
+    like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
+    after = None if filters.before is None else place_of(filters.before)
+    listed = here.listing.traces(like, after=after, limit=at.size, tenant=sight, within_s=_LONGEST_S)
+    return TracePage(
+        content=[summary_document(summary) for summary in listed.traces],
+        number=0,
+        size=at.size,
+        numberOfElements=len(listed.traces),
+        first=after is None,
+        last=listed.next is None,
+        next=None if listed.next is None else place_text(listed.next),
+    )
+
+
+@router.get("/{trace_id}", responses=_OBJECT)
+@needs(Permission.READ, by_tenant=True)
+def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
+    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
-    return JSONResponse(trace_document(trace, read_trace(trace.spans, trace.logs, here.own_keys)))
+    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
+    return JSONResponse(trace_document(trace, reading, judged))
 
 
-@router.get("/{trace_id}/otlp")
-def export_trace(trace_id: str, here: Here) -> JSONResponse:
+@router.get("/{trace_id}/otlp", responses=_OBJECT | _TOO_LARGE)
+@needs(Permission.READ, by_tenant=True)
+def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """One trace as the OTLP/JSON request that would send it."""
-    trace = here.queries.trace(trace_id.lower())
+    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
     if trace is None:
         return _not_found(trace_id)
     if len(trace.spans) < trace.summary.span_count:
         told = f"trace {trace_id} has {trace.summary.span_count} spans, which is more than one answer holds; use SQL"
-        return JSONResponse({"error": told}, status_code=422)
+        return problem(422, told)
     return JSONResponse(encode.json_request(trace))
 
 
 def _not_found(trace_id: str) -> JSONResponse:
-    return JSONResponse({"error": f"no trace {trace_id} here"}, status_code=404)
+    return problem(404, f"no trace {trace_id} here")

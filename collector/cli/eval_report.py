@@ -6,9 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
-from collector.cli.text import one_line
 from collector.evaluation.eval_set import EvalSet, ItemResult
 from collector.evaluation.report import report_document, score_of
+from collector.visible import one_line
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
 

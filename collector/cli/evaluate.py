@@ -13,7 +13,7 @@ import click
 from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
 from collector.cli.source import open_source
-from collector.cli.text import one_line
+from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.evaluation.batch import Summary

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from collector.cli.text import crop, json_text, one_line
+from collector.cli.judged_text import why_lines
+from collector.cli.text import crop, json_text
 from collector.cli.text import widest as widest_of
+from collector.cli.views import JudgedView
+from collector.visible import one_line
 
 FIELDS = (
     "dialect",
@@ -34,8 +37,8 @@ FIELDS = (
 _MOST_SOURCE_CELLS = 60
 
 
-def explanation_text(span: Mapping[str, object], *, width: int) -> Iterator[Text]:
-    """Every field with the key, event or log that told it and its value; then the notes."""
+def explanation_text(span: Mapping[str, object], judged: JudgedView, *, width: int) -> Iterator[Text]:
+    """Every field with the key, event or log that told it and its value; the notes; what each rule decided."""
     yield Text(f"span {one_line(str(span.get('spanId')))} {one_line(str(span.get('name')))}\n", style="bold")
     told = span.get("sources")
     sources = {name: one_line(str(source)) for name, source in told.items()} if isinstance(told, Mapping) else {}
@@ -51,6 +54,10 @@ def explanation_text(span: Mapping[str, object], *, width: int) -> Iterator[Text
     notes = span.get("notes")
     for note in notes if isinstance(notes, list) else ():
         yield Text(f"note: {one_line(str(note))}", style="yellow")
+    decided = list(why_lines(judged))
+    if decided:
+        yield Text("\nRULES", style="dim")
+    yield from (Text(one_line(line)) for line in decided)
 
 
 def _value(value: object) -> str:

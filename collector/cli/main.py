@@ -2,14 +2,24 @@
 
 import click
 
+from collector.cli.alerts import alerts
+from collector.cli.backup import backup, restore
+from collector.cli.connections import connections
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
+from collector.cli.export import export
+from collector.cli.jobs import jobs
+from collector.cli.keys import keys
+from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.rules import rules
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sql import sql
+from collector.cli.status import status
+from collector.cli.sweep import sweep
 from collector.cli.traces import traces
+from collector.cli.webhooks import webhooks
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,5 +29,24 @@ def main() -> None:
     prepare_output()
 
 
-for command in (serve, traces, sql, send, evaluate, evaluators, rules):
+for command in (
+    serve,
+    status,
+    traces,
+    sql,
+    send,
+    evaluate,
+    evaluators,
+    rules,
+    connections,
+    jobs,
+    alerts,
+    webhooks,
+    monitors,
+    sweep,
+    backup,
+    restore,
+    export,
+    keys,
+):
     main.add_command(command)

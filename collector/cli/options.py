@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
-from collector.cli.source import DEFAULT_SERVER, Document
+from collector.cli.connecting import DEFAULT_SERVER
 
 Command = TypeVar("Command", bound=Callable[..., object])
 View = TypeVar("View", bound=BaseModel)
@@ -71,7 +71,7 @@ def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
     return judge or None
 
 
-def read_view(view: type[View], document: Document) -> View:
+def read_view(view: type[View], document: object) -> View:
     """The part of an answer that is printed.
 
     Raises:

@@ -13,9 +13,10 @@ from rich.text import Text
 from collector.cli import trace_text
 from collector.cli.explanation_text import explanation_text
 from collector.cli.talk_text import talk_text
-from collector.cli.text import fold, json_text, one_line, some_lines
-from collector.cli.units import count_text, duration_text, instant_text
-from collector.cli.views import SummaryView, TableView, TraceView
+from collector.cli.text import fold, json_text
+from collector.cli.views import JudgedView, SummaryView, TableView, TraceView
+from collector.units import count_text, duration_text, instant_text
+from collector.visible import one_line, some_lines
 
 PLAIN_WIDTH = 160
 """Columns where standard output is not a terminal: wide enough for a list of traces with all its columns."""
@@ -54,10 +55,10 @@ def print_trace(trace: TraceView) -> None:
         console.print(text, soft_wrap=True)
 
 
-def print_explanation(span: Mapping[str, object]) -> None:
-    """Which key told each field of a span, as the API's document of it says."""
+def print_explanation(span: Mapping[str, object], judged: JudgedView) -> None:
+    """Which key told each field of a span, as the API's document of it says, and what each rule decided."""
     console = output_console()
-    for text in explanation_text(span, width=console.width):
+    for text in explanation_text(span, judged, width=console.width):
         console.print(text, soft_wrap=True)
 
 

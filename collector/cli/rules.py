@@ -1,17 +1,21 @@
-"""`tracejury rules`: what rules would do."""
+"""`tracejury rules`: which there are, what they would do, and running them over what was stored before."""
 
+import datetime as dt
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from collector.cli.connecting import DEFAULT_SERVER, Parameters, connect
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_json
-from collector.cli.source import Parameters, Source, open_source
-from collector.cli.text import one_line, some_lines
-from collector.cli.views import TableView
+from collector.cli.server import Server
+from collector.cli.source import Source, open_source
+from collector.cli.views import BackfillView, RulesView, RuleView, TableView
+from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
     from evaluators.evaluator import Need
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LONGEST_S = 3_660 * 86_400
+_FOLLOW_S = 0.5
 
 
 class _Duration(click.ParamType[float]):
@@ -33,6 +38,23 @@ class _Duration(click.ParamType[float]):
         if not 0 < seconds <= _LONGEST_S:
             self.fail(f"{value!r} is not a length of time such as 90s, 30m, 24h or 7d", param, ctx)
         return float(seconds)
+
+
+class _Instant(click.ParamType[str]):
+    """A moment in UTC: 2026-11-21, 2026-11-21T10:00:00Z, or so long ago, such as 24h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - click's
+        """RFC 3339."""
+        now = dt.datetime.now(dt.UTC)
+        if re.fullmatch(r"[0-9]+[smhd]", str(value)):
+            return (now - dt.timedelta(seconds=_Duration().convert(value, param, ctx))).isoformat()
+        try:
+            moment = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time such as 2026-11-21, 2026-11-21T10:00:00Z or 24h, so long ago", param, ctx)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
 
 
 @click.group()
@@ -50,7 +72,7 @@ def try_out(
     *, file: Path, last: float, trace: str | None, as_json: bool, server: str | None, data: Path | None
 ) -> None:
     """Show what a rule would match of what is stored, and what that would cost; nothing is judged."""
-    from collector.cli.trial_document import trial_document
+    from collector.api.trial_document import trial_document
     from collector.cli.trial_text import print_explained, print_trial
     from collector.evaluation.rule_trial import explain_trace, try_rule
 
@@ -69,6 +91,79 @@ def try_out(
             return
         trial = try_rule(rule, judge, last, ask)
     print_json(trial_document(trial)) if as_json else print_trial(trial)
+
+
+@rules.command("list")
+@click.option("--project", metavar="NAME", help="Only rules about this project, or about all.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@source_options
+def list_rules(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
+    """The rules that there are, what each did in the last 24 hours, and what is wrong with files."""
+    from collector.cli.rule_text import print_rules
+
+    one_source(server, data)
+    with open_source(server, data) as source:
+        document = source.rules()
+    shown = read_view(RulesView, document)
+    if project is None:
+        print_json(document) if as_json else print_rules(shown)
+        return
+    about = [number for number, rule in enumerate(shown.content) if rule.project in {project, None}]
+    if as_json:
+        content: Any = document["content"]
+        print_json({**document, "content": [content[number] for number in about]})
+    else:
+        print_rules(shown.model_copy(update={"content": tuple(shown.content[number] for number in about)}))
+
+
+@rules.command("backfill")
+@click.argument("name")
+@click.option("--from", "from_time", type=_Instant(), required=True, help="Look at spans that started since then.")
+@click.option("--to", "to_time", type=_Instant(), help="And before then. [default: now]")
+@click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
+@click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
+@click.option("--server", metavar="URL", help=f"A running server. [default: {DEFAULT_SERVER}]")
+def backfill(
+    *, name: str, from_time: str, to_time: str | None, project: str | None, follow: bool, server: str | None
+) -> None:
+    """Run a rule, named or by its id, over what was stored before it."""
+    from collector.cli.rule_text import backfill_text
+
+    with connect(server or DEFAULT_SERVER) as client:
+        source = Server(client)
+        rule = _rule_called(name, project, source)
+        place = rule.project or "*", rule.id
+        bounds = {"from": from_time} | ({} if to_time is None else {"to": to_time})
+        started = read_view(BackfillView, source.backfill(*place, bounds))
+        click.echo(backfill_text(started))
+        while follow and started.state == "running":
+            time.sleep(_FOLLOW_S)
+            now = read_view(BackfillView, source.backfill_of(*place, started.id))
+            if now != started:
+                click.echo(backfill_text(now))
+            started = now
+    if started.state == "failed":
+        raise click.exceptions.Exit(1)
+
+
+def _rule_called(name: str, project: str | None, source: Source) -> RuleView:
+    """The only rule of that name or id.
+
+    Raises:
+        click.ClickException: there is none, or more than one.
+    """
+    listed = read_view(RulesView, source.rules()).content
+    found = [
+        rule
+        for rule in listed
+        if rule.id == name or (rule.name == name and (project is None or rule.project in {project, None}))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise click.ClickException(f"there is no rule {one_line(name)} here; `tracejury rules list` shows them")
+    told = ", ".join(f"{rule.id} ({one_line(rule.project or 'all projects')})" for rule in found)
+    raise click.ClickException(f"{len(found)} rules are called {one_line(name)}; name one by its id: {told}")
 
 
 def _load(file: Path) -> "tuple[Rule, Need]":

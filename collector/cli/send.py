@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 
-from collector.cli.source import connect, unreachable
-from collector.cli.text import one_line
-from collector.cli.units import count_text
+from collector.cli.connecting import connect, unreachable
+from collector.units import count_text
+from collector.visible import one_line
 
 DEFAULT_SERVER = "http://127.0.0.1:4318"
 ATTEMPTS = 5

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from collector.cli.source import read_settings
+from collector.cli.directory import read_settings
 
 
 @click.command()
@@ -18,7 +18,12 @@ from collector.cli.source import read_settings
 @click.option("--grpc", metavar="ADDR", help="Where OTLP over gRPC is taken; port 0 picks one.")
 @click.option("--otlp-http", metavar="ADDR", help="Where OTLP over HTTP is taken.")
 @click.option("--http", metavar="ADDR", help="Where the API listens.")
-@click.option("--sample", is_flag=True, help="Send a few sample traces if the data directory is empty.")
+@click.option("--rules", type=click.Path(path_type=Path), metavar="DIR", help="A folder of rules, one YAML file each.")
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Send a few sample traces if the data directory is empty, and judge them if no rules are set.",
+)
 @click.pass_context
 def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: object) -> None:
     """Take spans in until Ctrl-C or SIGTERM.
@@ -26,6 +31,6 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     One JSON line on standard output says when it is ready and where it listens; logs go to standard error.
     """
     settings = read_settings(config, {name: value for name, value in flags.items() if value is not None})
-    from collector.app import serve as serve_until_stopped  # after the settings: a wrong one is told at once
+    from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is told at once
 
     ctx.exit(serve_until_stopped(settings, with_sample=sample))

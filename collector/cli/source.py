@@ -3,38 +3,38 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Protocol
 
-import click
-import httpx
-
-from collector.cli.text import one_line, some_lines
+from collector.cli.connecting import (
+    DEFAULT_SERVER,
+    NO_PARAMETERS,
+    Document,
+    Parameters,
+    Unreachable,
+    connect,
+    listens,
+    reachable,
+)
+from collector.cli.directory import Directory, read_settings
+from collector.cli.server import Server
+from collector.visible import one_line
+from storage.records import ANY_JUDGING, Judging
 
 if TYPE_CHECKING:
-    from collector.settings import Settings
-    from storage.queries import Queries
-
-DEFAULT_SERVER = "http://127.0.0.1:8080"
-PAGE_TRACES = 100
-"""Traces asked for at a time. A guess."""
-
-_CONNECT_TIMEOUT_S = 3
-_ANSWER_TIMEOUT_S = 120
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
-
-Document = Mapping[str, object]
-Parameters: TypeAlias = Mapping[str, str | float | bool | None]
-NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
+    import pyarrow as pa
 
 
 class Source(Protocol):
     """What the commands ask. Documents are those of the HTTP API."""
 
-    def traces(self, *, project: str | None, limit: int) -> list[Document]:
-        """The newest traces."""
+    def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
+        """The newest traces, or those that were judged so."""
+
+    def rules(self) -> Document:
+        """All rules, what each did of late, and what is wrong with files."""
+
+    def status(self) -> Document:
+        """How it stands."""
 
     def trace(self, trace_id: str) -> Document | None:
         """One trace with its spans."""
@@ -45,13 +45,29 @@ class Source(Protocol):
     def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query; `parameters` are what its `$name`s stand for."""
 
+    def sweep(self, *, dry_run: bool) -> Document:
+        """Let expired traces leave, or say what would."""
 
-class Unreachable(click.ClickException):
-    """Nothing listens at the address."""
+    def backup(self, target: Path) -> None:
+        """Write a copy of the database to a file."""
 
+    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
+        """The spans that start between two instants, after an empty batch with the schema."""
 
-class NoAnswer(click.ClickException):
-    """The answer is an error, or not one of our server."""
+    def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
+        """The newest jobs, of a `state`, `rule` and `trace` where these are given."""
+
+    def retry_job(self, job_id: int) -> int:
+        """Evaluate a failed job again; how many are."""
+
+    def retry_failed(self, filters: Mapping[str, str]) -> int:
+        """Evaluate again what failed, of a `rule` and with an `errorKind` where these are given; how many are."""
+
+    def connections(self) -> list[Document]:
+        """The connections to models that judge."""
+
+    def try_connection(self, connection_id: str) -> Document:
+        """Whether one of them works."""
 
 
 @contextmanager
@@ -67,116 +83,11 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
         return
     if data is None:
         with connect(DEFAULT_SERVER) as client:
-            if _listens(client):
+            if listens(client):
                 yield Server(client)
                 return
     with _open_directory(data) as source:
         yield source
-
-
-class Server:
-    """A running server, over its HTTP API."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
-
-    def traces(self, *, project: str | None, limit: int) -> list[Document]:
-        """The newest traces, page by page; one that moved to the next page meanwhile counts once."""
-        found: dict[object, Document] = {}
-        size, page = min(limit, PAGE_TRACES), 0
-        while len(found) < limit:
-            wanted = {"page": page, "size": size} | ({} if project is None else {"project": project})
-            answer = self._ask("GET", "/api/v1/traces", params=wanted)
-            content = answer.get("content")
-            if not isinstance(content, list):
-                raise self._not_ours()
-            found |= {trace.get("traceId"): trace for trace in content if isinstance(trace, dict)}
-            if answer.get("last") is not False:
-                break
-            page += 1
-        return list(found.values())[:limit]
-
-    def trace(self, trace_id: str) -> Document | None:
-        """One trace with its spans."""
-        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}")
-
-    def otlp(self, trace_id: str) -> Document | None:
-        """One trace as an OTLP/JSON export request."""
-        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}/otlp")
-
-    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
-        """The answer to a query."""
-        return self._ask("POST", "/api/v1/sql", json={"sql": statement, "parameters": dict(parameters)})
-
-    def _find(self, path: str) -> Document | None:
-        response = self._send("GET", path)
-        if response.status_code == httpx.codes.NOT_FOUND and _error(response):
-            return None
-        return self._document(response)
-
-    def _ask(self, method: str, path: str, **content: object) -> Document:
-        return self._document(self._send(method, path, **content))
-
-    def _send(self, method: str, path: str, **content: object) -> httpx.Response:
-        try:
-            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params= or json=
-        except httpx.TransportError as error:
-            raise unreachable(self._client, error) from error
-
-    def _document(self, response: httpx.Response) -> Document:
-        if response.is_success:
-            document = _json(response)
-            if isinstance(document, dict):
-                return document
-        reason = _error(response)
-        if reason:
-            raise NoAnswer(some_lines(reason))
-        raise self._not_ours()
-
-    def _not_ours(self) -> NoAnswer:
-        return NoAnswer(f"what answers at {_address(self._client)} is not a Tracejury server")
-
-
-class Directory:
-    """A data directory that no server holds, opened for the time of one command."""
-
-    def __init__(self, queries: "Queries", settings: "Settings") -> None:
-        self._queries = queries
-        self._settings = settings
-
-    def traces(self, *, project: str | None, limit: int) -> list[Document]:
-        """The newest traces."""
-        from collector.api.documents import summary_document
-
-        return [summary_document(summary) for summary in self._queries.newest_traces(project=project, limit=limit)]
-
-    def trace(self, trace_id: str) -> Document | None:
-        """One trace with its spans."""
-        from collector.api.documents import trace_document
-        from collector.conventions.own import OwnKeys
-        from collector.conventions.trace import read_trace
-
-        trace = self._queries.trace(trace_id)
-        own_keys = OwnKeys(self._settings.attribute_keys)
-        return trace_document(trace, read_trace(trace.spans, trace.logs, own_keys)) if trace else None
-
-    def otlp(self, trace_id: str) -> Document | None:
-        """One trace as an OTLP/JSON export request."""
-        from collector.otlp.encode import json_request
-
-        trace = self._queries.trace(trace_id)
-        return json_request(trace) if trace else None
-
-    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
-        """The answer to a query."""
-        from collector.api.documents import table_document
-        from storage.errors import BadQuery
-
-        try:
-            rows, seconds = self._settings.sql_rows, self._settings.sql_seconds
-            return table_document(self._queries.sql(statement, parameters, max_rows=rows, timeout_s=seconds))
-        except BadQuery as error:
-            raise NoAnswer(some_lines(str(error))) from error
 
 
 @contextmanager
@@ -191,7 +102,7 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
     data = settings.data
     holder = read_holder(data)
     if holder is not None and holder.get("http"):
-        with connect(_reachable(holder["http"])) as client:
+        with connect(reachable(holder["http"])) as client:
             yield Server(client)
         return
     if not (data / FILE_NAME).exists():
@@ -202,71 +113,4 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
     except Unusable as error:
         raise Unreachable(str(error)) from error
     with store:
-        yield Directory(store.queries, settings)
-
-
-def read_settings(file: Path | None, flags: Mapping[str, object]) -> "Settings":
-    """The settings.
-
-    Raises:
-        click.ClickException: they cannot be used, with the keys that are wrong.
-    """
-    from collector.settings import BadSettings, load_settings
-
-    try:
-        return load_settings(file, flags)
-    except BadSettings as error:
-        raise click.ClickException(one_line(str(error))) from error
-
-
-def _reachable(address: str) -> str:
-    """Where to connect to a server that says it listens at `address`."""
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    host, _, port = parts.netloc.rpartition(":")
-    return f"{parts.scheme}://{_ANY_ADDRESS.get(host, host)}:{port}"
-
-
-@contextmanager
-def connect(server: str) -> Iterator[httpx.Client]:
-    """A client; a server on this machine is never asked through a proxy."""
-    url = server if "://" in server else f"http://{server}"
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.BadParameter(f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint="--server")
-    timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
-    with httpx.Client(base_url=url, timeout=timeout, trust_env=parts.hostname not in _LOOPBACK) as client:
-        yield client
-
-
-def _listens(client: httpx.Client) -> bool:
-    try:
-        client.get("/health")
-    except httpx.ConnectError:
-        return False
-    except httpx.TransportError as error:
-        raise unreachable(client, error) from error
-    return True
-
-
-def unreachable(client: httpx.Client, error: Exception) -> Unreachable:
-    """What to say when a request got no answer."""
-    return Unreachable(f"no server answers at {_address(client)} ({one_line(str(error) or type(error).__name__)})")
-
-
-def _address(client: httpx.Client) -> str:
-    return one_line(str(client.base_url).rstrip("/"))
-
-
-def _json(response: httpx.Response) -> object:
-    try:
-        document: object = response.json()
-    except ValueError:
-        return None
-    return document
-
-
-def _error(response: httpx.Response) -> str | None:
-    """The sentence of an error answer of our API."""
-    document = _json(response)
-    reason = document.get("error") if isinstance(document, dict) else None
-    return reason if isinstance(reason, str) else None
+        yield Directory(store, settings)

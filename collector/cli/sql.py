@@ -8,8 +8,8 @@ import click
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_table, print_table_csv, print_table_json
 from collector.cli.source import open_source
-from collector.cli.units import count_text
 from collector.cli.views import TableView
+from collector.units import count_text
 
 
 class _Command(click.Command):

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from collector.cli.text import fold, json_text, one_line
-from collector.cli.units import count_text, duration_text
+from collector.cli.text import fold, json_text
 from collector.cli.views import MessageView, ToolCallView, TraceView
+from collector.units import count_text, duration_text
+from collector.visible import one_line
 
 _LINES = 12
 """Lines shown of a message or a result. A guess: an answer fits, a document does not."""

@@ -7,24 +7,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-# Control and format characters, line and paragraph separators, private use and halves of surrogate pairs; the
-# zero-width joiners stay, because scripts and emoji need them.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
-)
+from collector.visible import UNSAFE, one_line
+
 _BLANK = re.compile(r"\s*")
 _LONGEST_CELL = 4
-
-
-def one_line(text: str) -> str:
-    """The text with everything that is not plainly visible spelled out, line ends too."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_spell, text)
-
-
-def some_lines(text: str) -> str:
-    """The text with its line ends, and everything else that is not plainly visible spelled out."""
-    return "\n".join(one_line(line) for line in text.splitlines())
 
 
 def crop(text: str, width: int, ellipsis: str = "…") -> str:
@@ -35,7 +21,7 @@ def crop(text: str, width: int, ellipsis: str = "…") -> str:
 
 def json_text(document: object, *, indent: int | None = 2) -> str:
     """JSON that is the same for a program and harmless on a terminal."""
-    return _UNSAFE.sub(_json_spell, json.dumps(document, indent=indent, ensure_ascii=False))
+    return UNSAFE.sub(_json_spell, json.dumps(document, indent=indent, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +85,6 @@ def _fitting(text: str, width: int) -> int:
         fits = cell_len(_visible(text[:middle])) <= width
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
-
-
-def _spell(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def _json_spell(match: re.Match[str]) -> str:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from collector.cli.text import crop, fold, json_text, one_line, widest
-from collector.cli.tree import Node, Place, in_tree_order
-from collector.cli.units import count_text, duration_text, instant_text, offset_text
+from collector.cli.judged_text import judged_lines
+from collector.cli.text import crop, fold, json_text, widest
 from collector.cli.views import EventView, SpanView, TraceView
 from collector.conventions import names
+from collector.span_tree import Node, Place, in_tree_order
+from collector.units import count_text, duration_text, instant_text, offset_text
+from collector.visible import one_line
 
 TEXT_LINES = 4
 """Lines shown of an input, an output or a message. A guess: a question fits, a document does not."""
@@ -61,12 +63,12 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    node: Node
+    node: Node[SpanView]
     label: str  # guides and name
     indent: str  # what stands left of the texts under the name
 
 
-def _rows(nodes: Iterator[Node], guides: Guides, indented: int) -> Iterator[_Row]:
+def _rows(nodes: Iterator[Node[SpanView]], guides: Guides, indented: int) -> Iterator[_Row]:
     """Nodes with their guides. Depth-first order lets one stack of prefixes serve all."""
     prefixes = [""]
     for node in nodes:
@@ -98,6 +100,9 @@ def _header(trace: TraceView) -> Text:
     if told:
         text.append_text(_pairs(*told)[:-2])
         text.append("\n")
+    for line, style in judged_lines(trace):
+        text.append("judged ", style="dim")
+        text.append(f"{one_line(line)}\n", style=style)
     return text
 
 
@@ -149,7 +154,7 @@ class _Page:
         shown = crop(label, self.name_cells, self.guides.ellipsis)
         return shown + " " * (self.name_cells - widest([shown]))
 
-    def _blocks(self, node: Node) -> "Iterator[_Block]":
+    def _blocks(self, node: Node[SpanView]) -> "Iterator[_Block]":
         span = node.span
         note = _note(node)
         if note:
@@ -165,6 +170,8 @@ class _Page:
         if span.status_message and span.status_message not in exceptions:
             failed = span.status_code == "ERROR"
             yield _Block(label="error" if failed else "status", text=span.status_message, style="red" if failed else "")
+        for line, style in judged_lines(span):
+            yield _Block(label="judged", text=line, style=style)
         yield from self._events(span)
         yield from _links(span)
 
@@ -201,7 +208,7 @@ def _columns(kind: str, duration: str, start: str) -> str:
     return f"  {kind:<{_KIND_CELLS}}  {duration:>{_TIME_CELLS}}  {start:>{_TIME_CELLS}}  "
 
 
-def _note(node: Node) -> str:
+def _note(node: Node[SpanView]) -> str:
     match node.place:
         case Place.ORPHAN:
             return f"its parent {node.span.parent_span_id} is not here"

@@ -1,14 +1,17 @@
 """`tracejury traces`: what arrived."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from collector.cli.connecting import Document
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
-from collector.cli.source import Document, open_source
-from collector.cli.text import one_line
-from collector.cli.views import SummaryView, TraceView
+from collector.cli.source import open_source
+from collector.cli.views import JudgedView, SummaryView, TraceView
+from collector.visible import one_line
+from storage.records import Judging
 
 
 @click.group()
@@ -18,14 +21,21 @@ def traces() -> None:
 
 @traces.command("list")
 @click.option("--project", metavar="NAME", help="Only traces of this project.")
+@click.option("--rule", metavar="NAME", help="Only traces that this rule judged, by its name or id.")
+@click.option("--passed/--not-passed", default=None, help="Only traces of which a judgement that counts says so.")
+@click.option(
+    "--outcome", type=click.Choice(["scored", "failed", "skipped"]), help="Only traces with such a judgement."
+)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
 @source_options
-def list_traces(*, project: str | None, limit: int, as_json: bool, server: str | None, data: Path | None) -> None:
-    """The newest traces."""
+def list_traces(
+    *, project: str | None, limit: int, as_json: bool, server: str | None, data: Path | None, **judging: Any
+) -> None:
+    """The newest traces, or those that the rules judged so."""
     one_source(server, data)
     with open_source(server, data) as source:
-        documents = source.traces(project=project, limit=limit)
+        documents = source.traces(project=project, limit=limit, judging=Judging(**judging))
     if as_json:
         print_json(documents)
     else:
@@ -36,7 +46,11 @@ def list_traces(*, project: str | None, limit: int, as_json: bool, server: str |
 @click.argument("trace_id")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
 @click.option("--otlp", "as_otlp", is_flag=True, help="The trace as OTLP/JSON, as `tracejury send` takes it.")
-@click.option("--explain", metavar="SPAN", help="Say which key told each field of this span; the id may be shortened.")
+@click.option(
+    "--explain",
+    metavar="SPAN",
+    help="Say which key told each field of this span, and why which rule judges it; the id may be shortened.",
+)
 @source_options
 def show_trace(
     *, trace_id: str, as_json: bool, as_otlp: bool, explain: str | None, server: str | None, data: Path | None
@@ -53,7 +67,8 @@ def show_trace(
     if as_json or as_otlp:
         print_json(document)
     elif explain is not None:
-        print_explanation(_span_of(document, explain))
+        span = _span_of(document, explain)
+        print_explanation(span, read_view(JudgedView, span))
     else:
         print_trace(read_view(TraceView, document))
 

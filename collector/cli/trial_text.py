@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
-from collector.cli.text import crop, json_text, one_line
-from collector.cli.units import count_text, instant_text
+from collector.cli.text import crop, json_text
+from collector.units import count_text, instant_text
+from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.evaluation.rule_trial import Trial

@@ -56,7 +56,47 @@ class MessageView(_View):
     parts: tuple[object, ...] = ()
 
 
-class SpanView(_View):
+class EvaluationView(_View):
+    """What came of one evaluation."""
+
+    rule: str
+    outcome: str
+    score: float | None
+    passed: bool | None
+    reason: str | None
+    error_kind: str | None
+    superseded: bool
+
+
+class DecisionView(_View):
+    """What became of a trace or a span by one rule."""
+
+    rule: str
+    decision: str
+    clause: str | None
+
+
+class ExternalScoreView(_View):
+    """A score that came from elsewhere."""
+
+    name: str
+    outcome: str
+    score: float | None
+    passed: bool | None
+    label: str | None
+    reason: str | None
+    error_kind: str | None
+
+
+class JudgedView(_View):
+    """What the rules, and others, made of a trace or a span."""
+
+    evaluations: tuple[EvaluationView, ...] = ()
+    decisions: tuple[DecisionView, ...] = ()
+    external_scores: tuple[ExternalScoreView, ...] = ()
+
+
+class SpanView(JudgedView):
     """One span as `traces show` prints it."""
 
     span_id: str
@@ -90,7 +130,7 @@ class SummaryView(_View):
     error_count: int
 
 
-class TraceView(SummaryView):
+class TraceView(SummaryView, JudgedView):
     """A trace with what it means and its spans."""
 
     session_id: str | None = None
@@ -101,6 +141,20 @@ class TraceView(SummaryView):
     tool_calls: tuple[ToolCallView, ...] = ()
     conversation: tuple[MessageView, ...] = ()
     spans: tuple[SpanView, ...]
+
+
+class JobView(_View):
+    """One line of `jobs list`."""
+
+    id: int
+    state: str
+    rule: str
+    trace_id: str
+    span_id: str | None
+    attempts: int
+    error_kind: str | None
+    error: str | None
+    created_ns: InstantNs | None = Field(alias="createdAt")
 
 
 class ColumnView(_View):
@@ -116,3 +170,198 @@ class TableView(_View):
     columns: tuple[ColumnView, ...]
     rows: tuple[tuple[object, ...], ...]
     truncated: bool
+
+
+class SpentView(_View):
+    """What was spent today."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+class ConnectionView(_View):
+    """One line of `connections list`."""
+
+    id: str
+    name: str
+    model: str
+    base_url: str
+    protocol: str
+    origin: str
+    credential: str | None
+    credential_ref: str | None = None
+    price: dict[str, object] | None = None
+    spent_today: SpentView = SpentView()
+
+
+class UsageView(_View):
+    """What an answer took."""
+
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    latency_ms: float
+
+
+class FailureView(_View):
+    """Why there was none."""
+
+    kind: str
+    message: str
+
+
+class TrialView(_View):
+    """Whether a connection works."""
+
+    ok: bool
+    usage: UsageView | None
+    failure: FailureView | None
+
+
+class DecisionsView(_View):
+    """How many decisions a rule made."""
+
+    matched: int
+    filtered: int
+    sampled_out: int = Field(alias="sampled_out")
+
+
+class EvaluationsView(_View):
+    """How many evaluations a rule had."""
+
+    passed: int
+    not_passed: int = Field(alias="not_passed")
+    failed: int
+
+
+class ActivityView(_View):
+    """What a rule did of late."""
+
+    decisions: DecisionsView
+    evaluations: EvaluationsView
+    spent_today: SpentView
+
+
+class RuleView(_View):
+    """One line of `rules list`."""
+
+    id: str
+    name: str
+    project: str | None
+    enabled: bool
+    target: str
+    evaluator: str
+    revision: int
+    digest: str
+    file: str | None
+    activity: ActivityView
+
+
+class FileProblemView(_View):
+    """One thing that is wrong with a file of rules."""
+
+    file: str
+    line: int | None
+    key: str
+    message: str
+
+
+class RulesView(_View):
+    """All rules, and what is wrong with files."""
+
+    content: tuple[RuleView, ...]
+    problems: tuple[FileProblemView, ...]
+
+
+class BackfillView(_View):
+    """How far a rule's run over what was stored before is."""
+
+    id: str
+    state: str
+    looked_at: int
+    matched: int
+    error: str | None
+
+
+class ServerView(_View):
+    """What only a running server knows."""
+
+    state: str
+    overloaded: bool
+    backlog_bytes: int
+
+
+class StoredView(_View):
+    """How many spans are stored, and how many can never be."""
+
+    stored: int
+    set_aside: int
+
+
+class LagView(_View):
+    """What is behind."""
+
+    spans_behind: int
+    seconds_behind: float
+
+
+class RuleCountsView(_View):
+    """How many rules there are, and what is wrong with files."""
+
+    in_force: int
+    disabled: int
+    problems: tuple[FileProblemView, ...]
+
+
+class JobsView(_View):
+    """What is to be judged."""
+
+    ready: int
+    waiting: int
+    claimed: int
+    oldest_seconds: float | None
+
+
+class OutcomesView(_View):
+    """What came of evaluations."""
+
+    scored: int
+    failed: int
+    skipped: int
+
+
+class StatusView(_View):
+    """How a server, or a data directory, stands."""
+
+    server: ServerView | None
+    spans: StoredView
+    reading: LagView
+    matching: LagView
+    rules: RuleCountsView
+    jobs: JobsView
+    open_traces: int
+    last24h: OutcomesView = Field(alias="last24h")
+    spent_today: SpentView
+
+
+class KeyView(_View):
+    """An API key; `key` is its text, where it was made just now."""
+
+    id: str
+    name: str
+    role: str
+    tenant_id: str | None
+    enabled: bool
+    hint: str
+    expires_at: str | None
+    last_used_at: str | None
+    key: str = ""
+
+    @property
+    def state(self) -> str:
+        """Whether it opens anything, and how long."""
+        if not self.enabled:
+            return "disabled"
+        return f"until {self.expires_at}" if self.expires_at else "enabled"

@@ -6,13 +6,18 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
+from collector.access.caller import Caller, Visit
+from collector.access.entrance import Entrance
+from collector.access.errors import Refused
 from collector.doors.body import HeldBody
+from collector.doors.certificate import Certificate
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import Failure, TooLarge, TooSlow, failure_of
 from collector.ingest import Ingest
@@ -36,7 +41,7 @@ _TURN_SECONDS = 5.0
 """A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
-_Answer = Callable[[bytes], Awaitable[Message]]
+_Answer = Callable[[bytes, Caller], Awaitable[Message]]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -96,8 +101,9 @@ class _Turns:
 class OtlpGrpc:
     """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
-    def __init__(self, ingest: Ingest, *, max_message_bytes: int) -> None:
+    def __init__(self, ingest: Ingest, entrance: Entrance, *, max_message_bytes: int) -> None:
         self._ingest = ingest
+        self._entrance = entrance
         self._max_message_bytes = max_message_bytes
         self._turns = _Turns()
         options = [
@@ -107,7 +113,7 @@ class OtlpGrpc:
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers(
             tuple(
-                grpc.method_handlers_generic_handler(f"{_PACKAGE}.{service}", {"Export": self._method(answer)})
+                grpc.method_handlers_generic_handler(f"{_PACKAGE}.{service}", {"Export": self._method(service, answer)})
                 for service, answer in (
                     ("trace.v1.TraceService", self._traces),
                     ("metrics.v1.MetricsService", self._metrics),
@@ -116,14 +122,18 @@ class OtlpGrpc:
             )
         )
 
-    async def start(self, address: str) -> int:
+    async def start(self, address: str, tls: Certificate | None = None) -> int:
         """Bind and serve; the port that was bound.
 
         Raises:
             OSError: the address cannot be bound.
         """
         try:
-            port = self._server.add_insecure_port(address)
+            if tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                pair = (tls.key.read_bytes(), tls.chain.read_bytes())
+                port = self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
         except RuntimeError as error:
             raise OSError(str(error)) from error
         await self._server.start()
@@ -133,12 +143,13 @@ class OtlpGrpc:
         """Take no more requests; those under way get `grace_s` to finish."""
         await self._server.stop(grace_s)
 
-    def _method(self, answer: _Answer) -> Any:  # noqa: ANN401 - grpc's handlers have no public type
+    def _method(self, service: str, answer: _Answer) -> Any:  # noqa: ANN401 - grpc's handlers have no public type
         # Registered as a stream of requests although each call carries one, because only then the message
         # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
         async def export(_requests: object, context: _Context) -> bytes:
             try:
-                return (await answer(await self._read(context))).SerializeToString()
+                caller = self._enter(context, service)
+                return (await answer(await self._read(context), caller)).SerializeToString()
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
                 failure = _failure_of(error)
             # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
@@ -146,6 +157,16 @@ class OtlpGrpc:
             return await _abort(context, failure)
 
         return grpc.stream_unary_rpc_method_handler(export)
+
+    def _enter(self, context: _Context, service: str) -> Caller:
+        visit = Visit(method="gRPC", path=f"/{_PACKAGE}.{service}/Export", address=_address_of(context.peer()))
+        metadata = dict(context.invocation_metadata() or ())
+        authorization = metadata.get("authorization")
+        try:
+            return self._entrance.enter_to_send(None if authorization is None else str(authorization), visit)
+        except Refused as error:
+            self._entrance.journal.note(visit, error.caller, failure_of(error).http_status, str(error))
+            raise
 
     async def _read(self, context: _Context) -> bytes:
         async with self._turns.take():
@@ -159,24 +180,31 @@ class OtlpGrpc:
             raise TooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
         return message
 
-    async def _traces(self, message: bytes) -> Message:
-        return trace_reply(await self._offer(message, TRACES))
+    async def _traces(self, message: bytes, caller: Caller) -> Message:
+        return trace_reply(await self._offer(message, TRACES, caller))
 
-    async def _logs(self, message: bytes) -> Message:
-        return logs_reply(await self._offer(message, LOGS))
+    async def _logs(self, message: bytes, caller: Caller) -> Message:
+        return logs_reply(await self._offer(message, LOGS, caller))
 
-    async def _offer(self, message: bytes, signal: Signal) -> Receipt:
+    async def _offer(self, message: bytes, signal: Signal, caller: Caller) -> Receipt:
+        self._entrance.sent(caller, len(message))
         if not message:
             return Receipt(accepted=0, rejected=0)
         body = HeldBody(self._ingest.budget)
         try:
             body.hold(len(message))
-            return await self._ingest.offer(Request(body=message, signal=signal))
+            return await self._ingest.offer(Request(body=message, signal=signal, tenant=caller.tenant))
         finally:
             body.let_go()
 
-    async def _metrics(self, message: bytes) -> Message:
+    async def _metrics(self, message: bytes, _caller: Caller) -> Message:
         return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, message))
+
+
+def _address_of(peer: str) -> str:
+    """The address in what gRPC calls a peer, such as ipv4:127.0.0.1:4317 or ipv6:%5B::1%5D:4317."""
+    family, _, place = peer.partition(":")
+    return unquote(place).rpartition(":")[0].strip("[]") if family in {"ipv4", "ipv6"} else peer
 
 
 def _parse(kind: type[_M], message: bytes) -> _M:

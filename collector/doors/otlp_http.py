@@ -15,6 +15,10 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from collector.access.caller import Caller, Visit
+from collector.access.entrance import Entrance
+from collector.access.errors import Refused
+from collector.access.origin import Names
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, read_body
 from collector.doors.json_memory import JsonReader
 from collector.doors.status import Failure, UnknownType, failure_of
@@ -44,6 +48,9 @@ class _Headers:
 
     content_type: str
     content_encoding: str
+    authorization: str | None
+    host: str | None
+    origin: str | None
 
     @classmethod
     def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "_Headers":
@@ -51,6 +58,9 @@ class _Headers:
         return cls(
             content_type=values.get(b"content-type", "").partition(";")[0].strip().lower(),
             content_encoding=values.get(b"content-encoding", ""),
+            authorization=values.get(b"authorization"),
+            host=values.get(b"host"),
+            origin=values.get(b"origin"),
         )
 
     def reply_type(self) -> str:
@@ -61,15 +71,16 @@ class _Headers:
 class OtlpReader:
     """From an HTTP request to the receipt for its spans or log records."""
 
-    def __init__(self, ingest: Ingest, limits: BodyLimits) -> None:
+    def __init__(self, ingest: Ingest, limits: BodyLimits, entrance: Entrance) -> None:
         self._ingest = ingest
         self._limits = limits
+        self._entrance = entrance
         self._json = JsonReader()
 
     async def read(
-        self, scope: Scope, receive: Receive, signal: Signal = TRACES, *, counts_traces: bool = False
+        self, scope: Scope, receive: Receive, caller: Caller, signal: Signal = TRACES, *, counts_traces: bool = False
     ) -> Receipt:
-        """Take what is in a request; it is durable on return.
+        """Take what is in a request, for the tenant of who sends it; it is durable on return.
 
         Raises:
             Exception: any that `collector.doors.status` has an answer for.
@@ -79,13 +90,16 @@ class OtlpReader:
         body = HeldBody(self._ingest.budget)
         try:
             await self._read(headers, receive, body)
+            self._entrance.sent(caller, len(body.data))
             if headers.reply_type() == JSON:
                 body.hold(len(body.data))
                 parse = partial(json_request.to_protobuf, kind=signal.request)
                 body.data = await asyncio.to_thread(self._json.read, body.data, parse)
             if not body.data:
                 return Receipt(accepted=0, rejected=0)
-            return await self._ingest.offer(Request(body=body.data, signal=signal, counts_traces=counts_traces))
+            return await self._ingest.offer(
+                Request(body=body.data, signal=signal, tenant=caller.tenant, counts_traces=counts_traces)
+            )
         except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
             raise Overloaded("the server stopped before it had the whole request") from None
         finally:
@@ -125,9 +139,11 @@ def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
 class OtlpHttp:
     """The ASGI application behind the OTLP/HTTP address: traces, logs, and a polite no to metrics."""
 
-    def __init__(self, reader: OtlpReader) -> None:
+    def __init__(self, reader: OtlpReader, entrance: Entrance, names: Names) -> None:
         self._reader = reader
-        self._routes: dict[str, Callable[[Scope, Receive], Awaitable[Message]]] = {
+        self._entrance = entrance
+        self._names = names
+        self._routes: dict[str, Callable[[Scope, Receive, Caller], Awaitable[Message]]] = {
             "/v1/traces": self._traces,
             "/v1/metrics": self._metrics,
             "/v1/logs": self._logs,
@@ -138,14 +154,15 @@ class OtlpHttp:
         if scope["type"] != "http":
             return
         route = self._routes.get(scope["path"].rstrip("/"))
-        kind = _Headers.of(scope["headers"]).reply_type()
+        headers = _Headers.of(scope["headers"])
+        kind = headers.reply_type()
         if route is None:
             await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces, logs to POST /v1/logs"))
         elif scope["method"] != "POST":
             await _send(send, 405, kind, _error("use POST"), {"allow": "POST"})
         else:
             try:
-                reply = await route(scope, receive)
+                reply = await route(scope, receive, self._enter(scope, headers))
             except Disconnected:
                 return
             except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
@@ -153,16 +170,32 @@ class OtlpHttp:
             else:
                 await _send(send, 200, kind, reply)
 
-    async def _traces(self, scope: Scope, receive: Receive) -> Message:
-        return trace_reply(await self._reader.read(scope, receive, TRACES))
+    def _enter(self, scope: Scope, headers: _Headers) -> Caller:
+        visit = Visit(method="POST", path=scope["path"], address=address_of(scope))
+        try:
+            return self._entrance.enter_to_send(
+                headers.authorization, visit, lambda: self._names.check(headers.host, headers.origin, changes=True)
+            )
+        except Refused as error:
+            self._entrance.journal.note(visit, error.caller, failure_of(error).http_status, str(error))
+            raise
 
-    async def _metrics(self, scope: Scope, receive: Receive) -> Message:
+    async def _traces(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
+        return trace_reply(await self._reader.read(scope, receive, caller, TRACES))
+
+    async def _metrics(self, scope: Scope, receive: Receive, _caller: Caller) -> Message:
         request = metrics_service_pb2.ExportMetricsServiceRequest()
         await self._reader.skip(scope, receive, request)
         return metrics_reply(request)
 
-    async def _logs(self, scope: Scope, receive: Receive) -> Message:
-        return logs_reply(await self._reader.read(scope, receive, LOGS))
+    async def _logs(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
+        return logs_reply(await self._reader.read(scope, receive, caller, LOGS))
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request came from, without the port."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def trace_reply(receipt: Receipt) -> trace_service_pb2.ExportTraceServiceResponse:
@@ -208,8 +241,7 @@ def _error(message: str) -> Message:
 async def _send_failure(send: Send, kind: str, failure: Failure, error: Exception) -> None:
     if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("an OTLP request failed", exc_info=error)
-    extra = {} if failure.retry_after_s is None else {"retry-after": str(failure.retry_after_s)}
-    await _send(send, failure.http_status, kind, failure.status(), extra)
+    await _send(send, failure.http_status, kind, failure.status(), failure.http_headers())
 
 
 async def _send(send: Send, status: int, kind: str, reply: Message, extra: dict[str, str] | None = None) -> None:

@@ -4,28 +4,30 @@ Sources: opentelemetry-proto `docs/specification.md`, "Failures" and "OTLP/HTTP 
 """
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
+from collector.access.errors import Elsewhere, Forbidden, Later, Unauthenticated
 from collector.otlp.errors import Malformed
 from storage.errors import Overloaded
 
 
-class Refused(Exception):
+class Unreadable(Exception):
     """A request that a door turns away before it is decoded."""
 
 
-class TooLarge(Refused):
+class TooLarge(Unreadable):
     """The body is over a limit; it will be so again."""
 
 
-class TooSlow(Refused):
+class TooSlow(Unreadable):
     """The body did not arrive in time; over a better connection it would."""
 
 
-class UnknownType(Refused):
+class UnknownType(Unreadable):
     """The content type or encoding is none that this door reads."""
 
 
@@ -37,6 +39,11 @@ class Failure:
     http_status: int
     message: str
     retry_after_s: int | None = None  # None: never send the same again
+
+    def http_headers(self) -> dict[str, str]:
+        """The headers that go with it over HTTP."""
+        later = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+        return later | ({"www-authenticate": "Bearer"} if self.http_status == HTTPStatus.UNAUTHORIZED else {})
 
     def status(self) -> status_pb2.Status:
         """The answer as `google.rpc.Status`, which both transports carry."""
@@ -63,6 +70,10 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int], ...] = (
     (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408),
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415),
     (Overloaded, grpc.StatusCode.UNAVAILABLE, 503),
+    (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401),
+    (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403),
+    (Elsewhere, grpc.StatusCode.PERMISSION_DENIED, 403),
+    (Later, grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
 )
 
 
@@ -70,7 +81,7 @@ def failure_of(error: BaseException) -> Failure:
     """The answer to a request that failed so; what is in no row of the table is our fault and says no more."""
     for kind, code, http_status in _TABLE:
         if isinstance(error, kind):
-            retry_after_s = error.retry_after_s if isinstance(error, Overloaded) else None
+            retry_after_s = error.retry_after_s if isinstance(error, Overloaded | Later) else None
             return Failure(grpc_code=code, http_status=http_status, message=str(error), retry_after_s=retry_after_s)
     return Failure(
         grpc_code=grpc.StatusCode.INTERNAL, http_status=500, message="internal error; the server's log has it"

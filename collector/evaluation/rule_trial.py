@@ -22,7 +22,7 @@ _DAY_S: Final = 86_400
 
 _SPANS: Final = """
     SELECT trace_id, span_id, name, service_name, start_time, clause,
-        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival
+        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival, tenant, seq
     FROM looked_at
 """
 _TRACES: Final = """
@@ -37,14 +37,20 @@ _TRACES: Final = """
         CASE WHEN bool_and(clause IS NOT NULL) THEN max(clause) END AS clause,
         bool_or(parent_span_id IS NULL AND end_time IS NOT NULL) AS root_ended,
         min(received_at) AS first_arrival,
-        max(received_at) AS last_arrival
+        max(received_at) AS last_arrival,
+        tenant,
+        max(seq) AS seq
     FROM looked_at
     GROUP BY tenant, trace_id
+"""
+_OF_TRACE: Final = """
+    trace_id = $trace_id
+    AND tenant = coalesce($tenant::VARCHAR, (SELECT min(tenant) FROM spans WHERE trace_id = $trace_id))
 """
 _COUNTS: Final = "SELECT clause, clause IS NULL AND sampled AS sampled, count(*) FROM target GROUP BY ALL ORDER BY ALL"
 _EXAMPLES: Final = f"""
 SELECT trace_id, span_id, name, service_name, epoch_ns(start_time), root_ended,
-    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP)
+    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP), tenant, seq
 FROM target WHERE clause IS NULL AND sampled ORDER BY start_time DESC, trace_id, span_id LIMIT {EXAMPLES}
 """  # noqa: S608 - a number of ours
 
@@ -62,6 +68,8 @@ class Count:
 class Example:
     """A span or trace that would be judged."""
 
+    tenant: str
+    seq: int  # of the span, or of the trace's last
     trace_id: str
     span_id: str | None  # None for a trace
     name: str
@@ -97,13 +105,18 @@ class Trial:
         return self.evaluations * _DAY_S / self.window_s
 
 
-def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask) -> Trial:
-    """What the rule would match of the spans that started within the window, up to this moment."""
+def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str | None = None) -> Trial:
+    """What the rule would match of the spans that started within the window, up to this moment.
+
+    With a tenant, of its spans.
+    """
     found = predicate(rule.clauses)
     looked_at = f"""
     SELECT tenant, trace_id, span_id, parent_span_id, name, service_name, start_time, end_time, received_at,
-        {found.sql} AS clause
-    FROM spans WHERE start_time >= now()::TIMESTAMP - to_seconds($window_s::DOUBLE)
+        seq, {found.sql} AS clause
+    FROM spans
+    WHERE start_time >= now()::TIMESTAMP - to_seconds($window_s::DOUBLE)
+        AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
     """  # noqa: S608 - the predicate has bound parameters only
     targets = _TRACES if rule.target == "TRACE" else _SPANS
     sampled = sampled_sql("trace_id", "$sampled_below")
@@ -112,7 +125,8 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask) -> Trial:
         each_target AS ({targets}),
         target AS (SELECT *, {sampled} AS sampled FROM each_target)
     """  # noqa: S608 - likewise
-    parameters: Parameters = {**found.parameters, "window_s": window_s, "sampled_below": bound(rule.sample_rate)}
+    bounds: Parameters = {"window_s": window_s, "sampled_below": bound(rule.sample_rate), "tenant": tenant}
+    parameters: Parameters = {**found.parameters, **bounds}
     return Trial(
         rule=rule,
         judge=judge,
@@ -122,11 +136,16 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask) -> Trial:
     )
 
 
-def explain_trace(rule: Rule, trace_id: str, ask: Ask) -> dict[str, Any] | None:
-    """What becomes of one trace and of each of its spans, and why, as JSON; None where no span of it is stored."""
+def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = None) -> dict[str, Any] | None:
+    """What becomes of one trace and of each of its spans, and why, as JSON; None where no span of it is stored.
+
+    Of a tenant's trace; without one, of the trace of no tenant, or of the first that has one with this id.
+    """
     columns = sorted({"trace_id", "span_id", "name", *(field.column for field in fields_of(rule.clauses))})
-    select = f"SELECT {', '.join(columns)} FROM spans WHERE trace_id = $trace_id ORDER BY start_time, span_id"  # noqa: S608
-    rows: list[Row] = [dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id})]
+    select = f"SELECT {', '.join(columns)} FROM spans WHERE {_OF_TRACE} ORDER BY start_time, span_id"  # noqa: S608
+    rows: list[Row] = [
+        dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id, "tenant": tenant})
+    ]
     if not rows:
         return None
     decision = decide(rule, rows)
@@ -162,10 +181,12 @@ def _count(rule: Rule, clause: int | None, sampled: bool, count: int) -> Count: 
 
 
 def _example(rule: Rule, row: Sequence[Any]) -> Example:
-    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns = row
+    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq = row
     arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
     of_trace = rule.target == "TRACE"
     return Example(
+        tenant=tenant,
+        seq=seq,
         trace_id=trace_id,
         span_id=span_id,
         name=name,

@@ -1,41 +1,27 @@
 """The reading process: spans in, readings out, until its input ends."""
 
-import os
-import resource
-import signal
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from collector.children import inside
+from collector.children.wire import receive, send
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from collector.reading.unreadable import unreadable_span, unreadable_trace
-from collector.reading.wire import receive, send
 from storage.reading_batch import ReadingBatch, reading_batch
 from storage.records import AttributeValue, LogRecord, Span, SpanReading, TraceReading
 from storage.rows import logs_of, resources_of, scopes_of, spans_of
 
-_NICENESS = 15
-"""Where the processors are busy this gets a thirtieth of one: reading waits, ingest does not."""
-
 _Reading = tuple[int, Mapping[str, AttributeValue], SpanReading]
-
-_MEMORY_BYTES = 1 << 30
-"""Guess: 64 MiB of spans, twenty times over as values. What needs more fails, and is told as unreadable."""
 
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the server ends us
-    os.nice(_NICENESS)
-    _limit_memory()
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints is not an answer
-    serve(requests, answers)
+    inside.run(serve)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -98,9 +84,3 @@ def _read_spans(numbered: Sequence[tuple[int, Span]], logs: Sequence[LogRecord],
             yield seq, span.attributes, read_span(span, of_span[span.span_id], own)
         except Exception as error:  # noqa: BLE001 - likewise one span
             yield seq, span.attributes, unreadable_span(error)
-
-
-def _limit_memory() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    if sys.platform == "linux" and hard == resource.RLIM_INFINITY:
-        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, hard))

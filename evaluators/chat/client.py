@@ -5,11 +5,12 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 """
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
@@ -17,8 +18,10 @@ from urllib.parse import quote
 import openai
 
 from evaluators.chat.connection import Connection, Price
-from evaluators.chat.exchange import ErrorStatus, Exchange
+from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
+from evaluators.chat.pace import Pace
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Free, Most, Spent, Toll
 from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
@@ -54,8 +57,9 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._exchange = Exchange(connection.base_url, connection.key, connection.protocol)
+        self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
+        self._pace = Pace(connection.requests_per_minute)
         self._takes_schemas = True  # until it refuses one and answers without
 
     async def __aenter__(self) -> Self:
@@ -72,14 +76,23 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         """Close the connections."""
         await self._exchange.close()
 
-    async def ask(self, prompt: Prompt, schema: JsonSchema) -> Answered:
+    async def ask(self, prompt: Prompt, schema: JsonSchema, toll: Toll | None = None) -> Answered:
         """Ask for an answer of this form. The form is a wish: read the text tolerantly.
+
+        `toll` pays for each request that this takes; without one, nobody counts.
 
         Raises:
             Unanswered: after the last attempt, or at once where another one would fail alike.
+            OverBudget: the toll let no more requests pass.
         """
         async with self._slots:
-            asking = _Asking(exchange=self._exchange, connection=self.connection, prompt=prompt)
+            asking = _Asking(
+                exchange=self._exchange,
+                connection=self.connection,
+                pace=self._pace,
+                toll=toll or Free(),
+                prompt=prompt,
+            )
             try:
                 answer = await asking.answer(schema if self._takes_schemas else None)
             except Unanswered as failure:
@@ -92,6 +105,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
 _SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
+_MAY_HAVE_RUN = {408, 500, 502, 504}  # errors with which a model may have answered, and be paid, all the same
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,13 +114,18 @@ class _Asking:
 
     exchange: Exchange
     connection: Connection
+    pace: Pace
+    toll: Toll
     prompt: Prompt
     calls: int = 0
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
 
     async def answer(self, schema: JsonSchema | None) -> Answer:
-        request = WIRES[self.connection.protocol].request(self.connection.model, self.prompt, schema)
+        wire = WIRES[self.connection.protocol]
+        request = wire.request(self.connection.model, self.prompt, schema)
+        if self.connection.max_output_tokens is not None:
+            request[wire.most_tokens] = self.connection.max_output_tokens
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(request)
@@ -136,11 +155,34 @@ class _Asking:
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
     async def _attempt(self, request: dict[str, Any]) -> Answer:
+        """One request, paid for whatever becomes of it."""
+        fare = await self.toll.reserve(_most(request, self.connection))
+        spent, trip = UNSENT, Trip()
+        try:
+            await self.pace.turn()
+            spent = Spent(outcome="cancelled", started_ns=time.time_ns())
+            answer = await self._exchanged(request, trip)
+            spent = replace(
+                spent,
+                outcome="answered",
+                model=answer.model,
+                input_tokens=answer.input_tokens,
+                output_tokens=answer.output_tokens,
+            )
+            return answer
+        except Unanswered as failure:
+            ran = self.last_status is None or self.last_status in _MAY_HAVE_RUN
+            spent = replace(spent, outcome=failure.kind, **({} if ran else _NO_TOKENS))
+            raise
+        finally:
+            fare.settle(spent if trip.left else UNSENT)
+
+    async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
         self.calls += 1
         self.last_status = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
-                document = await self.exchange.send(request)
+                document = await self.exchange.send(request, trip)
             return WIRES[self.connection.protocol].answer(document)
         except (TimeoutError, openai.APITimeoutError):
             raise Unanswered("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
@@ -167,6 +209,15 @@ class _Asking:
             text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
         line = " ".join(text.split())
         return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
+
+
+_NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+
+
+def _most(request: Mapping[str, Any], connection: Connection) -> Most:
+    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
+    nbytes = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
+    return Most(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
 def _cost_usd(price: Price | None, answer: Answer) -> float | None:

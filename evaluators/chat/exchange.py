@@ -3,10 +3,13 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
 
 import openai
 
+from evaluators.chat.connection import AddressOf, Connection
 from evaluators.chat.wire import NotAnAnswer, Protocol
 
 ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
@@ -38,36 +41,54 @@ class ErrorStatus(Exception):
         return message if isinstance(message, str) else json.dumps(message)
 
 
+@dataclass(slots=True)
+class Trip:
+    """How far a request came: `left` is False where it is certain that nothing of it left this machine."""
+
+    left: bool = True
+
+    async def note(self, event: str, _details: Mapping[str, Any]) -> None:
+        """Hear from the HTTP library what it does."""
+        if event in _NOT_CONNECTED:
+            self.left = False
+
+
+_NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.failed"}
+_TRIP: ContextVar[Trip] = ContextVar("trip")  # of the request that this task is sending
+
+
 class Exchange:
     """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
 
-    def __init__(self, base_url: str, key: str | None, protocol: Protocol) -> None:
-        self._key = key
+    def __init__(self, connection: Connection) -> None:
+        self._key = connection.key
+        self._address_of = connection.address_of
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
         transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
         self._client = openai.AsyncOpenAI(
-            base_url=base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
+            base_url=connection.base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
         )
         resources: dict[Protocol, Any] = {
             "RESPONSES": self._client.responses,
             "CHAT_COMPLETIONS": self._client.chat.completions,
         }
         self._create: Callable[..., AbstractAsyncContextManager[Any]] = resources[
-            protocol
+            connection.protocol
         ].with_streaming_response.create
 
     async def close(self) -> None:
         """Close its connections."""
         await self._client.close()
 
-    async def send(self, request: Mapping[str, Any]) -> object:
-        """The JSON document that the endpoint answers with.
+    async def send(self, request: Mapping[str, Any], trip: Trip) -> object:
+        """The JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
 
         Raises:
             NotAnAnswer: it is not JSON, or too large.
             ErrorStatus: the endpoint answered with an error.
             openai.APIConnectionError: the connection failed, maybe half-way.
         """
+        _TRIP.set(trip)
         body = await _body(self._create(**request))
         try:
             document: object = json.loads(body)
@@ -83,6 +104,25 @@ class Exchange:
         request.headers["Accept-Encoding"] = "identity"  # so that the bound on bytes is one on memory
         if self._key is not None:
             request.headers["Authorization"] = f"Bearer {self._key}"
+        request.extensions = {**request.extensions, "trace": _TRIP.get().note}
+        if self._address_of is not None:
+            await self._send_there(request, self._address_of)
+
+    @staticmethod
+    async def _send_there(request: Any, address_of: AddressOf) -> None:  # noqa: ANN401 - as above
+        """Let it go to the very address that was looked at: whoever answers for a name can answer differently next.
+
+        The header `Host`, and the certificate that TLS asks for, stay those of the name.
+        """
+        host, trip = request.url.host, _TRIP.get()
+        trip.left = False
+        try:
+            address = await address_of(str(request.url))
+        except (ValueError, OSError) as error:
+            raise openai.APIConnectionError(request=request) from error
+        trip.left = True
+        request.url = request.url.copy_with(host=address)
+        request.extensions = {**request.extensions, "sni_hostname": host}
 
 
 async def _body(exchange: AbstractAsyncContextManager[Any]) -> bytes:

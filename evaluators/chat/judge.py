@@ -5,6 +5,7 @@ from typing import Any
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.reply import find_reply
+from evaluators.chat.toll import Free, Toll
 from evaluators.chat.wire import Prompt
 from evaluators.judging import PromptMessage, Reply, Unusable
 from storage.records import JsonValue
@@ -18,8 +19,10 @@ class ChatJudge:
     A wanted field whose schema has a `default` is asked for like the others and may be missing from the answer.
     """
 
-    def __init__(self, model: ChatModel) -> None:
+    def __init__(self, model: ChatModel, toll: Toll | None = None) -> None:
+        """`toll` is who pays; without one, nobody counts."""
         self._model = model
+        self._toll = toll or Free()
 
     @property
     def model(self) -> str:
@@ -31,9 +34,10 @@ class ChatJudge:
 
         Raises:
             Unanswered: the model could not be asked, or would not answer.
+            OverBudget: the toll let no request pass.
             Unusable: it answered without a complete object that has the wanted fields.
         """
-        answered = await self._model.ask(_as_prompt(messages), _form(wanted))
+        answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._toll)
         return Reply(fields=_read(answered, wanted), usage=answered.usage)
 
 

@@ -34,9 +34,13 @@ class NotAnAnswer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one."""
+    """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one.
+
+    `most_tokens` is the key that limits how long an answer may be.
+    """
 
     request: Callable[[str, Prompt, JsonSchema | None], dict[str, Any]]
+    most_tokens: str
     answer: Callable[[object], Answer]
 
 
@@ -137,6 +141,7 @@ def _count(body: Mapping[str, Any], key: str) -> int | None:
 
 
 WIRES: Final[Mapping[Protocol, Wire]] = {
-    "RESPONSES": Wire(request=_responses_request, answer=_responses_answer),
-    "CHAT_COMPLETIONS": Wire(request=_chat_request, answer=_chat_answer),
+    "RESPONSES": Wire(request=_responses_request, answer=_responses_answer, most_tokens="max_output_tokens"),
+    # Not max_completion_tokens, which the servers that still need this protocol may not know.
+    "CHAT_COMPLETIONS": Wire(request=_chat_request, answer=_chat_answer, most_tokens="max_tokens"),
 }

@@ -1,4 +1,5 @@
--- Store what a batch brings of each of its traces; a trace expires the retention after its latest span came.
+-- Store what a batch brings of each of its traces; a trace expires the retention of its projects after its latest span
+-- came.
 INSERT INTO trace_part BY NAME
 SELECT
     tenant,
@@ -16,7 +17,9 @@ SELECT
     arg_min(name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_name,
     arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_project,
     arg_min(service_name, start_time) FILTER (WHERE parent_span_id IS NULL) AS root_service_name,
-    max(received_at) + to_days($retention_days::INTEGER) AS expires_at,
+    max(received_at + to_days(coalesce(
+        ($project_days::INTEGER[])[list_position($projects::VARCHAR[], project)], $retention_days::INTEGER
+    ))) AS expires_at,
     $batch::BIGINT AS batch
 FROM incoming_spans
 GROUP BY tenant, trace_id;

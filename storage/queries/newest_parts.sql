@@ -1,6 +1,7 @@
 -- The parts of traces that start last, newest first.
 SELECT trace_id, epoch_ns(start_time)
 FROM trace_part
-WHERE tenant = $tenant AND ($project IS NULL OR coalesce(root_project, first_project) = $project)
+WHERE ($tenant IS NULL OR tenant IN ($tenant, ''))
+    AND ($project IS NULL OR coalesce(root_project, first_project) = $project)
 ORDER BY start_time DESC
 LIMIT $parts;

@@ -18,4 +18,4 @@ SELECT
     first_batch,
     last_batch
 FROM found
-WHERE tenant = ? AND trace_id IN ($ids);
+WHERE (?::VARCHAR IS NULL OR tenant IN (?, '')) AND trace_id IN ($ids);

@@ -70,7 +70,8 @@ SELECT
     m.user_id,
     m.error,
     m.error_type,
-    m.notes
+    m.notes,
+    s.seq
 FROM span AS s
 LEFT JOIN resource AS r ON r.resource_id = s.resource_id
 LEFT JOIN scope AS c ON c.scope_id = s.scope_id

@@ -1,0 +1,80 @@
+"""Failed attempts at guessing a key, limited by the address that they come from."""
+
+import ipaddress
+import math
+from collections import OrderedDict
+from typing import Final
+
+ALLOWED: Final = 10
+"""Wrong keys that an address may show at once; one that it shows again counts once. A guess: more than a deployment
+with a typing error needs to notice."""
+
+REGAINED_S: Final = 6.0
+"""After so many seconds one more may be shown: ten a minute, which finds no key of 16 random characters."""
+
+_REMEMBERED: Final = 10_000
+_V6_SITE_BITS: Final = 64
+
+
+class Attempts:
+    """Counts failures by address; an address that has too many waits, unless it showed the same key before.
+
+    A key that was good there is welcome, and one that was wrong there is no guess any more: it is wrong again.
+
+    Of the addresses and of the keys the latest are remembered. Not safe to use from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how many are left, as of when
+        self._good: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._wrong: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+
+    def wait_s(self, address: str, digest: bytes, now_s: float) -> int:
+        """Seconds until this key may be tried from this address; 0 for at once."""
+        place = _place(address)
+        for known in (self._good, self._wrong):
+            if (place, digest) in known:
+                known.move_to_end((place, digest))
+                return 0
+        if place not in self._failed:
+            return 0
+        left = self._left(place, now_s)
+        return 0 if left >= 1 else max(math.ceil((1 - left) * REGAINED_S), 1)
+
+    def failed(self, address: str, digest: bytes, now_s: float) -> None:
+        """Note a wrong key."""
+        place = _place(address)
+        if (place, digest) in self._wrong:
+            return
+        self._wrong[place, digest] = None
+        _trim(self._wrong)
+        self._failed[place] = (self._left(place, now_s) - 1, now_s)
+        self._failed.move_to_end(place)
+        _trim(self._failed)
+
+    def succeeded(self, address: str, digest: bytes) -> None:
+        """Note a good key, which is welcome from there from now on whoever else guesses there."""
+        self._good[_place(address), digest] = None
+        _trim(self._good)
+
+    def _left(self, place: str, now_s: float) -> float:
+        left, since_s = self._failed.get(place, (float(ALLOWED), now_s))
+        return min(left + (now_s - since_s) / REGAINED_S, ALLOWED)
+
+
+def _place(address: str) -> str:
+    """What counts as one address: of IPv6 the network, since one machine has all addresses in it."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((int(parsed) >> _V6_SITE_BITS << _V6_SITE_BITS, _V6_SITE_BITS)))
+    return address
+
+
+def _trim(remembered: "OrderedDict[str, tuple[float, float]] | OrderedDict[tuple[str, bytes], None]") -> None:
+    if len(remembered) > _REMEMBERED:
+        remembered.popitem(last=False)

@@ -1,0 +1,126 @@
+"""The one place where somebody is let in, whichever door he came to."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from collector.access.attempts import Attempts
+from collector.access.caller import ANYBODY, READER, Caller, Visit
+from collector.access.errors import Forbidden, Later, Refused, Unauthenticated
+from collector.access.journal import Journal
+from collector.access.keyring import Keyring
+from collector.access.pace import Pace, Rates
+from collector.access.permission import Need, Permission
+from collector.access.secret import bearer, digest
+
+_NS: Final = 1_000_000_000
+_SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
+
+
+class Entrance:
+    """Tells who asks, and refuses what he may not do. Used on the event loop only, and never waits."""
+
+    def __init__(self, keyring: Keyring, journal: Journal, *, reads_are_open: bool, rates: Rates | None = None) -> None:
+        self.keyring = keyring
+        self.journal = journal
+        self.reads_are_open = reads_are_open
+        self._attempts = Attempts()
+        self._pace = Pace(rates or Rates())
+
+    def enter(
+        self,
+        authorization: str | None,
+        visit: Visit,
+        need: Need,
+        without_key: Callable[[], None] | None = None,
+        *,
+        signed_in: bytes | None = None,
+    ) -> Caller:
+        """Who asks. `without_key` is called before a request is let in that shows no key, or needs none.
+
+        `signed_in` is the digest of a key that was good before, and counts where none is shown, if it still is.
+
+        Raises:
+            Refused: not like this; the refusal names the caller if he is known.
+        """
+        caller = self._signed_in(authorization, signed_in, need.permission)
+        if caller is None:
+            caller = self._caller(bearer(authorization), visit, need.permission)
+        if caller.key_id is None and without_key is not None and need.permission is not Permission.OPEN:
+            without_key()
+        try:
+            check(caller, need)
+        except Refused as error:
+            error.caller = caller
+            raise
+        return caller
+
+    def enter_to_send(
+        self, authorization: str | None, visit: Visit, without_key: Callable[[], None] | None = None
+    ) -> Caller:
+        """The same for a door that takes spans, within what the key may send.
+
+        Raises:
+            Refused: not like this.
+        """
+        caller = self.enter(authorization, visit, _SENDING, without_key)
+        try:
+            self._pace.admit(caller.key_id or "", time.monotonic())
+        except Refused as error:
+            error.caller = caller
+            raise
+        return caller
+
+    def sign_in(self, key: str, visit: Visit) -> Caller:
+        """Who shows this key, in a form.
+
+        Raises:
+            Refused: it opens nothing, or too many wrong ones came from there.
+        """
+        return self._by_key(key, visit)
+
+    def sent(self, caller: Caller, nbytes: int) -> None:
+        """Count the bytes that a caller sent."""
+        self._pace.sent(caller.key_id or "", nbytes, time.monotonic())
+
+    def _caller(self, key: str | None, visit: Visit, permission: Permission) -> Caller:
+        if permission is Permission.OPEN:
+            return READER
+        if self.keyring.is_open:
+            return ANYBODY
+        if key is None:
+            if self.reads_are_open and permission is Permission.READ:
+                return READER
+            raise Unauthenticated
+        return self._by_key(key, visit)
+
+    def _signed_in(self, authorization: str | None, signed_in: bytes | None, permission: Permission) -> Caller | None:
+        if authorization is not None or signed_in is None or permission is Permission.OPEN or self.keyring.is_open:
+            return None
+        return self.keyring.find(signed_in, time.time_ns() // 1000)
+
+    def _by_key(self, key: str, visit: Visit) -> Caller:
+        wanted, now_s = digest(key), time.monotonic()
+        wait_s = self._attempts.wait_s(visit.address, wanted, now_s)
+        if wait_s:
+            raise Later("too many wrong API keys came from this address", retry_after_s=wait_s)
+        found = self.keyring.find(wanted, time.time_ns() // 1000)
+        if found is None:
+            self._attempts.failed(visit.address, wanted, now_s)
+            raise Unauthenticated
+        self._attempts.succeeded(visit.address, wanted)
+        return found
+
+
+def check(caller: Caller, need: Need) -> None:
+    """Refuse what the caller may not do.
+
+    Raises:
+        Refused: he may not.
+    """
+    if not caller.may(need.permission):
+        raise Forbidden(f"a key with the role {caller.role} may not do this")
+    if not caller.sees_all and not need.by_tenant and need.permission is not Permission.OPEN:
+        if caller.key_id is None:
+            raise Unauthenticated
+        raise Forbidden("this is not for keys with a tenant, since it is not kept apart by tenants")

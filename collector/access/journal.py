@@ -1,0 +1,117 @@
+"""The audit: gathered in memory, what repeats itself counted, and stored once a second by a thread of its own."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from collector.access.caller import Caller, Visit
+from collector.access.keyring import Keyring
+from collector.access.secret import masked
+from storage.access import Access, AuditEntry
+from storage.errors import Overloaded
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S: Final = 1.0
+_MOST_AT_ONCE: Final = 1_000
+"""Different entries between two writes; the rest is counted in one. A guess: 200 bytes each."""
+
+_PATH_CHARACTERS: Final = 200
+_DETAIL_CHARACTERS: Final = 300
+_MORE: Final = "(more than was kept apart)"
+
+
+class Journal:
+    """Notes writes and refusals. `start` begins to store them; `close` stores the rest.
+
+    A crash loses what was noted in the last second; while nothing can be written, the different entries kept are
+    bounded, and all others are counted in one.
+    """
+
+    def __init__(
+        self, access: Access, keyring: Keyring, *, kept: int, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._access = access
+        self._keyring = keyring
+        self._kept = kept
+        self._clock_ns = clock_ns
+        self._lock = threading.Lock()
+        self._entries: dict[tuple[object, ...], AuditEntry] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self.noted: dict[int, int] = {}  # how many, by status
+
+    def start(self) -> None:
+        """Begin to store."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Store what there is, and stop."""
+        self._stop.set()
+        self._thread.join()
+
+    def note(self, visit: Visit, caller: Caller | None, status: int, detail: str | None = None) -> None:
+        """Note what was done or refused; from any thread, and without waiting."""
+        entry = AuditEntry(
+            at_us=self._clock_ns() // 1000,
+            key_id=caller.key_id if caller else None,
+            key_name=caller.key_name if caller else None,
+            tenant=caller.tenant if caller else "",
+            address=visit.address,
+            method=visit.method[:20],
+            path=masked(visit.path)[:_PATH_CHARACTERS],
+            status=status,
+            detail=None if detail is None else masked(detail)[:_DETAIL_CHARACTERS],
+            request_id=visit.request_id,
+        )
+        self._add(entry)
+
+    def _add(self, entry: AuditEntry) -> None:
+        with self._lock:
+            self.noted[entry.status] = self.noted.get(entry.status, 0) + entry.times
+            alike = _alike(entry)
+            if alike not in self._entries and len(self._entries) >= _MOST_AT_ONCE:
+                entry = replace(entry, key_id=None, key_name=None, tenant="", request_id=None)
+                entry = replace(entry, address="", method="", path="", detail=_MORE)
+                alike = _alike(entry)
+            before = self._entries.get(alike)
+            self._entries[alike] = entry if before is None else replace(before, times=before.times + entry.times)
+
+    def store(self) -> None:
+        """Store what was noted so far, now.
+
+        Raises:
+            Overloaded: nothing can be written now; it stays noted.
+        """
+        with self._lock:
+            entries, self._entries = self._entries, {}
+        uses = self._keyring.uses_to_note()
+        if not entries and not uses:
+            return
+        try:
+            self._access.record(list(entries.values()), uses, kept=self._kept)
+        except Overloaded:
+            with self._lock:
+                for alike, entry in entries.items():
+                    later = self._entries.get(alike)
+                    self._entries[alike] = entry if later is None else replace(entry, times=entry.times + later.times)
+            raise
+        self._keyring.noted(uses)
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            stopping = self._stop.wait(_INTERVAL_S)
+            try:
+                self.store()
+            except Overloaded as error:
+                log.warning("the audit cannot be stored now, and waits: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: the next entries may be stored again
+                log.exception("entries of the audit were lost")
+
+
+def _alike(entry: AuditEntry) -> tuple[object, ...]:
+    return (entry.key_id, entry.address, entry.method, entry.path, entry.status, entry.detail)

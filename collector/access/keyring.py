@@ -1,0 +1,205 @@
+"""The keys that open the server, held in memory as they are stored."""
+
+import hmac
+import threading
+import time
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import Final
+
+from collector.access import secret
+from collector.access.caller import Caller
+from collector.access.errors import Forbidden, KeyConflict, UnknownKey
+from collector.access.permission import Role
+from storage.access import Access, ApiKey
+
+MAX_KEYS: Final = 1_000
+"""A guess: more than anybody can keep apart, and a list that fits into one answer."""
+
+OPERATOR: Final = "operator"
+"""The id under which the key of the settings appears in the audit."""
+
+OWN: Final = "tracejury"
+"""The same of the server's own key."""
+
+_LASTING: Final = "there has to be an enabled ADMIN key of no tenant that does not expire, or TRACEJURY_API_KEY"
+_US: Final = 1_000_000
+_USE_IS_NOTED_AFTER_US: Final = 600 * _US
+"""When a key was used last is stored at most so often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A key to be made."""
+
+    name: str
+    role: Role
+    tenant: str | None = None  # None: that of who makes it
+    expires_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opening:
+    """What a digest opens."""
+
+    digest: bytes
+    caller: Caller
+    expires_us: int | None = None
+
+
+class Keyring:
+    """Who a key stands for. Looking one up is reading a dictionary that is replaced as a whole when keys change.
+
+    As long as there is any key, also one that is disabled or has expired, the server is closed to whoever shows none.
+    A credential that can administer it and lasts is the key of the settings, or an enabled ADMIN key of no tenant that
+    does not expire: the first key has to be one, and the last one cannot be taken away.
+    """
+
+    def __init__(self, access: Access, operator_key: str | None) -> None:
+        self._access = access
+        self._operator = None if operator_key is None else secret.digest(operator_key)
+        self.own_key = secret.new_key()  # for this process alone, which sends spans of its own requests to judges
+        self._changing = threading.Lock()
+        self._used_us: dict[str, int] = {}
+        self._keys: dict[str, ApiKey] = {}
+        self._openings: dict[bytes, _Opening] = {}
+        self._reload()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed, because none exists."""
+        return self._operator is None and not self._keys
+
+    @property
+    def has_lasting_credential(self) -> bool:
+        """Whether somebody can administer the server, and will be able to."""
+        return self._operator is not None or any(map(_lasts, self._keys.values()))
+
+    def find(self, digest: bytes, now_us: int) -> Caller | None:
+        """Who shows a key of this digest; None where it opens nothing."""
+        opening = self._openings.get(digest)
+        if opening is None or not hmac.compare_digest(opening.digest, digest):
+            return None
+        if opening.expires_us is not None and now_us >= opening.expires_us:
+            return None
+        if opening.caller.key_id in self._keys:
+            self._used_us[opening.caller.key_id] = now_us
+        return opening.caller
+
+    def keys(self, caller: Caller) -> list[ApiKey]:
+        """The keys that a caller administers: all, or those of his tenant; oldest first."""
+        return [self._fresh(key) for key in self._keys.values() if caller.sees_all or key.tenant == caller.tenant]
+
+    def create(self, draft: Draft, caller: Caller) -> tuple[ApiKey, str]:
+        """A new key and its text, which is told this once.
+
+        Raises:
+            Forbidden: it would belong to another tenant than the caller.
+            KeyConflict: it is the first one and nobody could administer the server with it, or there are too many.
+            Overloaded: nothing can be written now.
+        """
+        tenant = caller.tenant if draft.tenant is None else draft.tenant
+        if not caller.sees_all and tenant != caller.tenant:
+            raise Forbidden(f"a key of tenant {caller.tenant!r} makes keys of this tenant only")
+        text = secret.new_key()
+        key = ApiKey(
+            key_id=f"key_{token_hex(8)}",
+            tenant=tenant,
+            name=draft.name,
+            role=draft.role.value,
+            digest=secret.digest(text),
+            hint=secret.hint_of(text),
+            enabled=True,
+            expires_us=draft.expires_us,
+            last_used_us=None,
+            created_us=time.time_ns() // 1000,
+            created_by=caller.key_id,
+        )
+        with self._changing:
+            if len(self._keys) >= MAX_KEYS:
+                raise KeyConflict(f"there are {MAX_KEYS} keys, which is the limit; delete some first")
+            if self.is_open and not _lasts(key):
+                raise KeyConflict(f"the first key closes the server to whoever shows none, so {_LASTING}")
+            self._access.add_key(key)
+            self._reload()
+        return key, text
+
+    def disable(self, key_id: str, caller: Caller) -> ApiKey:
+        """Let a key open nothing any longer.
+
+        Raises:
+            UnknownKey: there is none of this id that the caller administers.
+            KeyConflict: nobody could administer the server without it.
+            Overloaded: nothing can be written now.
+        """
+        with self._changing:
+            key = self._get(key_id, caller)
+            if key.enabled:
+                self._require_another(key)
+                self._access.disable_key(key_id)
+                self._reload()
+            return self._fresh(self._keys[key_id])
+
+    def delete(self, key_id: str, caller: Caller) -> None:
+        """Forget a key.
+
+        Raises:
+            UnknownKey, KeyConflict, Overloaded: as for `disable`.
+        """
+        with self._changing:
+            self._require_another(self._get(key_id, caller))
+            self._access.delete_key(key_id)
+            self._reload()
+
+    def uses_to_note(self) -> dict[str, int]:
+        """The keys whose last use should be stored again, and when it was."""
+        keys = self._keys
+        return {
+            key_id: used_us
+            for key_id, used_us in list(self._used_us.items())
+            if key_id in keys and used_us - (keys[key_id].last_used_us or 0) > _USE_IS_NOTED_AFTER_US
+        }
+
+    def noted(self, uses: dict[str, int]) -> None:
+        """Learn that these uses are stored."""
+        if uses:
+            with self._changing:
+                self._reload()
+
+    def _require_another(self, key: ApiKey) -> None:
+        others = [other for other in self._keys.values() if other.key_id != key.key_id]
+        if self._operator is None and (not others or (_lasts(key) and not any(map(_lasts, others)))):
+            raise KeyConflict(f"nobody could administer the server without this key: {_LASTING}")
+
+    def _get(self, key_id: str, caller: Caller) -> ApiKey:
+        key = self._keys.get(key_id)
+        if key is None or not (caller.sees_all or key.tenant == caller.tenant):
+            raise UnknownKey(f"there is no key {key_id}")
+        return key
+
+    def _fresh(self, key: ApiKey) -> ApiKey:
+        used_us = max(self._used_us.get(key.key_id, 0), key.last_used_us or 0)
+        return replace(key, last_used_us=used_us or None)
+
+    def _reload(self) -> None:
+        keys = self._access.keys()
+        openings = [
+            _Opening(digest=key.digest, caller=_caller_of(key), expires_us=key.expires_us)
+            for key in keys
+            if key.enabled
+        ]
+        if self._operator is not None:
+            operator = Caller(role=Role.ADMIN, key_id=OPERATOR, key_name="TRACEJURY_API_KEY")
+            openings.append(_Opening(digest=self._operator, caller=operator))
+        own = Caller(role=Role.INGEST, key_id=OWN, key_name=OWN)
+        openings.append(_Opening(digest=secret.digest(self.own_key), caller=own))
+        self._openings = {opening.digest: opening for opening in openings}
+        self._keys = {key.key_id: key for key in keys}
+
+
+def _caller_of(key: ApiKey) -> Caller:
+    return Caller(role=Role(key.role), key_id=key.key_id, key_name=key.name, tenant=key.tenant, sees_all=not key.tenant)
+
+
+def _lasts(key: ApiKey) -> bool:
+    return key.enabled and key.role == Role.ADMIN and not key.tenant and key.expires_us is None

@@ -1,0 +1,72 @@
+"""Whether a request without a key may come from a page of somebody else, open in a browser on this machine.
+
+Such a page can make its own name point here, and then read what it is answered (DNS rebinding); and it can send what
+it gets no answer to (CSRF). The first shows in `Host`, the second in `Origin`, which pages cannot choose.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from collector.access.errors import Elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What the server is called: where it is bound, names that were configured, and whose pages may call it."""
+
+    bound: str  # HOST:PORT
+    allowed: Sequence[str] = ()
+    origins: Sequence[str] = ()  # as CORS has them; "*" is any
+
+    def check(self, host: str | None, origin: str | None, *, changes: bool) -> None:
+        """Let pass what one of our own pages, or a program, may have sent.
+
+        Raises:
+            Elsewhere: it is called by another name, or from another page.
+        """
+        if host is None:  # HTTP/1.0, which no browser speaks
+            return
+        name = host_of(host)
+        if not (is_loopback(name) or name in self._own or (self._is_wide and _is_address(name))):
+            raise Elsewhere(f"this server is not called {name or 'nothing'!r}; name it in the setting allowed_hosts")
+        if changes and origin is not None and not self._is_ours(origin, host):
+            raise Elsewhere("pages of other origins may not change anything here; see the setting cors_origins")
+
+    def _is_ours(self, origin: str, host: str) -> bool:
+        return "*" in self.origins or origin in self.origins or urlsplit(origin).netloc.lower() == host.lower()
+
+    @property
+    def _own(self) -> set[str]:
+        return {host_of(self.bound), *(name.lower() for name in self.allowed)}
+
+    @property
+    def _is_wide(self) -> bool:
+        return host_of(self.bound) in {"0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
+
+
+def host_of(address: str) -> str:
+    """The host in HOST, HOST:PORT or [HOST]:PORT, in lower case."""
+    text = address.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and nothing else."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""How fast one key may send: requests and bytes a second, over a bucket that holds some seconds' worth."""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from collector.access.errors import Later
+
+_BURST_S: Final = 10.0
+"""What was not used within so many seconds is lost. A guess: exporters send every five."""
+
+_REMEMBERED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What each key may send a second; None for as much as it likes."""
+
+    requests: float | None = None
+    nbytes: float | None = None
+
+
+class Pace:
+    """The buckets of all keys. Used on the event loop only."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._requests, self._bytes = _Buckets(rates.requests), _Buckets(rates.nbytes)
+
+    def admit(self, key_id: str, now_s: float) -> None:
+        """Count a request.
+
+        Raises:
+            Later: the key sends too much; nothing was counted.
+        """
+        wait_s = max(self._requests.wait_s(key_id, 1, now_s), self._bytes.wait_s(key_id, 0, now_s))
+        if wait_s:
+            raise Later("this key sends more than it may", retry_after_s=math.ceil(wait_s))
+        self._requests.take(key_id, 1, now_s)
+
+    def sent(self, key_id: str, nbytes: int, now_s: float) -> None:
+        """Count the bytes of a request, which are known once they are here: what is too much delays the next one."""
+        self._bytes.take(key_id, nbytes, now_s)
+
+
+class _Buckets:
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, key_id: str, wanted: float, now_s: float) -> float:
+        if self._rate is None:
+            return 0
+        missing = wanted - self._now_left(key_id, now_s, self._rate)
+        return max(missing / self._rate, 0)
+
+    def take(self, key_id: str, amount: float, now_s: float) -> None:
+        if self._rate is None:
+            return
+        self._left[key_id] = (self._now_left(key_id, now_s, self._rate) - amount, now_s)
+        self._left.move_to_end(key_id)
+        if len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+
+    def _now_left(self, key_id: str, now_s: float, rate: float) -> float:
+        full = max(rate * _BURST_S, 1)
+        left, since_s = self._left.get(key_id, (full, now_s))
+        return min(left + (now_s - since_s) * rate, full)

@@ -1,0 +1,228 @@
+"""What every request to the API passes first: a number, who asks, whether he may, and a note of what came of it."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from collector.access.caller import Caller, Visit
+from collector.access.entrance import Entrance
+from collector.access.errors import Refused, Unauthenticated
+from collector.access.origin import Names
+from collector.access.permission import Need, Permission, changes, need_of
+from collector.api.problems import answer
+from collector.api.site import Site
+from collector.doors.otlp_http import address_of
+from collector.doors.status import failure_of
+from collector.logs import request_id
+from collector.observing import INTERNAL_HEADER, Done, Watch, now_ns
+
+log = logging.getLogger(__name__)
+
+MAX_JSON_BYTES: Final = 8 << 20
+"""A request that is not of spans may be this large. A guess: an SQL statement of 1 MiB with all its parameters."""
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
+_YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
+_FORM: Final = "application/x-www-form-urlencoded"
+_PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs, whatever they accept
+
+
+class Gate:
+    """An ASGI application in front of the API's own."""
+
+    def __init__(
+        self,
+        application: ASGIApp,
+        *,
+        entrance: Entrance,
+        names: Names,
+        routes: Sequence[BaseRoute],
+        site: Site | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        """`watch` hears of each request that was answered, but for those that send spans."""
+        self._watch = watch
+        self._application = application
+        self._entrance = entrance
+        self._names = names
+        self._site = site
+        pages = [] if site is None else site.routes
+        self._of_pages = frozenset(map(id, pages))
+        self._routes = [*routes, *pages]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through, or answer why not."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        visit = Visit(
+            method=scope["method"],
+            path=scope["path"],
+            address=address_of(scope),
+            request_id=_request_id(headers),
+        )
+        request_id.set(visit.request_id)
+        passage = _Passage(visit, send, lambda: self._allowed(scope))
+        need, is_page = self._asked(scope, headers)
+        state = scope.setdefault("state", {})
+        state.update(
+            need=need,
+            request_id=visit.request_id,
+            problem_page=self._site.problem_page if self._site and is_page else None,
+        )
+        try:
+            caller = self._enter(scope, headers, visit, is_page=is_page)
+        except Refused as error:
+            failure = failure_of(error)
+            state.update(caller=error.caller)
+            if not (is_page and isinstance(error, Unauthenticated) and "authorization" not in headers):
+                self._entrance.journal.note(visit, error.caller, failure.http_status, failure.message)
+            refusal = answer(Request(scope), failure.http_status, failure.message, headers=failure.http_headers())
+            await refusal(scope, receive, passage.send)
+            return
+        state.update(caller=caller)
+        if need.permission is not Permission.SEND:
+            unfit = _unfit(Request(scope), is_page=is_page)
+            if unfit is not None:
+                await unfit(scope, receive, passage.send)
+                self._note(visit, caller, passage.status, need)
+                return
+            receive = _bounded(receive)
+        began_ns = now_ns()
+        try:
+            await self._application(scope, receive, passage.send)
+        finally:
+            log.debug("%s %s: %d", visit.method, visit.path, passage.status)
+            self._note(visit, caller, passage.status, need)
+            if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
+                self._watch(_answered(scope, visit, passage.status, began_ns))
+
+    def _enter(self, scope: Scope, headers: Headers, visit: Visit, *, is_page: bool) -> Caller:
+        need: Need = scope["state"]["need"]
+        authorization = headers.get("authorization")
+
+        def without_key() -> None:
+            self._names.check(headers.get("host"), headers.get("origin"), changes=changes(visit.method))
+
+        if need.permission is Permission.SEND:
+            return self._entrance.enter_to_send(authorization, visit, without_key)
+        signed_in = self._site.key_of(scope) if self._site and is_page else None
+        return self._entrance.enter(authorization, visit, need, without_key, signed_in=signed_in)
+
+    def _asked(self, scope: Scope, headers: Headers) -> tuple[Need, bool]:
+        """What is needed for what is asked, and whether it is a page; what is no route is, where a person asks."""
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return need_of(found.get("endpoint"), scope["method"]), id(route) in self._of_pages
+        is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
+        return need_of(None, scope["method"]), is_page
+
+    def _allowed(self, scope: Scope) -> str:
+        """The methods of a path: routes differ by them, and each by itself knows its own only.
+
+        A path that is written out is no id: there is no rule that is called `test`.
+        """
+        here = [route for route in self._routes if route.matches(scope)[0] is not Match.NONE]
+        fewest = min((_parameters(route) for route in here), default=0)
+        here = [route for route in here if _parameters(route) == fewest]
+        return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
+
+    def _note(self, visit: Visit, caller: Caller, status: int, need: Need) -> None:
+        """Spans that were taken are no entry: there are too many of them, and each span says when it came."""
+        is_write = need.permission in {Permission.WRITE, Permission.ADMINISTER} and changes(visit.method)
+        if is_write or status == HTTPStatus.FORBIDDEN:
+            self._entrance.journal.note(visit, caller, status)
+
+
+def _answered(scope: Scope, visit: Visit, status: int, began_ns: int) -> Done:
+    """A request that was answered, for whoever traces the server; called by its route, of which there are few."""
+    route = getattr(scope.get("route"), "path", None)
+    told = {
+        "http.request.method": visit.method,
+        "http.route": route,
+        "http.response.status_code": status,
+        "tracejury.request_id": visit.request_id,
+    }
+    failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
+    name = f"{visit.method} {route}" if route else visit.method
+    return Done(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
+
+
+class _Passage:
+    """The way back: every answer gets the number of its request."""
+
+    def __init__(self, visit: Visit, send: Send, allowed: Callable[[], str]) -> None:
+        self._visit = visit
+        self._send = send
+        self._allowed = allowed
+        self.status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # until the answer says otherwise
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._visit.request_id or ""
+            headers["x-content-type-options"] = "nosniff"
+            headers.setdefault("cache-control", "no-store")
+            if self.status == HTTPStatus.METHOD_NOT_ALLOWED:
+                headers["allow"] = self._allowed()
+        await self._send(message)
+
+
+def _parameters(route: BaseRoute) -> int:
+    return str(getattr(route, "path", "")).count("{")
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    """The one that the caller gave it, if it is harmless, else a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
+
+
+def _unfit(request: Request, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
+    """The answer to a body that is not what is taken here, or too large; None where it may be read."""
+    length = request.headers.get("content-length", "")
+    has_body = "transfer-encoding" in request.headers or length not in {"", "0"}
+    if not has_body:
+        return None
+    if length.isdecimal() and int(length) > MAX_JSON_BYTES:
+        return answer(request, 413, _TOO_LARGE)
+    if not changes(request.method):
+        return None
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if is_page and media_type != _FORM:
+        return answer(request, 415, f"content-type {media_type or '(none)'} is not taken here; pages send {_FORM}")
+    if not is_page and not _JSON.fullmatch(media_type) and media_type not in _YAML:
+        told = f"content-type {media_type or '(none)'} is not taken here; use application/json"
+        return answer(request, 415, told)
+    return None
+
+
+_TOO_LARGE: Final = f"the body is larger than {MAX_JSON_BYTES} bytes, which is the limit"
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The same as far as a body may go."""
+    received = 0
+
+    async def receive_some() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > MAX_JSON_BYTES:
+            raise HTTPException(413, _TOO_LARGE)
+        return message
+
+    return receive_some

@@ -1,0 +1,123 @@
+"""API keys over HTTP: made, listed, disabled, deleted."""
+
+import datetime as dt
+import re
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from collector.access.keyring import Draft
+from collector.access.permission import Permission, Role, needs
+from collector.api.context import Here, Who
+from collector.api.times import time_text
+from storage.access import ApiKey
+
+router = APIRouter(prefix="/api/v1/api-keys", tags=["keys"])
+
+TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_US = (dt.datetime(9999, 12, 31, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _written(value: object) -> object:
+    """The value, if it is written as an instant; pydantic would also take numbers, also as texts."""
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        raise ValueError("must be an instant as in RFC 3339, such as 2030-01-31T00:00:00Z")
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_written)]
+
+
+class NewKey(BaseModel):
+    """A key to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    role: Role
+    tenantId: str | None = Field(  # noqa: N815 - as it is on the wire
+        default=None, pattern=TENANT_PATTERN, description="None: of no tenant, or of that of the key that makes it."
+    )
+    expiresAt: Instant | None = None  # noqa: N815
+
+
+class Key(BaseModel):
+    """What is known of a key."""
+
+    id: str
+    name: str
+    role: Role
+    tenantId: str | None  # noqa: N815
+    enabled: bool
+    hint: str = Field(description="How the key begins.")
+    createdAt: str  # noqa: N815
+    createdBy: str | None  # noqa: N815
+    expiresAt: str | None  # noqa: N815
+    lastUsedAt: str | None = Field(description="Within some minutes; the exact time is not stored.")  # noqa: N815
+
+
+class MadeKey(Key):
+    """A key just made, with its text."""
+
+    key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
+
+
+@router.get("")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_keys(here: Here, who: Who) -> list[Key]:
+    """The keys, oldest first; a key with a tenant sees those of its tenant."""
+    return [_document(key) for key in here.entrance.keyring.keys(who)]
+
+
+@router.post("", status_code=201)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
+    """Make a key. The first one closes the server to whoever shows none, and has to be an ADMIN key that lasts."""
+    draft = Draft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
+    key, text = here.entrance.keyring.create(draft, who)
+    return MadeKey(key=text, **_document(key).model_dump())
+
+
+@router.post("/{key_id}/disable")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def disable_key(key_id: str, here: Here, who: Who) -> Key:
+    """Let a key open nothing any longer. It stays in the list."""
+    return _document(here.entrance.keyring.disable(key_id, who))
+
+
+@router.delete("/{key_id}", status_code=204)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_key(key_id: str, here: Here, who: Who) -> Response:
+    """Forget a key."""
+    here.entrance.keyring.delete(key_id, who)
+    return Response(status_code=204)
+
+
+def _document(key: ApiKey) -> Key:
+    return Key(
+        id=key.key_id,
+        name=key.name,
+        role=Role(key.role),
+        tenantId=key.tenant or None,
+        enabled=key.enabled,
+        hint=key.hint,
+        createdAt=_text(key.created_us) or "",
+        createdBy=key.created_by,
+        expiresAt=_text(key.expires_us),
+        lastUsedAt=_text(key.last_used_us),
+    )
+
+
+def _text(instant_us: int | None) -> str | None:
+    return time_text(None if instant_us is None else instant_us * 1000)
+
+
+def _microseconds(instant: dt.datetime | None) -> int | None:
+    """Since the epoch. What is before it, and beyond the year 9999 elsewhere, moves to the nearest that can be told."""
+    if instant is None:
+        return None
+    return min(max((instant - _EPOCH) // dt.timedelta(microseconds=1), 1), _LAST_US)

@@ -1,0 +1,53 @@
+"""How a server stands, as a JSON document."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from collector.api.reading_documents import Document
+from collector.api.rule_documents import problem_document
+from collector.api.times import time_text
+from collector.live.rule_folder import FileProblem
+from collector.live.rules_in_force import KeptRule
+from storage.status import Lag, Status
+
+
+def status_document(
+    status: Status,
+    kept: Iterable[KeptRule],
+    problems: Iterable[FileProblem],
+    *,
+    server: Document | None,
+    now_ns: int,
+) -> Document:
+    """How it stands at that moment; `server` is what only a running one knows."""
+    totals = status.totals
+    enabled = [each.stored.enabled for each in kept]
+    return {
+        "time": time_text(now_ns),
+        "server": server,
+        "spans": {"stored": totals.stored, "alreadyPresent": totals.already_present, "setAside": totals.set_aside},
+        "logs": {"stored": totals.logs_stored, "alreadyPresent": totals.logs_already_present},
+        "reading": _lag(status.reading, now_ns),
+        "matching": _lag(status.matching, now_ns),
+        "rules": {
+            "inForce": enabled.count(True),
+            "disabled": enabled.count(False),
+            "problems": [problem_document(problem) for problem in problems],
+        },
+        "jobs": {
+            **status.jobs,
+            "oldestAt": time_text(status.oldest_job_ns),
+            "oldestSeconds": _seconds_since(status.oldest_job_ns, now_ns),
+        },
+        "openTraces": status.open_traces,
+        "last24h": dict(status.outcomes),
+        "spentToday": asdict(status.spent_today),
+    }
+
+
+def _lag(lag: Lag, now_ns: int) -> Document:
+    return {"spansBehind": lag.spans, "secondsBehind": _seconds_since(lag.since_ns, now_ns) or 0.0}
+
+
+def _seconds_since(time_ns: int | None, now_ns: int) -> float | None:
+    return None if time_ns is None else max(now_ns - time_ns, 0) / 1e9

@@ -1,0 +1,42 @@
+"""Changing only what one has seen: the version of a thing as its `ETag`, and what `If-Match` asks of it."""
+
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import Header
+
+_TAG: Final = re.compile(r'(?:W/)?"([0-9]{1,18})"')
+
+IfMatch = Annotated[
+    str,
+    Header(
+        alias="If-Match",
+        description="The `ETag` of what is to be changed; 412 if it has changed meanwhile.",
+    ),
+]
+"""A parameter of routes that replace or delete what has a version."""
+
+TAGGED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"headers": {"ETag": {"description": "Its version.", "required": True, "schema": {"type": "string"}}}}
+}
+"""What the document says of answers that tell a version."""
+
+TAGGED_NEW: Final[dict[int | str, dict[str, Any]]] = {201: TAGGED[200]}
+
+GUARDED: Final[dict[int | str, dict[str, Any]]] = {412: {"description": "It was changed since it was read."}}
+"""What it says of routes that take `If-Match`."""
+
+
+def tag(version: int) -> dict[str, str]:
+    """The header that tells a version."""
+    return {"etag": f'"{version}"'}
+
+
+def seen(if_match: str) -> frozenset[int] | None:
+    """The versions one of which something must have; None for whichever, which is what no header asks for.
+
+    What is no tag of ours is that of no version.
+    """
+    if if_match in {"", "*"}:
+        return None
+    return frozenset(int(each) for each in _TAG.findall(if_match))

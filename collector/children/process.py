@@ -1,0 +1,133 @@
+"""The server's side of a child process: started when needed, killed when it hangs."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, TypeAlias
+
+import pyarrow as pa
+
+from collector.children.wire import Header, receive, send
+
+Message: TypeAlias = tuple[Header, list[pa.Table]]
+
+MORE = "more"
+"""In the header of an answer: another one follows."""
+
+ALLOCATOR = 'import os; os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"\n'
+"""Arrow's own reserves 1 GiB with the first byte, at import, all of which counts against the limit of the process."""
+
+
+class ChildFailed(Exception):
+    """The process died or hung over a request."""
+
+
+class ChildProcess:
+    """Answers requests, one at a time. `kill` ends the process, and so does the end of this one."""
+
+    def __init__(self, program: str, greeting: Header, *, timeout_s: float) -> None:
+        """Of `program`, a text of Python, nothing runs before the first request; `greeting` goes before that."""
+        self._program = program
+        self._greeting = greeting
+        self._timeout_s = timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None while there is none."""
+        return self._process.pid if self._process else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was ended for good."""
+        return self._closed
+
+    def ask(self, header: Header, tables: Sequence[pa.Table]) -> Iterator[Message]:
+        """The answers to one request. Whoever does not take them all ends the process.
+
+        Raises:
+            ChildFailed: this request kills the process, or it says nothing for longer than the time limit.
+        """
+        process = self._process or self._start()
+        complete = False
+        try:
+            with _Alarm(self._timeout_s, process):
+                send(_pipe(process.stdin), header, tables)
+            while not complete:
+                with _Alarm(self._timeout_s, process):
+                    answer = _receive(process)
+                complete = not answer[0].get(MORE)
+                yield answer
+        except (OSError, EOFError, pa.ArrowException) as error:
+            complete = True
+            raise ChildFailed(f"the process failed ({error}; exit code {self._end()})") from error
+        finally:
+            if not complete:
+                self._end()
+
+    def kill(self) -> None:
+        """End the process for good, also in the middle of a request; safe to call from another thread."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """Let go of the process, once nobody asks."""
+        self._closed = True
+        self._end()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        if self._closed:
+            raise ChildFailed("closed")
+        # -P: the folder that the server was started in is no place to import from.
+        self._process = process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-P", "-c", ALLOCATOR + self._program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            send(_pipe(process.stdin), self._greeting, [])
+        except OSError as error:
+            raise ChildFailed(f"the process did not start (exit code {self._end()})") from error
+        return process
+
+    def _end(self) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:  # what was left to be written cannot be
+                    continue
+        return process.wait()
+
+
+def _receive(process: "subprocess.Popen[bytes]") -> Message:
+    answer = receive(_pipe(process.stdout))
+    if answer is None:
+        raise EOFError("it ended")
+    return answer
+
+
+class _Alarm:
+    """Kills a process that takes longer than the block may."""
+
+    def __init__(self, timeout_s: float, process: "subprocess.Popen[bytes]") -> None:
+        self._timer = threading.Timer(timeout_s, process.kill)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def _pipe(file: object) -> BinaryIO:
+    if file is None:
+        raise EOFError("it has no pipes")
+    return file  # type: ignore[return-value] # Popen was asked for pipes

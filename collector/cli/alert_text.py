@@ -1,0 +1,137 @@
+"""Alerts as they are printed."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli.render import output_console
+from collector.cli.text import crop
+from collector.cli.views import InstantNs
+from collector.units import instant_text
+from collector.visible import one_line, some_lines
+
+_MOST_EXAMPLES = 10
+_LABEL_CELLS = 12
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class SideView(_View):
+    """One side of the comparison."""
+
+    release: str | None
+    rate: float
+    low: float
+    high: float
+    count: int
+
+
+class ExampleView(_View):
+    """One of the worst results."""
+
+    trace_id: str = ""
+    span_id: str | None = None
+    score: float | None = None
+    reason: str | None = None
+
+
+class DetailsView(_View):
+    """What a person needs to check the alert."""
+
+    examples: tuple[ExampleView, ...] = ()
+    sql: str | None = None
+
+
+class AlertView(_View):
+    """An alert."""
+
+    alert_id: str
+    project_name: str | None
+    rule_name: str
+    kind: str
+    evaluator: str
+    fingerprint: str | None
+    measure: str
+    state: str
+    opened_at: InstantNs
+    acknowledged_at: InstantNs | None
+    acknowledged_by: str | None
+    recovered_at: InstantNs | None
+    baseline: SideView
+    candidate: SideView
+    regressed_count: int
+    evidence: float
+    evidence_threshold: float
+    details: DetailsView
+
+
+def print_alerts(alerts: Sequence[AlertView]) -> None:
+    """A list, newest first as they came."""
+    console = output_console()
+    if not alerts:
+        console.print("no alerts here")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("ALERT", "OPENED (UTC)", "STATE", "KIND", "PROJECT", "RULE", "BEFORE", "NOW"):
+        table.add_column(title, no_wrap=True, justify="right" if title in {"BEFORE", "NOW"} else "left")
+    for alert in alerts:
+        names = (alert.state, alert.kind, alert.project_name or "-", alert.rule_name)
+        table.add_row(
+            Text(one_line(alert.alert_id)),
+            instant_text(alert.opened_at),
+            *(Text(one_line(name)) for name in names),
+            _rate(alert, alert.baseline.rate),
+            _rate(alert, alert.candidate.rate),
+        )
+    console.print(table, crop=False)
+
+
+def print_alert(alert: AlertView) -> None:
+    """One alert with all that there is to check it by."""
+    console = output_console()
+    for name, value in _facts(alert):
+        console.print(Text(f"{name:<{_LABEL_CELLS}}", style="dim").append(one_line(value)), soft_wrap=True)
+    if alert.details.examples:
+        console.print(Text("\nthe worst results", style="bold"))
+    for example in alert.details.examples[:_MOST_EXAMPLES]:
+        score = "" if example.score is None else f"{example.score:.3f}  "
+        reason = crop(example.reason or "", console.width - len(example.trace_id) - len(score) - 2)
+        console.print(Text(f"{one_line(example.trace_id)}  {score}{reason}"), soft_wrap=True)
+    if alert.details.sql:
+        console.print(Text("\nthe numbers, in SQL", style="bold"))
+        console.print(Text(some_lines(alert.details.sql)), soft_wrap=True)
+
+
+def _facts(alert: AlertView) -> list[tuple[str, str]]:
+    by = f" by {alert.acknowledged_by}" if alert.acknowledged_by else ""
+    since = f"{alert.state}, opened {instant_text(alert.opened_at)}"
+    if alert.acknowledged_at is not None:
+        since += f", acknowledged {instant_text(alert.acknowledged_at)}{by}"
+    if alert.recovered_at is not None:
+        since += f", recovered {instant_text(alert.recovered_at)}"
+    return [
+        ("alert", alert.alert_id),
+        ("state", since),
+        ("kind", alert.kind),
+        ("project", alert.project_name or "-"),
+        ("rule", alert.rule_name),
+        ("evaluator", f"{alert.evaluator} ({alert.fingerprint})" if alert.fingerprint else alert.evaluator),
+        ("before", _side(alert, alert.baseline)),
+        ("now", _side(alert, alert.candidate)),
+        ("not passed", str(alert.regressed_count)),
+        ("evidence", f"{alert.evidence:.4g}, needed {alert.evidence_threshold:.4g}"),
+    ]
+
+
+def _side(alert: AlertView, side: SideView) -> str:
+    release = "" if side.release is None else f"{side.release}: "
+    return f"{release}{_rate(alert, side.rate)} of {side.count} ({_rate(alert, side.low)} to {_rate(alert, side.high)})"
+
+
+def _rate(alert: AlertView, rate: float) -> str:
+    return f"{100 * rate:.1f} %" if alert.measure == "passed" else f"{rate:.3f}"

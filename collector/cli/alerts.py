@@ -1,0 +1,68 @@
+"""`tracejury alerts`: when quality dropped, and who looks after it."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json
+
+_STATES = ("open", "acknowledged", "recovered")
+
+
+@click.group()
+def alerts() -> None:
+    """See when quality dropped, and say that you look after it."""
+
+
+@alerts.command("list")
+@click.option("--project", metavar="NAME", help="Only alerts of this project.")
+@click.option("--rule", metavar="RULE", help="Only alerts of this rule, by name or id.")
+@click.option("--state", type=click.Choice(_STATES), help="Only alerts in this state.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_alerts(*, as_json: bool, limit: int, server: str | None, data: Path | None, **filters: str | None) -> None:
+    """The newest alerts."""
+    from collector.cli.alert_text import AlertView, print_alerts
+
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.listed("/api/v1/alerts", limit, **filters)
+    if as_json:
+        print_json(found)
+    else:
+        print_alerts([read_view(AlertView, each) for each in found])
+
+
+@alerts.command("show")
+@click.argument("alert_id")
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
+@source_options
+def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path | None) -> None:
+    """One alert: both sides, the evidence, the worst results, and the SQL that reproduces the numbers."""
+    from collector.cli.alert_text import AlertView, print_alert
+
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.get(f"/api/v1/alerts/{quote(alert_id, safe='')}")
+    if as_json:
+        print_json(found)
+    else:
+        print_alert(read_view(AlertView, found))
+
+
+@alerts.command("acknowledge")
+@click.argument("alert_id")
+@click.option("--by", metavar="NAME", help="Who looks after it.")
+@source_options
+def acknowledge(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
+    """Say that somebody looks after an alert; receivers are told."""
+    from collector.cli.alert_text import AlertView, print_alert
+
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.post(f"/api/v1/alerts/{quote(alert_id, safe='')}/acknowledge", {"by": by} if by else {})
+    print_alert(read_view(AlertView, found))

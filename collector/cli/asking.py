@@ -1,0 +1,103 @@
+"""Requests of the commands that need a running server, because they change something or look at what it does."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from pydantic import BaseModel
+
+from collector.cli.connecting import (
+    DEFAULT_SERVER,
+    KEY_VARIABLE,
+    NoAnswer,
+    Unreachable,
+    connect,
+    reachable,
+    unreachable,
+)
+from collector.cli.directory import read_settings
+from collector.cli.options import read_view
+from collector.visible import one_line, some_lines
+
+
+class Asking:
+    """A running server, over its HTTP API."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def get(self, path: str, **parameters: str | int | None) -> object:
+        """What is there.
+
+        Raises:
+            click.ClickException: nothing is, or nobody answers.
+        """
+        return self._ask("GET", path, params={name: value for name, value in parameters.items() if value is not None})
+
+    def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
+        """What came of it.
+
+        Raises:
+            click.ClickException: nothing did, or nobody answers.
+        """
+        return self._ask("POST", path, json=body)
+
+    def listed(self, path: str, limit: int, **parameters: str | None) -> list[object]:
+        """The first `limit` of a list that comes in pages.
+
+        Raises:
+            click.ClickException: it is no such list, or nobody answers.
+        """
+        found: list[object] = []
+        while len(found) < limit:
+            size = min(limit, _PAGE)
+            page = read_view(_Page, self.get(path, page=len(found) // size, size=size, **parameters))
+            found += page.content
+            if page.last or not page.content:
+                break
+        return found[:limit]
+
+    def _ask(self, method: str, path: str, **content: object) -> object:
+        try:
+            response = self._client.request(method, path, **content)  # type: ignore[arg-type] # params= or json=
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+        try:
+            document: object = response.json()
+        except ValueError:
+            document = None
+        if response.is_success and document is not None:
+            return document
+        reason = document.get("error") if isinstance(document, dict) else None
+        if reason and response.status_code == httpx.codes.UNAUTHORIZED:
+            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
+        where = one_line(str(self._client.base_url).rstrip("/"))
+        raise NoAnswer(some_lines(str(reason)) if reason else f"what answers at {where} is not a Tracejury server")
+
+
+_PAGE = 100
+
+
+class _Page(BaseModel):
+    content: list[object]
+    last: bool
+
+
+@contextmanager
+def open_server(server: str | None, data: Path | None) -> Iterator[Asking]:
+    """The server that the options name: at a URL, or the one that holds a data directory; without any, the default.
+
+    Raises:
+        click.ClickException: there is none.
+    """
+    from storage.lock import read_holder
+
+    url = server or DEFAULT_SERVER
+    if data is not None:
+        holder = read_holder(read_settings(None, {"data": data}).data)
+        if holder is None or not holder.get("http"):
+            raise Unreachable(f"no server holds {one_line(str(data))}; start one with `tracejury serve`")
+        url = reachable(holder["http"])
+    with connect(url) as client:
+        yield Asking(client)

@@ -1,0 +1,107 @@
+"""A server over HTTP: how it is reached, and what went wrong with it."""
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import click
+import httpx
+
+from collector.visible import one_line
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+KEY_VARIABLE = "TRACEJURY_API_KEY"
+
+_CONNECT_TIMEOUT_S = 3
+_ANSWER_TIMEOUT_S = 120
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
+
+Document: TypeAlias = Mapping[str, object]
+Parameters: TypeAlias = Mapping[str, str | float | bool | None]
+NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
+
+
+class Unreachable(click.ClickException):
+    """Nothing listens at the address."""
+
+
+class NoAnswer(click.ClickException):
+    """The answer is an error, or not one of our server."""
+
+
+def reachable(address: str) -> str:
+    """Where to connect to a server that says it listens at `address`."""
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    host, _, port = parts.netloc.rpartition(":")
+    return f"{parts.scheme}://{_ANY_ADDRESS.get(host, host)}:{port}"
+
+
+@contextmanager
+def connect(server: str) -> Iterator[httpx.Client]:
+    """A client; a server on this machine is never asked through a proxy."""
+    url = server if "://" in server else f"http://{server}"
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise click.BadParameter(f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint="--server")
+    timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
+    is_elsewhere = parts.hostname not in _LOOPBACK
+    # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
+    trusted: ssl.SSLContext | bool = ssl.create_default_context() if parts.scheme == "https" else True
+    headers = _key_header()
+    with httpx.Client(base_url=url, timeout=timeout, trust_env=is_elsewhere, verify=trusted, headers=headers) as client:
+        yield client
+
+
+def _key_header() -> dict[str, str]:
+    """The API key of the environment, in the header that carries it."""
+    from collector.settings import environment_variable
+
+    key = (environment_variable(KEY_VARIABLE) or "").strip()
+    if not key.isascii() or any(character.isspace() for character in key):
+        raise click.ClickException(f"{KEY_VARIABLE} is no API key: a key has no spaces and no letters beyond ASCII")
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def listens(client: httpx.Client) -> bool:
+    """Whether anything listens there.
+
+    Raises:
+        Unreachable: it cannot be found out.
+    """
+    try:
+        client.get("/health")
+    except httpx.ConnectError:
+        return False
+    except httpx.TransportError as error:
+        raise unreachable(client, error) from error
+    return True
+
+
+def unreachable(client: httpx.Client, error: Exception) -> Unreachable:
+    """What to say when a request got no answer."""
+    return Unreachable(f"no server answers at {address_of(client)} ({one_line(str(error) or type(error).__name__)})")
+
+
+def address_of(client: httpx.Client) -> str:
+    """The address as it is told."""
+    return one_line(str(client.base_url).rstrip("/"))
+
+
+def json_of(response: httpx.Response) -> object:
+    """The JSON of an answer; None where it is none."""
+    try:
+        document: object = response.json()
+    except ValueError:
+        return None
+    return document
+
+
+def error_of(response: httpx.Response) -> str | None:
+    """The sentence of an error answer of our API."""
+    document = json_of(response)
+    reason = document.get("error") if isinstance(document, dict) else None
+    return reason if isinstance(reason, str) else None

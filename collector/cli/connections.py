@@ -1,0 +1,107 @@
+"""`tracejury connections`: the models that judge, and whether they can be asked."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from collector.cli.connecting import Document
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json, print_table
+from collector.cli.source import Source, open_source
+from collector.cli.views import ColumnView, ConnectionView, TableView, TrialView
+from collector.units import duration_text
+from collector.visible import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FAILED = 1
+_COLUMNS = ("NAME", "MODEL", "BASE URL", "PROTOCOL", "KEY", "FROM", "CALLS TODAY", "TOKENS", "USD")
+
+
+@click.group()
+def connections() -> None:
+    """See the connections to models that judge, and try them."""
+
+
+@connections.command("list")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_connections(*, as_json: bool, server: str | None, data: Path | None) -> None:
+    """All connections, and what was spent over each of them today (UTC). No key is shown."""
+    one_source(server, data)
+    with open_source(server, data) as source:
+        documents = source.connections()
+    if as_json:
+        print_json(documents)
+    elif documents:
+        print_table(_table(documents))
+    else:
+        click.echo(
+            "no connections here; POST /api/v1/llm-connections makes one, and so does the setting llm_connections"
+        )
+
+
+@connections.command("test")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
+@source_options
+@click.pass_context
+def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | None, data: Path | None) -> None:
+    """Ask the model of a connection, by name or id, one tiny question, which counts like any other.
+
+    The exit code is 1 where it does not answer as judges need.
+    """
+    one_source(server, data)
+    with open_source(server, data) as source:
+        document = source.try_connection(_id_of(source, name))
+    trial = read_view(TrialView, document)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(_told(name, trial))
+    ctx.exit(0 if trial.ok else _FAILED)
+
+
+def _id_of(source: Source, name: str) -> str:
+    views = [read_view(ConnectionView, document) for document in source.connections()]
+    for view in sorted(views, key=lambda view: view.id != name):
+        if name in {view.id, view.name}:
+            return view.id
+    there_are = ", ".join(one_line(view.name) for view in views) or "none"
+    raise click.ClickException(f"no connection {one_line(name)} here; there are: {there_are}")
+
+
+def _table(documents: "Sequence[Document]") -> TableView:
+    columns = tuple(ColumnView(name=title, type="VARCHAR") for title in _COLUMNS)
+    return TableView(columns=columns, rows=tuple(map(_row, documents)), truncated=False)
+
+
+def _row(document: Document) -> tuple[object, ...]:
+    view = read_view(ConnectionView, document)
+    key = view.credential_ref if view.credential == "credentialRef" else "encrypted" if view.credential else "none"
+    spent = view.spent_today
+    usd = "-" if view.price is None else f"{spent.usd:.4f}"
+    origin = view.origin.lower()
+    return (view.name, view.model, view.base_url, view.protocol, key, origin, spent.calls, spent.tokens, usd)
+
+
+def _told(name: str, trial: TrialView) -> str:
+    took = ""
+    usage = trial.usage
+    if usage is not None:
+        parts = [
+            one_line(usage.model or "a model that does not say its name"),
+            duration_text(usage.latency_ms),
+            f"{_number(usage.input_tokens)} tokens in, {_number(usage.output_tokens)} out",
+            "no price" if usage.cost_usd is None else f"{usage.cost_usd:.6f} USD",
+        ]
+        took = ": " + ", ".join(parts)
+    if trial.failure is None:
+        return f"{one_line(name)} works{took}"
+    return f"{one_line(name)} does not work: {trial.failure.kind}: {one_line(trial.failure.message)}{took}"
+
+
+def _number(count: int | None) -> str:
+    return "?" if count is None else str(count)

@@ -1,0 +1,171 @@
+"""A data directory that no server holds, as what the commands read from."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from collector.cli.connecting import NO_PARAMETERS, Document, NoAnswer, Parameters
+from collector.visible import one_line, some_lines
+from storage.records import ANY_JUDGING, Judging
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from collector.live.rules_in_force import KeptRule
+    from collector.settings import Settings
+    from storage.jobs import Repeated
+    from storage.store import Store
+
+
+class Directory:
+    """A data directory that no server holds, opened for the time of one command.
+
+    Whoever has the files sees the rows of all tenants.
+    """
+
+    def __init__(self, store: "Store", settings: "Settings") -> None:
+        self._store = store
+        self._queries = store.queries
+        self._jobs = store.jobs
+        self._settings = settings
+
+    def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
+        """The newest traces, or those that were judged so."""
+        from collector.api.documents import summary_document
+
+        if judging == ANY_JUDGING:
+            summaries = self._queries.newest_traces(tenant=None, project=project, limit=limit)
+        else:
+            summaries = self._queries.judged_traces(judging, tenant=None, project=project, limit=limit)
+        return [summary_document(summary) for summary in summaries]
+
+    def rules(self) -> Document:
+        """All rules, and what each did of late; files are not looked at."""
+        from collector.api.rule_documents import rules_document
+
+        activity = self._store.status.rule_activity(time.time_ns())
+        return rules_document(self._kept(), self._store.rulebook.project_ids(), activity, ())
+
+    def status(self) -> Document:
+        """How it stands."""
+        from collector.api.status_documents import status_document
+
+        now_ns = time.time_ns()
+        return status_document(self._store.status.status(now_ns), self._kept(), (), server=None, now_ns=now_ns)
+
+    def _kept(self) -> "tuple[KeptRule, ...]":
+        from collector.live.rules_in_force import RulesInForce
+
+        rules = RulesInForce(self._store.rulebook)
+        rules.refresh()
+        return rules.kept()
+
+    def trace(self, trace_id: str) -> Document | None:
+        """One trace with its spans."""
+        from collector.api.documents import trace_document
+        from collector.conventions.own import OwnKeys
+        from collector.conventions.trace import read_trace
+
+        trace = self._queries.trace(trace_id, tenant=None)
+        own_keys = OwnKeys(self._settings.attribute_keys)
+        if trace is None:
+            return None
+        reading = read_trace(trace.spans, trace.logs, own_keys)
+        return trace_document(trace, reading, self._store.judgements.of_trace(trace_id, tenant=trace.summary.tenant))
+
+    def otlp(self, trace_id: str) -> Document | None:
+        """One trace as an OTLP/JSON export request."""
+        from collector.otlp.encode import json_request
+
+        trace = self._queries.trace(trace_id, tenant=None)
+        return json_request(trace) if trace else None
+
+    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
+        """The answer to a query."""
+        from collector.api.documents import table_document
+        from storage.errors import BadQuery
+
+        try:
+            rows, seconds = self._settings.sql_rows, self._settings.sql_seconds
+            return table_document(self._queries.sql(statement, parameters, max_rows=rows, timeout_s=seconds))
+        except BadQuery as error:
+            raise NoAnswer(some_lines(str(error))) from error
+
+    def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
+        """The newest jobs."""
+        from collector.api.job_documents import job_document
+        from storage.jobs import JobFilter
+
+        state, rule, trace = (wanted.get(key) for key in ("state", "rule", "trace"))
+        rows = self._jobs.page(JobFilter(state=state, rule=rule, trace_id=trace and trace.lower()), limit=limit)
+        return [job_document(row) for row in rows]
+
+    def retry_job(self, job_id: int) -> int:
+        """Evaluate a failed job again."""
+        repeated = self._jobs.retry([job_id], now_us=time.time_ns() // 1000)
+        if job_id in repeated.refused:
+            raise NoAnswer(_refusal(repeated, job_id))
+        return repeated.jobs
+
+    def retry_failed(self, filters: Mapping[str, str]) -> int:
+        """Evaluate again what failed."""
+        rule, error_kind = filters.get("rule"), filters.get("errorKind")
+        return self._jobs.retry_failed(rule=rule, error_kind=error_kind, now_us=time.time_ns() // 1000).jobs
+
+    def connections(self) -> list[Document]:
+        """The connections to models that judge; those of files as the last server had them."""
+        from collector.api.connection_documents import connection_document
+        from collector.live.judging_hub import JudgingHub
+
+        hub = JudgingHub.look(self._store, self._settings)
+        return [connection_document(each, hub.budgets.today()) for each in hub.connections.all()]
+
+    def try_connection(self, connection_id: str) -> Document:
+        """Whether one of them works."""
+        import asyncio
+
+        from collector.live.connection_trial import try_connection
+        from collector.live.judging_hub import JudgingHub
+
+        hub = JudgingHub.look(self._store, self._settings)
+        found = hub.connections.get(connection_id)
+        return asyncio.run(try_connection(found, hub.connections, hub.budgets)).document()
+
+    def sweep(self, *, dry_run: bool) -> Document:
+        """Let expired traces leave, or say what would."""
+        from collector.api.retention import due_document, swept_document
+        from collector.live.sweeper import Sweeper
+
+        sweeper = Sweeper(self._store.retention, interval_s=1, max_bytes=self._settings.max_bytes)
+        return due_document(sweeper.due()) if dry_run else swept_document(sweeper.sweep())
+
+    def backup(self, target: Path) -> None:
+        """Write a copy of the database to a file."""
+        self._store.backup(target)
+
+    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
+        """The spans that start between two instants, after an empty batch with the schema."""
+        return self._queries.spans_between(from_ns, to_ns)
+
+
+def _refusal(repeated: "Repeated", job_id: int) -> str:
+    from collector.api.job_documents import refusal
+
+    return f"job {job_id}: {refusal(repeated.refused[job_id])}"
+
+
+def read_settings(file: Path | None, flags: Mapping[str, object]) -> "Settings":
+    """The settings.
+
+    Raises:
+        click.ClickException: they cannot be used, with the keys that are wrong.
+    """
+    from collector.settings import BadSettings, load_settings
+
+    try:
+        return load_settings(file, flags)
+    except BadSettings as error:
+        raise click.ClickException(one_line(str(error))) from error

@@ -1,0 +1,47 @@
+"""Jobs on a terminal."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli.render import output_console
+from collector.cli.text import crop
+from collector.cli.views import JobView
+from collector.units import instant_text
+from collector.visible import one_line
+
+_NAME_CELLS: Final = 30
+_ERROR_CELLS: Final = 60
+_STYLES: Final = {"failed": "bold red", "scored": "green"}
+
+
+def print_jobs(jobs: Sequence[JobView]) -> None:
+    """The list of jobs, newest first as they came."""
+    console = output_console()
+    if not jobs:
+        console.print("no jobs here")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("JOB", justify="right", no_wrap=True)
+    for title in ("STATE", "RULE", "TRACE", "SPAN", "CREATED (UTC)"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("ATTEMPTS", justify="right", no_wrap=True)
+    table.add_column("ERROR", no_wrap=True, max_width=_ERROR_CELLS, overflow="ellipsis")
+    for job in jobs:
+        table.add_row(
+            str(job.id),
+            Text(one_line(job.state), style=_STYLES.get(job.state, "")),
+            Text(crop(job.rule, _NAME_CELLS)),
+            Text(one_line(job.trace_id)),
+            Text(one_line(job.span_id or "-")),
+            instant_text(job.created_ns, short=False),
+            str(job.attempts),
+            Text(crop(_error(job), _ERROR_CELLS)),
+        )
+    console.print(table, crop=False)
+
+
+def _error(job: JobView) -> str:
+    return ": ".join(part for part in (job.error_kind, job.error) if part)

@@ -1,0 +1,57 @@
+"""`tracejury jobs`: what is evaluated, what failed, and once more, please."""
+
+from pathlib import Path
+
+import click
+
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json
+from collector.cli.source import open_source
+
+_STATES = ("waiting", "ready", "claimed", "scored", "failed", "skipped", "superseded")
+
+
+@click.group()
+def jobs() -> None:
+    """Look at evaluations that are to be made, or were made."""
+
+
+@jobs.command("list")
+@click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
+@click.option("--rule", metavar="NAME", help="Only jobs of this rule, by its name or id.")
+@click.option("--trace", metavar="ID", help="Only jobs of this trace and its spans.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_jobs(*, limit: int, as_json: bool, server: str | None, data: Path | None, **wanted: str | None) -> None:
+    """The newest jobs."""
+    from collector.cli.job_text import print_jobs
+    from collector.cli.views import JobView
+
+    one_source(server, data)
+    told = {key: value for key, value in wanted.items() if value is not None}
+    with open_source(server, data) as source:
+        documents = source.jobs(told, limit=limit)
+    if as_json:
+        print_json(documents)
+    else:
+        print_jobs([read_view(JobView, document) for document in documents])
+
+
+@jobs.command("retry")
+@click.argument("ids", metavar="ID…", nargs=-1, type=click.IntRange(min=0, max=2**63 - 1))
+@click.option("--failed", is_flag=True, help="Everything that failed, instead of jobs by their ids.")
+@click.option("--rule", metavar="NAME", help="What failed of this rule, by its name or id.")
+@click.option("--error", metavar="KIND", help="What failed with this kind of error, as `jobs list` shows it.")
+@source_options
+def retry_jobs(
+    *, ids: tuple[int, ...], failed: bool, rule: str | None, error: str | None, server: str | None, data: Path | None
+) -> None:
+    """Evaluate again what failed; the earlier results are kept as superseded."""
+    one_source(server, data)
+    filters = {key: value for key, value in (("rule", rule), ("errorKind", error)) if value is not None}
+    if bool(ids) == bool(failed or filters):
+        raise click.UsageError("name jobs by their ids, or what failed by --failed, --rule and --error")
+    with open_source(server, data) as source:
+        retried = sum(source.retry_job(job_id) for job_id in ids) if ids else source.retry_failed(filters)
+    click.echo(f"{retried} to be evaluated again")

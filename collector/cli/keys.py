@@ -1,0 +1,102 @@
+"""`tracejury keys`: who may ask a server for what."""
+
+import datetime as dt
+
+import click
+
+from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect
+from collector.cli.options import read_view
+from collector.cli.render import print_json, print_table
+from collector.cli.server import Server
+from collector.cli.views import ColumnView, KeyView, TableView
+from collector.visible import one_line
+
+_PATH = "/api/v1/api-keys"
+_COLUMNS = ("id", "name", "role", "tenant", "state", "begins", "last used (UTC)")
+
+server_option = click.option(
+    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+
+
+@click.group()
+def keys() -> None:
+    """Make and take back API keys. TRACEJURY_API_KEY holds the key that commands send; here it has to be an ADMIN's."""
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["VIEWER", "EDITOR", "ADMIN", "INGEST"], case_sensitive=False),
+    required=True,
+    help="VIEWER reads, EDITOR also writes, ADMIN may do everything, INGEST only sends spans.",
+)
+@click.option("--tenant", metavar="ID", help="The key writes for this tenant, and sees its rows and the shared ones.")
+@click.option("--expires", type=click.DateTime(), metavar="TIME", help="When the key stops to open, in UTC.")
+@json_option
+@server_option
+def create(
+    *, name: str, role: str, tenant: str | None, expires: dt.datetime | None, as_json: bool, server: str
+) -> None:
+    """Make a key. It is printed this once; the server keeps a digest of it only."""
+    wanted: dict[str, object] = {"name": name, "role": role.upper(), "tenantId": tenant}
+    if expires is not None:
+        wanted["expiresAt"] = expires.replace(tzinfo=dt.UTC).isoformat()
+    with connect(server) as client:
+        answer = Server(client).request("POST", _PATH, json=wanted)
+    if as_json:
+        print_json(answer)
+        return
+    made = _view(answer)
+    click.echo(made.key)
+    click.echo(f"key {made.id} ({one_line(made.name)}, {made.role}); this is the only time that it is shown", err=True)
+
+
+@keys.command("list")
+@json_option
+@server_option
+def list_keys(*, as_json: bool, server: str) -> None:
+    """The keys that there are."""
+    with connect(server) as client:
+        answer = Server(client).request("GET", _PATH)
+    if as_json:
+        print_json(answer)
+        return
+    if not isinstance(answer, list):
+        raise NoAnswer("the answer is not one of a Tracejury server")
+    views = [_view(each) for each in answer]
+    rows = [(key.id, key.name, key.role, key.tenant_id, key.state, key.hint, key.last_used_at) for key in views]
+    columns = tuple(ColumnView(name=name, type="VARCHAR") for name in _COLUMNS)
+    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@server_option
+def disable(*, key_id: str, server: str) -> None:
+    """Let a key open nothing any longer, and keep it in the list."""
+    with connect(server) as client:
+        made = _view(Server(client).request("POST", f"{_PATH}/{_checked(key_id)}/disable"))
+    click.echo(f"key {made.id} ({one_line(made.name)}) opens nothing any longer")
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@server_option
+def delete(*, key_id: str, server: str) -> None:
+    """Forget a key."""
+    with connect(server) as client:
+        Server(client).request("DELETE", f"{_PATH}/{_checked(key_id)}")
+    click.echo(f"key {key_id} is deleted")
+
+
+def _checked(key_id: str) -> str:
+    if not key_id.replace("_", "").isalnum() or not key_id.isascii():
+        raise click.ClickException(f"{one_line(key_id)} is no id of a key; `tracejury keys list` shows them")
+    return key_id
+
+
+def _view(answer: object) -> KeyView:
+    return read_view(KeyView, answer if isinstance(answer, dict) else {})

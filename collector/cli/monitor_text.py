@@ -1,0 +1,106 @@
+"""Monitors as they are printed."""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.text import Text
+
+from collector.cli.render import output_console
+from collector.cli.text import crop
+from collector.cli.views import InstantNs
+from collector.units import instant_text
+from collector.visible import one_line
+
+_NAME_CELLS = 30
+_FINGERPRINT_DIGITS = 12
+_KIND_CELLS = 17
+_BEGAN = {"evaluator": "another evaluator", "settings": "other settings of the monitors"}
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class RateView(_View):
+    """A rate with its interval."""
+
+    rate: float
+    low: float
+    high: float
+    count: int
+
+
+class StandingView(_View):
+    """One monitor of a stream."""
+
+    kind: str
+    waits_for: str
+    release: str | None
+    against: tuple[str, ...]
+    baseline: RateView | None
+    candidate: RateView | None
+    evidence: float | None
+    evidence_threshold: float
+
+
+class MonitorView(_View):
+    """A stream of results and its monitors."""
+
+    project_name: str | None
+    rule_name: str
+    fingerprint: str
+    replaced_fingerprint: str | None
+    began: str
+    since: InstantNs
+    results: int
+    measure: str | None
+    monitors: tuple[StandingView, ...]
+    open_alert_id: str | None
+
+
+def print_monitors(monitors: Sequence[MonitorView]) -> None:
+    """A paragraph for each stream of results, a line for each of its monitors."""
+    console = output_console()
+    if not monitors:
+        console.print("no results are watched here yet")
+    for each in monitors:
+        project = crop(each.project_name or "-", _NAME_CELLS)
+        title = f"{project}, {crop(each.rule_name, _NAME_CELLS)}, {_print(each.fingerprint)}"
+        console.print(Text(title, style="bold").append(f": {_history(each)}", style="not bold"), soft_wrap=True)
+        for line in _lines(each):
+            console.print(Text(f"  {one_line(line)}"), soft_wrap=True)
+        if each.open_alert_id is not None:
+            console.print(Text(f"  alert {one_line(each.open_alert_id)}", style="bold red"), soft_wrap=True)
+
+
+def _history(view: MonitorView) -> str:
+    since = f"{view.results} results since {instant_text(view.since)}"
+    if view.began not in _BEGAN:
+        return since
+    before = f", {_print(view.replaced_fingerprint)} before" if view.replaced_fingerprint else ""
+    return f"{since}, begun anew with {_BEGAN[view.began]}{before}"
+
+
+def _lines(view: MonitorView) -> Iterator[str]:
+    if not view.monitors:
+        yield "off"
+    for each in view.monitors:
+        evidence = "not yet" if each.evidence is None else f"{each.evidence:.3g}"
+        before, now = _side(view, each.baseline, ", ".join(each.against)), _side(view, each.candidate, each.release)
+        kind = f"{each.kind}{'' if each.waits_for == 'alarm' else ', recovery'}"
+        yield f"{kind:<{_KIND_CELLS}}  {before}  ->  {now}  evidence {evidence} of {each.evidence_threshold:.3g}"
+
+
+def _print(fingerprint: str) -> str:
+    return one_line(fingerprint[:_FINGERPRINT_DIGITS])
+
+
+def _side(view: MonitorView, rate: RateView | None, release: str | None) -> str:
+    named = f"{crop(release, _NAME_CELLS)}: " if release else ""
+    if rate is None:
+        return f"{named}-"
+    if view.measure == "passed":
+        low, high = 100 * rate.low, 100 * rate.high
+        return f"{named}{100 * rate.rate:.1f} % of {rate.count} ({low:.1f} to {high:.1f})"
+    return f"{named}{rate.rate:.3f} of {rate.count} ({rate.low:.3f} to {rate.high:.3f})"

@@ -1,0 +1,127 @@
+"""`tracejury monitors`: what tells a drop from chance."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json, print_json_line
+
+if TYPE_CHECKING:
+    from rules.statistics.events import Event, Rate
+    from rules.statistics.monitor import Monitor
+    from rules.statistics.settings import MonitorSettings
+
+
+@click.group(invoke_without_command=True)
+@click.option("--project", metavar="NAME", help="Only results of this project.")
+@click.option("--rule", metavar="RULE", help="Only results of this rule, by name or id.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+@click.pass_context
+def monitors(
+    context: click.Context,
+    /,
+    *,
+    as_json: bool,
+    limit: int,
+    server: str | None,
+    data: Path | None,
+    **filters: str | None,
+) -> None:
+    """Be told when quality drops: by themselves, the monitors of each rule's results, and how they stand."""
+    if context.invoked_subcommand is not None:
+        return
+    from collector.cli.monitor_text import MonitorView, print_monitors
+
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.listed("/api/v1/monitors", limit, **filters)
+    if as_json:
+        print_json(found)
+    else:
+        print_monitors([read_view(MonitorView, each) for each in found])
+
+
+@monitors.command()
+@click.argument("file", metavar="SCORES.jsonl")
+@click.option("--alpha", type=float, help="The chance of a false alarm for each release. [default: 0.05]")
+@click.option("--margin", type=float, help="A drop must be larger than this. [default: 0.01]")
+@click.option("--minimum", type=int, help="Results that a release, or a baseline, must have. [default: 10]")
+@click.option("--baseline", type=int, help="The latest results that are compared with. [default: 2000]")
+@click.option("--every", type=int, help="Results between false alarms of drift, at least. [default: 100000]")
+@click.option("--off", type=click.Choice(["release", "drift"]), multiple=True, help="Leave this monitor out.")
+@click.option("--lower-is-better", is_flag=True, default=None, help="Of scores; a pass is always better.")
+def replay(file: str, **options: Any) -> None:
+    """Show which alarms there would have been: a line of JSON for each stream in a file.
+
+    A line of the file is a result, in order: {"stream": …, "release": …, "passed": …, "score": …}. - reads standard
+    input; gzip is understood.
+    """
+    from collector.cli.score_lines import read_results
+    from rules.statistics.monitor import Monitor
+
+    settings = _settings(options)
+    streams: dict[str, tuple[Monitor, list[Event]]] = {}
+    for stream, result in read_results(file):
+        known = streams.get(stream)
+        if known is None:
+            known = streams[stream] = (Monitor(settings), [])
+        event = known[0].add(result)
+        if event is not None:
+            known[1].append(event)
+    for stream, (monitor, events) in streams.items():
+        print_json_line(_stream_document(stream, monitor, events))
+
+
+def _settings(options: dict[str, Any]) -> "MonitorSettings":
+    from rules.statistics.settings import MonitorSettings
+
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        return MonitorSettings(**{**given, "off": frozenset(given["off"])})
+    except ValueError as error:
+        raise click.UsageError(f"--{error}") from error
+
+
+def _stream_document(stream: str, monitor: "Monitor", events: "list[Event]") -> dict[str, Any]:
+    state = monitor.state
+    alarms: list[dict[str, Any]] = []
+    for event in events:
+        if event.change == "opened":
+            alarms.append(_alarm_document(event))
+        else:
+            alarms[-1]["ended"] = {"at": event.at, "how": event.change}
+    return {
+        "stream": stream,
+        "results": state.results,
+        "scored": state.scored,
+        "measure": state.measure,
+        "alarms": alarms,
+    }
+
+
+def _alarm_document(event: "Event") -> dict[str, Any]:
+    return {
+        "kind": event.kind,
+        "at": event.at,
+        "release": event.release,
+        "against": list(event.against),
+        "baseline": _rate_document(event.baseline),
+        "candidate": _rate_document(event.candidate),
+        "evidence": float(f"{event.evidence:.4g}"),
+        "threshold": float(f"{event.threshold:.4g}"),
+        "ended": None,
+    }
+
+
+def _rate_document(rate: "Rate") -> dict[str, Any]:
+    return {
+        "results": rate.count,
+        "rate": round(rate.mean, 6),
+        "low": round(rate.interval.low, 6),
+        "high": round(rate.interval.high, 6),
+    }

@@ -1,0 +1,108 @@
+"""Rules and how the server stands, for a person to read."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli.render import output_console
+from collector.cli.text import crop
+from collector.cli.views import BackfillView, FileProblemView, LagView, RulesView, RuleView, StatusView
+from collector.units import count_text, duration_text
+from collector.visible import one_line
+
+_NAME_CELLS: Final = 40
+_ID: Final = "REVISION"
+
+
+def print_rules(rules: RulesView) -> None:
+    """A line a rule with what it did of late, and what is wrong with files."""
+    console = output_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("RULE", "PROJECT", "TARGET", "EVALUATOR", _ID, "FROM", "MATCHED", "PASSED", "FAILED", "SPENT"):
+        table.add_column(title, overflow="fold", no_wrap=title == _ID, justify="right" if title in _RIGHT else "left")
+    for rule in rules.content:
+        table.add_row(*_cells(rule))
+    if rules.content:
+        console.print(table)
+        console.print(Text("of the last 24 hours; spent: today, by UTC", style="dim"))
+    else:
+        console.print("no rules here")
+    _print_problems(rules.problems)
+
+
+_RIGHT: Final = frozenset({"MATCHED", "PASSED", "FAILED", "SPENT"})
+
+
+def _cells(rule: RuleView) -> list[Text | str]:
+    decisions, evaluations = rule.activity.decisions, rule.activity.evaluations
+    looked_at = decisions.matched + decisions.filtered + decisions.sampled_out
+    scored = evaluations.passed + evaluations.not_passed
+    return [
+        Text(crop(rule.name, _NAME_CELLS), style="" if rule.enabled else "dim"),
+        Text(crop(rule.project or "all", _NAME_CELLS)),
+        one_line(rule.target),
+        Text(one_line(rule.evaluator)),
+        one_line(rule.digest),
+        Text(crop(rule.file or "API", _NAME_CELLS) + ("" if rule.enabled else ", disabled")),
+        f"{decisions.matched:,} of {looked_at:,}",
+        f"{evaluations.passed:,} of {scored:,}",
+        Text(f"{evaluations.failed:,}", style="bold red" if evaluations.failed else ""),
+        "-" if not rule.activity.spent_today.calls else f"{rule.activity.spent_today.usd:.4f} USD",
+    ]
+
+
+def print_status(status: StatusView) -> None:
+    """How the server stands."""
+    console = output_console()
+    for name, told, alarming in _lines(status):
+        line = Text(f"{name:<10}  ", style="dim")
+        line.append(told, style="bold red" if alarming else "")
+        console.print(line, soft_wrap=True)
+    _print_problems(status.rules.problems)
+
+
+def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
+    """What is told: a name, a text, and whether somebody should look."""
+    server, jobs, spent = status.server, status.jobs, status.spent_today
+    waiting = jobs.ready + jobs.waiting
+    oldest = "" if jobs.oldest_seconds is None else f", the oldest for {duration_text(jobs.oldest_seconds * 1e3)}"
+    running = "not running" if server is None else f"{server.state}, {server.backlog_bytes >> 10:,} KiB to commit"
+    told = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
+    retried, claimed = f"{jobs.waiting:,} to be tried again", f"{jobs.claimed:,} under way"
+    return [
+        (
+            "server",
+            one_line(running) + (", overloaded" if server and server.overloaded else ""),
+            bool(server and server.overloaded),
+        ),
+        ("spans", f"{status.spans.stored:,} stored, {status.spans.set_aside:,} set aside", status.spans.set_aside > 0),
+        ("reading", _behind(status.reading), False),
+        ("rules", told, bool(status.rules.problems)),
+        ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
+        ("jobs", f"{waiting:,} waiting ({retried}), {claimed}{oldest}", False),
+        ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
+        ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
+        ("today", f"{count_text(spent.calls, 'judge call')}, {spent.tokens:,} tokens, {spent.usd:.4f} USD", False),
+    ]
+
+
+def _behind(lag: LagView) -> str:
+    if not lag.spans_behind:
+        return "up to date"
+    return f"{count_text(lag.spans_behind, 'span')} and {duration_text(lag.seconds_behind * 1e3)} behind"
+
+
+def _print_problems(problems: Sequence[FileProblemView]) -> None:
+    console = output_console()
+    for problem in problems:
+        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        told = f"{place}: {problem.key}: {problem.message}" if problem.key else f"{place}: {problem.message}"
+        console.print(Text(one_line(told), style="red"), soft_wrap=True)
+
+
+def backfill_text(backfill: BackfillView) -> str:
+    """How far a backfill is."""
+    error = f": {one_line(backfill.error)}" if backfill.error else ""
+    return f"{backfill.id} {backfill.state}, {backfill.looked_at:,} looked at, {backfill.matched:,} matched{error}"

@@ -1,0 +1,225 @@
+"""A running server, as what the commands read from."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import httpx
+
+from collector.cli.connecting import (
+    KEY_VARIABLE,
+    NO_PARAMETERS,
+    Document,
+    NoAnswer,
+    Parameters,
+    address_of,
+    error_of,
+    json_of,
+    unreachable,
+)
+from collector.visible import some_lines
+from storage.records import ANY_JUDGING, Judging
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CONNECTIONS = "/api/v1/llm-connections"
+
+PAGE = 100
+"""Documents of a list that are asked for at a time. A guess."""
+
+_SWEEP_TIMEOUT_S = 3_600
+_CHUNK_BYTES = 1 << 18
+
+
+class Server:
+    """A running server, over its HTTP API."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
+        """The newest traces, or those that were judged so."""
+        wanted = {name: value for name, value in {"project": project, **asdict(judging)}.items() if value is not None}
+        return self._pages("/api/v1/traces", wanted, limit=limit, key="traceId")
+
+    def trace(self, trace_id: str) -> Document | None:
+        """One trace with its spans."""
+        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}")
+
+    def otlp(self, trace_id: str) -> Document | None:
+        """One trace as an OTLP/JSON export request."""
+        return self._find(f"/api/v1/traces/{quote(trace_id, safe='')}/otlp")
+
+    def rules(self) -> Document:
+        """All rules, what each did of late, and what is wrong with files."""
+        return self._ask("GET", "/api/v1/trace-eval-rules")
+
+    def status(self) -> Document:
+        """How it stands."""
+        return self._ask("GET", "/api/v1/status")
+
+    def backfill_of(self, project: str, rule_id: str, backfill_id: str) -> Document:
+        """How far a run of a rule is."""
+        return self._ask("GET", f"{_backfills(project, rule_id)}/{quote(backfill_id, safe='')}")
+
+    def backfill(self, project: str, rule_id: str, bounds: Mapping[str, str]) -> Document:
+        """Start one."""
+        return self._ask("POST", _backfills(project, rule_id), json=bounds)
+
+    def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
+        """The answer to a query."""
+        return self._ask("POST", "/api/v1/sql", json={"sql": statement, "parameters": dict(parameters)})
+
+    def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
+        """The newest jobs."""
+        return self._pages("/api/v1/jobs", wanted, limit=limit, key="id")
+
+    def retry_job(self, job_id: int) -> int:
+        """Evaluate a failed job again."""
+        self._ask("POST", f"/api/v1/jobs/{job_id}/retry")
+        return 1
+
+    def retry_failed(self, filters: Mapping[str, str]) -> int:
+        """Evaluate again what failed."""
+        retried = self._ask("POST", "/api/v1/jobs/retry", json=dict(filters)).get("retried")
+        if not isinstance(retried, int):
+            raise self._not_ours()
+        return retried
+
+    def _pages(self, path: str, wanted: Mapping[str, str], *, limit: int, key: str) -> list[Document]:
+        """The first documents of a list, page by page; one that moved to the next page meanwhile counts once."""
+        found: dict[object, Document] = {}
+        size, page = min(limit, PAGE), 0
+        while len(found) < limit:
+            answer = self._ask("GET", path, params={"page": page, "size": size, **wanted})
+            content = answer.get("content")
+            if not isinstance(content, list):
+                raise self._not_ours()
+            found |= {document.get(key): document for document in content if isinstance(document, dict)}
+            if answer.get("last") is not False:
+                break
+            page += 1
+        return list(found.values())[:limit]
+
+    def connections(self) -> list[Document]:
+        """The connections to models that judge."""
+        response = self._send("GET", _CONNECTIONS)
+        listed = json_of(response)
+        if not response.is_success or not isinstance(listed, list):
+            raise NoAnswer(some_lines(error_of(response) or "")) if error_of(response) else self._not_ours()
+        return [document for document in listed if isinstance(document, dict)]
+
+    def try_connection(self, connection_id: str) -> Document:
+        """Whether one of them works."""
+        return self._ask("POST", f"{_CONNECTIONS}/{quote(connection_id, safe='')}/test")
+
+    def sweep(self, *, dry_run: bool) -> Document:
+        """Let expired traces leave, or say what would."""
+        return self._ask("POST", "/api/v1/sweep", params={"dryRun": dry_run}, timeout=_SWEEP_TIMEOUT_S)
+
+    def backup(self, target: Path) -> None:
+        """Write a copy of the database to a file."""
+        with self._stream("/api/v1/backup") as response, target.open("wb") as file:
+            for chunk in response.iter_bytes(_CHUNK_BYTES):
+                if chunk.strip(b"\0"):
+                    file.write(chunk)
+                else:  # a hole
+                    file.seek(len(chunk), os.SEEK_CUR)
+            file.truncate()
+            os.fsync(file.fileno())
+
+    def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
+        """The spans that start between two instants, after an empty batch with the schema."""
+        import pyarrow as pa
+
+        from collector.api.times import time_text
+
+        bounds = {"from": str(time_text(from_ns)), "to": str(time_text(to_ns))}
+        with self._stream("/api/v1/export/spans", params=bounds) as response:
+            reader = pa.ipc.open_stream(_Body(response.iter_bytes()))
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            yield from reader
+
+    @contextmanager
+    def _stream(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+        try:
+            with self._client.stream("GET", path, params=params, timeout=_SWEEP_TIMEOUT_S) as response:
+                if not response.is_success:
+                    response.read()
+                    self._document(response)
+                yield response
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+
+    def request(self, method: str, path: str, **content: object) -> object:
+        """What the server answers to any request; None where it has nothing to say.
+
+        Raises:
+            click.ClickException: it answers with an error, or not at all.
+        """
+        response = self._send(method, path, **content)
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return None
+        return json_of(response) if response.is_success else self._document(response)
+
+    def _find(self, path: str) -> Document | None:
+        response = self._send("GET", path)
+        if response.status_code == httpx.codes.NOT_FOUND and error_of(response):
+            return None
+        return self._document(response)
+
+    def _ask(self, method: str, path: str, **content: object) -> Document:
+        return self._document(self._send(method, path, **content))
+
+    def _send(self, method: str, path: str, **content: object) -> httpx.Response:
+        try:
+            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+
+    def _document(self, response: httpx.Response) -> Document:
+        if response.is_success:
+            document = json_of(response)
+            if isinstance(document, dict):
+                return document
+        reason = error_of(response)
+        if reason and response.status_code == httpx.codes.UNAUTHORIZED:
+            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
+        if reason:
+            raise NoAnswer(some_lines(reason))
+        raise self._not_ours()
+
+    def _not_ours(self) -> NoAnswer:
+        return NoAnswer(f"what answers at {address_of(self._client)} is not a Tracejury server")
+
+
+class _Body:
+    """The bytes of an answer as a file."""
+
+    closed = False
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        parts, missing = [self._rest], size - len(self._rest)
+        while missing > 0 and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            missing -= len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]
+
+    def close(self) -> None:
+        """Do nothing: the answer is closed by whoever opened it."""
+
+
+def _backfills(project: str, rule_id: str) -> str:
+    return f"/api/v1/projects/{quote(project, safe='')}/trace-eval-rules/{quote(rule_id, safe='')}/backfills"

@@ -1,0 +1,148 @@
+"""`tracejury webhooks`: who is told of alerts, and whether that works."""
+
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli.asking import Asking, open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import output_console, print_json
+from collector.cli.text import crop
+from collector.visible import one_line
+
+_LOOK_AGAIN_S = 0.2
+_MOST_REPLAYED = 1000
+_URL_CELLS = 60
+
+
+class WebhookView(BaseModel):
+    """A receiver as it is printed."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: str
+    project_name: str
+    origin: str
+    url: str
+    has_secret: bool
+    enabled: bool
+    template: str
+    disabled_reason: str | None
+    failing_since: str | None
+
+
+class DeliveryView(BaseModel):
+    """A delivery as it is waited for."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: str
+    state: str
+    attempts: int
+    last_status: int | None
+    last_error: str | None
+
+
+@click.group()
+def webhooks() -> None:
+    """See who is told of alerts, test it, and tell again what did not arrive."""
+
+
+@webhooks.command("list")
+@click.option("--project", metavar="NAME", help="Only those of this project, and not those of all projects.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_webhooks(*, project: str | None, as_json: bool, server: str | None, data: Path | None) -> None:
+    """The receivers of alerts."""
+    one_source(server, data)
+    path = f"/api/v1/projects/{quote(project, safe='')}/alert-webhooks" if project else "/api/v1/alert-webhooks"
+    with open_server(server, data) as asking:
+        found = asking.get(path)
+    if as_json:
+        print_json(found)
+        return
+    _print([read_view(WebhookView, each) for each in (found if isinstance(found, list) else [found])])
+
+
+@webhooks.command("test")
+@click.argument("webhook_id")
+@click.option("--wait", type=click.FloatRange(min=0), default=20, show_default=True, help="Seconds to wait for it.")
+@source_options
+def test(*, webhook_id: str, wait: float, server: str | None, data: Path | None) -> None:
+    """Send a test to a receiver, and say what it answered."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        place = _place(asking, webhook_id)
+        delivery = read_view(DeliveryView, asking.post(f"{place}/test"))
+        deadline = time.monotonic() + wait
+        while delivery.state == "pending" and not delivery.attempts and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN_S)
+            delivery = read_view(DeliveryView, asking.get(f"{place}/deliveries/{quote(delivery.id, safe='')}"))
+    if delivery.state != "delivered":
+        why = delivery.last_error or f"nothing came of it within {wait:g} s"
+        raise click.ClickException(f"the test was not delivered: {one_line(why)}")
+    click.echo(f"delivered: answered {delivery.last_status}")
+
+
+@webhooks.command("replay")
+@click.argument("webhook_id")
+@click.argument("delivery_id", nargs=-1)
+@click.option("--failed", is_flag=True, help="All deliveries that were given up.")
+@source_options
+def replay(
+    *, webhook_id: str, delivery_id: tuple[str, ...], failed: bool, server: str | None, data: Path | None
+) -> None:
+    """Deliver events to a receiver again, under the same ids."""
+    one_source(server, data)
+    if bool(delivery_id) is failed:
+        raise click.UsageError("name the deliveries, or all with --failed")
+    with open_server(server, data) as asking:
+        place = _place(asking, webhook_id)
+        wanted = list(delivery_id)
+        if failed:
+            found = asking.listed(f"{place}/deliveries", _MOST_REPLAYED, state="failed")
+            wanted = [read_view(DeliveryView, each).id for each in found]
+        for each in wanted:
+            asking.post(f"{place}/deliveries/{quote(each, safe='')}/replay")
+    click.echo(f"{len(wanted)} queued")
+
+
+def _place(asking: Asking, webhook_id: str) -> str:
+    """The path of a receiver, of whatever project.
+
+    Raises:
+        click.ClickException: there is none of that id.
+    """
+    found = asking.get("/api/v1/alert-webhooks")
+    for each in found if isinstance(found, list) else []:
+        webhook = read_view(WebhookView, each)
+        if webhook.id == webhook_id:
+            return f"/api/v1/projects/{quote(webhook.project_name, safe='')}/alert-webhooks/{webhook.id}"
+    raise click.ClickException(f"no webhook {one_line(webhook_id)} here; `tracejury webhooks list` shows them")
+
+
+def _print(webhooks: list[WebhookView]) -> None:
+    console = output_console()
+    if not webhooks:
+        console.print("no webhooks here")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("WEBHOOK", "PROJECT", "URL", "TEMPLATE", "SIGNED", "STATE"):
+        table.add_column(title, no_wrap=True)
+    for each in webhooks:
+        texts = (each.id, each.project_name, crop(each.url, _URL_CELLS), each.template)
+        signed = "yes" if each.has_secret and each.template != "pagerduty" else "no"
+        table.add_row(*(Text(one_line(text)) for text in texts), signed, Text(one_line(_state(each))))
+    console.print(table, crop=False, soft_wrap=True)
+
+
+def _state(webhook: WebhookView) -> str:
+    if not webhook.enabled:
+        return f"off: {webhook.disabled_reason}" if webhook.disabled_reason else "off"
+    return f"on, failing since {webhook.failing_since}" if webhook.failing_since else "on"

@@ -1,0 +1,225 @@
+"""A connection to a model as it is written, in YAML and in JSON, and what is wrong with one.
+
+No message repeats a value: whoever puts a key into the wrong field must not find it in a log.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, SecretStr, Strict, ValidationError, model_validator
+
+from evaluators.chat.connection import Connection, Price, check_base_url, check_key
+from evaluators.chat.wire import Protocol
+from evaluators.configuration import Amount, Count, Flag, Upper
+from evaluators.model import NonBlank
+from evaluators.wire import Wire, unknown
+from rules.rule import Budget
+
+MAX_NAME: Final = 200
+_OWN_VARIABLES: Final = "TRACEJURY_"
+_MAX_A_DAY: Final = 10**12
+_MAX_TOKENS: Final = 10**7
+
+Credential: TypeAlias = Literal["apiKey", "credentialRef"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong: which key, and what would be right."""
+
+    key: str  # as in `limits.inFlight`; empty for the whole
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}" if self.key else self.message
+
+
+class BadText(Exception):
+    """A document that describes nothing; it names everything that is wrong with it, and repeats none of it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+def _url(text: str) -> str:
+    check_base_url(text)
+    return text
+
+
+def _key(secret: SecretStr) -> SecretStr:
+    check_key(secret.get_secret_value())
+    return secret
+
+
+def _variable(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError("must be the name of an environment variable of the server, as in OPENAI_API_KEY")
+    if name.upper().startswith(_OWN_VARIABLES):
+        raise ValueError(f"must not be one of Tracejury's own variables ({_OWN_VARIABLES}…)")
+    return name
+
+
+_Daily: TypeAlias = Annotated[Count, Field(le=_MAX_A_DAY)]
+
+
+class PriceText(Wire):
+    """What a model costs."""
+
+    input_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
+    output_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
+
+
+class LimitsText(Wire):
+    """How patiently, and how often, a model is asked."""
+
+    in_flight: Annotated[int, Strict(), Field(ge=1, le=256)] = 8
+    timeout_seconds: Annotated[float, Strict(), Field(gt=0, le=3600)] = 60.0
+    attempts: Annotated[int, Strict(), Field(ge=1, le=10)] = 2
+    requests_per_minute: Annotated[float, Strict(), Field(gt=0, le=1e6)] | None = None
+
+
+class BudgetText(Wire):
+    """What may be spent in a day."""
+
+    calls_per_day: _Daily | None = None
+    tokens_per_day: _Daily | None = None
+    usd_per_day: Annotated[Amount, Field(le=_MAX_A_DAY)] | None = None
+    allow_unpriced: Flag = False
+
+    def budget(self) -> Budget:
+        """It, as budgets are kept."""
+        return Budget(**self.model_dump())
+
+
+class ConnectionText(Wire):
+    """Everything that can be said of a connection."""
+
+    name: Annotated[NonBlank, Field(max_length=MAX_NAME)]
+    base_url: Annotated[NonBlank, AfterValidator(_url)]
+    model: Annotated[NonBlank, Field(max_length=MAX_NAME)]
+    protocol: Annotated[Protocol, Upper] = "RESPONSES"
+    api_key: Annotated[SecretStr, AfterValidator(_key)] | None = None
+    credential_ref: Annotated[NonBlank, Field(max_length=MAX_NAME), AfterValidator(_variable)] | None = None
+    price: PriceText | None = None
+    limits: LimitsText = LimitsText()
+    budget: BudgetText | None = None
+    max_output_tokens: Annotated[int, Strict(), Field(ge=1, le=_MAX_TOKENS)] | None = None
+    shared: Flag = False  # rules of tenants may use it, too
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.api_key is not None and self.credential_ref is not None:
+            raise ValueError("apiKey, credentialRef: a connection has one of them at most")
+        budget = self.budget
+        if budget is not None and budget.usd_per_day is not None and self.price is None and not budget.allow_unpriced:
+            raise ValueError("budget.usdPerDay: needs a price, or budget.allowUnpriced: true")
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """It, as JSON has it, without the key; what is at its default is left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"api_key"})
+
+    def connection(self, key: str | None) -> Connection:
+        """What the chat client needs.
+
+        Raises:
+            BadConnection: no request could be made with this key.
+        """
+        price = self.price
+        return Connection(
+            base_url=self.base_url,
+            model=self.model,
+            protocol=self.protocol,
+            key=key,
+            price=None if price is None else Price(**price.model_dump()),
+            timeout_s=self.limits.timeout_seconds,
+            attempts=self.limits.attempts,
+            in_flight=self.limits.in_flight,
+            requests_per_minute=self.limits.requests_per_minute,
+            max_output_tokens=self.max_output_tokens,
+        )
+
+
+def parse_connection(document: object) -> ConnectionText:
+    """The connection that a document describes.
+
+    Raises:
+        BadText: it describes none.
+    """
+    try:
+        return ConnectionText.model_validate(document)
+    except ValidationError as error:
+        raise BadText(_problems(error, ConnectionText)) from None
+
+
+def parse_file_connections(documents: object) -> dict[str, ConnectionText]:
+    """The connections of a configuration file: name and document.
+
+    Raises:
+        BadText: one of them describes none, or holds a key.
+    """
+    if not isinstance(documents, Mapping):
+        raise BadText([Problem(key="", message="must be a mapping of names and connections")])
+    found, problems = dict[str, ConnectionText](), list[Problem]()
+    for name, document in documents.items():
+        try:
+            found[str(name)] = _parse_named(str(name), document)
+        except BadText as error:
+            problems += [Problem(key=f"{name}.{each.key}".rstrip("."), message=each.message) for each in error.problems]
+    if problems:
+        raise BadText(problems)
+    return found
+
+
+def _parse_named(name: str, document: object) -> ConnectionText:
+    if not isinstance(document, Mapping):
+        raise BadText([Problem(key="", message="must be a mapping, as in {baseUrl: …, model: …}")])
+    if {"apiKey", "api_key"} & document.keys():
+        raise BadText([Problem(key="apiKey", message="is not taken from files; name a variable in credentialRef")])
+    if document.get("name", name) != name:
+        raise BadText([Problem(key="name", message="is told already, by the key of the mapping")])
+    return parse_connection({**document, "name": name})
+
+
+def parse_project_budgets(documents: object) -> dict[str, Budget]:
+    """The budgets of projects: name (`*` for every other one, each its own) and document.
+
+    Raises:
+        BadText: one of them is none.
+    """
+    if not isinstance(documents, Mapping):
+        raise BadText([Problem(key="", message="must be a mapping of projects and budgets")])
+    found, problems = dict[str, Budget](), list[Problem]()
+    for name, document in documents.items():
+        try:
+            found[str(name)] = BudgetText.model_validate(document).budget()
+        except ValidationError as error:
+            problems += [
+                Problem(key=f"{name}.{each.key}".rstrip("."), message=each.message)
+                for each in _problems(error, BudgetText)
+            ]
+    if problems:
+        raise BadText(problems)
+    return found
+
+
+def _problems(error: ValidationError, shape: type[Wire]) -> list[Problem]:
+    return [_problem(each, shape) for each in error.errors(include_url=False, include_input=False)]
+
+
+def _problem(problem: Mapping[str, Any], shape: type[Wire]) -> Problem:
+    key = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        names = [field.alias or name for name, field in shape.model_fields.items()]
+        return Problem(key=key, message=unknown(key, names) if len(problem["loc"]) == 1 else "unknown key")
+    if problem["type"] == "missing":
+        return Problem(key=key, message="is required")
+    if not key and problem["type"] != "value_error":
+        return Problem(key="", message="must be an object, as in {name: …, baseUrl: …, model: …}")
+    message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"]).removeprefix(f"{key} ")
+    if not key and ": " in message:  # a rule over several keys, which it names
+        key, _, message = message.partition(": ")
+    return Problem(key=key, message=message[:1].lower() + message[1:])

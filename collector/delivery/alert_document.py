@@ -1,0 +1,71 @@
+"""Alerts as the JSON documents that the API shows and receivers get."""
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+
+from storage.alerts import Alert, Side
+from storage.records import JsonValue
+
+Document = dict[str, JsonValue]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def alert_document(alert: Alert) -> Document:
+    """An alert with all that a person needs to check it."""
+    finding = alert.finding
+    return {
+        "alertId": alert.alert_id,
+        "tenant": finding.tenant,
+        "projectName": finding.project,
+        "ruleId": finding.rule_id,
+        "ruleName": finding.rule,
+        "ruleRevision": finding.revision,
+        "kind": finding.kind,
+        "evaluator": finding.evaluator,
+        "fingerprint": finding.fingerprint,
+        "measure": finding.measure,
+        "state": alert.state,
+        "openedAt": instant_text(alert.opened_at_ns),
+        "acknowledgedAt": instant_text(alert.acknowledged_at_ns),
+        "acknowledgedBy": alert.acknowledged_by,
+        "recoveredAt": instant_text(alert.recovered_at_ns),
+        "baseline": _side_document(finding.baseline),
+        "candidate": _side_document(finding.candidate),
+        "regressedCount": finding.regressed_count,
+        "evidence": finite(finding.evidence),
+        "evidenceThreshold": finite(finding.evidence_threshold),
+        "details": finite(finding.document),
+        "recovery": finite(alert.recovery),
+    }
+
+
+def instant_text(time_ns: int | None) -> str | None:
+    """An instant as RFC 3339 in UTC with nine digits."""
+    if time_ns is None:
+        return None
+    seconds, nanoseconds = divmod(time_ns, 10**9)
+    return f"{_EPOCH + dt.timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+
+
+def _side_document(side: Side) -> Document:
+    rates = {"rate": side.rate, "low": side.low, "high": side.high}
+    return {"release": side.release, **{name: finite(rate) for name, rate in rates.items()}, "count": side.count}
+
+
+def finite(value: object) -> JsonValue:
+    """The value with the numbers that JSON has no spelling for as the strings of OTLP/JSON."""
+    match value:
+        case float() if math.isnan(value):
+            return "NaN"
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            return {str(key): finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [finite(item) for item in value]
+        case _:
+            return str(value)

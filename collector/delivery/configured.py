@@ -1,0 +1,39 @@
+"""The receivers that the configuration names."""
+
+from collections.abc import Sequence
+
+from pydantic import SecretStr
+
+from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, Wish
+from collector.settings import BadSettings, WebhookSettings, environment_variable
+
+
+def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
+    """The receivers, with what the variables hold that they name.
+
+    Raises:
+        BadSettings: a variable is not set.
+    """
+    return [
+        FileWebhook(
+            project=None if each.project == EVERY_PROJECT else each.project,
+            wish=Wish(
+                url=_value(each.url, each.urlEnv),
+                secret=_value(each.secret, each.secretEnv),
+                enabled=each.enabled,
+                events=each.events,
+                template=each.template,
+            ),
+            previous_secret=_value(each.previousSecret, each.previousSecretEnv),
+        )
+        for each in configured
+    ]
+
+
+def _value(written: SecretStr | None, variable: str | None) -> str | None:
+    if variable is None:
+        return None if written is None else written.get_secret_value()
+    value = environment_variable(variable)
+    if not value:
+        raise BadSettings(f"alert_webhooks: the variable {variable} is not set")
+    return value

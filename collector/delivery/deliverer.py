@@ -1,0 +1,229 @@
+"""The thread that tells receivers what the outbox holds, many at the same time."""
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from collector.delivery.receivers import BadWebhook, Receivers
+from collector.delivery.retrying import Answer, judge
+from collector.delivery.sending import Sender
+from collector.delivery.signing import signature_headers
+from collector.delivery.templates import render, telling_of
+from collector.observing import Done, Value, Watch
+from storage.errors import Overloaded
+from storage.outbox import Attempt, Due, Outbox, Patience
+
+log = logging.getLogger(__name__)
+
+_NS = 10**9
+_DAY_S = 86_400
+_KEPT_S = 90 * _DAY_S
+"""Finished deliveries are shown so long. A guess: longer than anybody asks what became of an alert."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOptions:
+    """How much is done at once, and how long waits are. All are guesses."""
+
+    at_once: int = 128
+    at_once_each: int = 4  # for each receiver
+    look_again_s: float = 5  # when nobody said that something is due
+    grace_s: float = 2  # for attempts under way when stopping
+    watch: Watch | None = None  # hears of each attempt
+    record_again_s: float = 1
+    patience: Patience = field(default_factory=Patience)
+
+
+class Deliverer:
+    """Sends what is due and records what came of it, from `start` until `close`.
+
+    A delivery stays pending until its outcome is stored: whatever is cut off before is sent again, with the same id.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        receivers: Receivers,
+        sender: Sender,
+        *,
+        clock: Callable[[], float] = time.time,
+        source: random.Random | None = None,
+        options: DeliveryOptions | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._receivers = receivers
+        self._sender = sender
+        self._clock = clock
+        self._source = source or random.SystemRandom()
+        self._options = options or DeliveryOptions()
+        self._under_way: dict[str, Due] = {}  # sent, or to be recorded
+        self._recorded: set[str] = set()  # since the last look began, which may not have seen it
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._outcomes: list[Attempt] = []
+        self._stopping = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
+        self._woken = asyncio.Event()
+        self._recordable = asyncio.Event()
+        self._pruned_at_s = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is due."""
+        self._outbox.listen(self.wake)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look what is due. From any thread, also before the start and after the end."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it was closed meanwhile
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    def close(self) -> None:
+        """Stop. Attempts under way have a moment; what is cut off stays pending."""
+        self._stopping = True
+        self.wake()
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._deliver())
+
+    async def _deliver(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        recorder = asyncio.create_task(self._record())
+        while not self._stopping:
+            self._woken.clear()
+            pause_s = await self._look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause_s)
+        if self._attempts:
+            await asyncio.wait(self._attempts, timeout=self._options.grace_s)
+        for attempt in self._attempts:
+            attempt.cancel()
+        await asyncio.gather(*self._attempts, return_exceptions=True)
+        self._recordable.set()
+        await recorder
+
+    async def _look(self) -> float:
+        """Begin what is due; how long to wait for more."""
+        self._recorded.clear()
+        try:
+            due, next_ns = await asyncio.to_thread(self._due)
+        except Exception:  # noqa: BLE001 - the top of the thread: what cannot be read now is looked for again
+            log.warning("what is due for webhooks cannot be read; it is tried again", exc_info=True)
+            return self._options.look_again_s
+        busy = Counter(each.webhook_id for each in self._under_way.values())
+        for each in due:
+            fits = busy[each.webhook_id] < self._options.at_once_each
+            if fits and each.delivery_id not in self._under_way.keys() | self._recorded:
+                busy[each.webhook_id] += 1
+                self._under_way[each.delivery_id] = each
+                task = asyncio.create_task(self._attempt(each))
+                self._attempts.add(task)
+                task.add_done_callback(self._attempts.discard)
+        left_s = self._options.look_again_s if next_ns is None else next_ns / _NS - self._clock()
+        return min(max(left_s, 0.0), self._options.look_again_s)
+
+    def _due(self) -> tuple[list[Due], int | None]:
+        """What is due, and when something else will be."""
+        now_s = self._clock()
+        if now_s - self._pruned_at_s > _DAY_S:
+            with suppress(Overloaded):
+                self._outbox.prune(int((now_s - _KEPT_S) * _NS))
+                self._pruned_at_s = now_s
+        now_ns = int(now_s * _NS)
+        due = self._outbox.due(now_ns, each=self._options.at_once_each, limit=self._options.at_once)
+        return due, self._outbox.next_due_ns(now_ns)
+
+    async def _attempt(self, due: Due) -> None:
+        """One attempt, and what follows from it."""
+        began_ns = int(self._clock() * _NS)
+        try:
+            answer = await self._answer(due)
+        except Exception:  # noqa: BLE001 - the top of the task: the delivery is tried again, and told as failing
+            log.exception("delivery %s could not be attempted", due.delivery_id)
+            answer = Answer(error="internal error; the server's log has it")
+        if answer is None:  # the receiver was deleted, and its deliveries were called off with it
+            del self._under_way[due.delivery_id]
+            return
+        verdict = judge(answer, attempts=due.attempts + 1, source=self._source)
+        now_s = self._clock()
+        outcome = Attempt(
+            delivery_id=due.delivery_id,
+            webhook_id=due.webhook_id,
+            type=due.type,
+            replays=due.replays,
+            state=verdict.state,
+            at_ns=int(now_s * _NS),
+            next_at_ns=int((now_s + verdict.delay_s) * _NS),
+            status=answer.status,
+            error=verdict.error,
+            disable=verdict.disable,
+        )
+        self._outcomes.append(outcome)
+        self._recordable.set()
+        if self._options.watch is not None:
+            self._options.watch(_attempted(due, outcome, began_ns))
+
+    async def _answer(self, due: Due) -> Answer | None:
+        try:
+            receiver = await asyncio.to_thread(self._receivers.receiver, due.webhook_id)
+        except BadWebhook as error:
+            return Answer(error=str(error))
+        if receiver is None:
+            return None
+        secret = receiver.secrets[0] if receiver.secrets else None
+        body = render(receiver.template, telling_of(due, project=receiver.project, secret=secret))
+        headers = {"Content-Type": "application/json", "User-Agent": "tracejury"}
+        headers |= signature_headers(
+            body, event_id=due.event_id, timestamp_s=int(self._clock()), secrets=receiver.signing_secrets
+        )
+        return await self._sender.post(receiver.url, body, headers)
+
+    async def _record(self) -> None:
+        """Store outcomes as they come, those of the same moment together, until the end."""
+        while not (self._stopping and not self._attempts and not self._outcomes):
+            await self._recordable.wait()
+            self._recordable.clear()
+            while self._outcomes:
+                some, self._outcomes = self._outcomes, []
+                if await self._store(some):
+                    for outcome in some:
+                        self._recorded.add(outcome.delivery_id)
+                        del self._under_way[outcome.delivery_id]
+                    self._woken.set()
+                elif self._stopping:
+                    return
+                else:
+                    self._outcomes = some + self._outcomes
+                    await asyncio.sleep(self._options.record_again_s)
+
+    async def _store(self, outcomes: list[Attempt]) -> bool:
+        """Store outcomes; False where that failed, and has to be tried again."""
+        try:
+            await asyncio.to_thread(self._outbox.record, outcomes, self._options.patience)
+        except Overloaded as error:
+            log.warning("outcomes of %d deliveries are not stored yet: %s", len(outcomes), error)
+            return False
+        except Exception:  # noqa: BLE001 - the top of the task: without it nothing would be recorded any more
+            log.exception("outcomes of %d deliveries cannot be stored", len(outcomes))
+            return False
+        return True
+
+
+def _attempted(due: Due, outcome: Attempt, began_ns: int) -> Done:
+    """An attempt, for whoever traces the server; where it went is nobody's business."""
+    told: dict[str, Value | None] = {
+        "tracejury.delivery_id": due.delivery_id,
+        "tracejury.event": due.type,
+        "tracejury.attempt": due.attempts + 1,
+        "tracejury.state": outcome.state,
+        "http.response.status_code": outcome.status,
+    }
+    failed = None if outcome.state == "delivered" else "not delivered"
+    return Done(name="deliver webhook", began_ns=began_ns, kind="client", failed=failed, told=told)

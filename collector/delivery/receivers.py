@@ -1,0 +1,375 @@
+"""Receivers of webhooks: what may be one, what is secret about it, and how it is reached."""
+
+import hashlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, get_args
+
+import httpx
+
+from collector.addresses import AddressPolicy, BadUrl
+from collector.delivery.signing import BadSecret, check_secret
+from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
+from collector.settings import AlertEvent
+from storage.errors import Overloaded, require_version
+from storage.outbox import TEST, Event, EventType, Outbox
+from storage.webhooks import Template, Webhook, Webhooks, WebhookText
+
+EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
+"""What a receiver may choose from."""
+
+_SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
+"""Whoever knows these URLs may post; so they are secrets."""
+
+_KEYS: Final[frozenset[Template]] = frozenset({"pagerduty"})
+"""Their secret is sent in the body, and signs nothing; so an old one is of no use."""
+
+EVERY_PROJECT = "*"
+"""How all projects are called where a project is named."""
+
+_NS = 10**9
+_TRIES: Final = 3
+
+
+class BadWebhook(ValueError):
+    """It cannot be a receiver; the message says why, and nothing that is secret."""
+
+
+class FromFile(Exception):
+    """The receiver is that of the configuration, and is changed there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a receiver is to be. `url` None: as it is. `secret` None: none, unless `keeps_secret`."""
+
+    url: str | None
+    secret: str | None
+    keeps_secret: bool = False
+    enabled: bool = True
+    events: Sequence[EventType] = EVENTS
+    template: Template = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWebhook:
+    """A receiver of the configuration. `project` None: all of them."""
+
+    project: str | None
+    wish: Wish
+    previous_secret: str | None = None
+
+    @property
+    def webhook_id(self) -> str:
+        """The same as long as project and URL are."""
+        text = json.dumps(["file", self.project, self.wish.url])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """Where something is sent, and the secrets in use, the newest first."""
+
+    url: str
+    template: Template
+    project: str | None
+    secrets: Sequence[str]
+
+    @property
+    def signing_secrets(self) -> Sequence[str]:
+        """Those that sign."""
+        return () if self.template in _KEYS else self.secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Secrets:
+    """What is sealed."""
+
+    url: str | None = None  # sealed where the template's URLs are secrets
+    secret: str | None = None
+    previous: str | None = None
+
+
+class Receivers:
+    """The receivers of a server. Safe to use from any thread but the writer's."""
+
+    def __init__(
+        self,
+        webhooks: Webhooks,
+        outbox: Outbox,
+        policy: AddressPolicy,
+        *,
+        secrets: Secrets,
+        rotation_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._webhooks = webhooks
+        self._outbox = outbox
+        self._policy = policy
+        self._at_rest = secrets
+        self._rotation_ns = int(rotation_s * _NS)
+        self._clock = clock
+        self._changing = threading.Lock()  # what is replaced was read before
+        self._files: dict[str, FileWebhook] = {}
+
+    def take_files(self, files: Sequence[FileWebhook]) -> None:
+        """Make the receivers of the configuration those that it holds now. Call it once, at the start.
+
+        Raises:
+            BadWebhook: one cannot be a receiver, or is there twice.
+            Overloaded: the store does not take them.
+        """
+        self._files = {each.webhook_id: each for each in files}
+        if len(self._files) < len(files):
+            raise BadWebhook("a project has the same URL twice")
+        stored = {each.webhook_id: each.version for each in self._webhooks.all() if each.origin == "FILE"}
+        for webhook_id, file in self._files.items():
+            secrets = self._checked(file.wish.template, _secrets_of_file(file))
+            text = _text(file.wish, secrets, sealed=None, previous_until_ns=None)
+            if webhook_id in stored:
+                self._webhooks.replace(webhook_id, stored[webhook_id], text, self._now_ns())
+            else:
+                self._webhooks.create(webhook_id, file.project, text, self._now_ns(), origin="FILE")
+        for webhook_id in stored.keys() - self._files.keys():
+            self._webhooks.delete(webhook_id, stored[webhook_id], self._now_ns())
+
+    def project(self, text: str, tenant: str | None = None) -> str | None:
+        """The name of the project with an id, of a tenant or of none; a text that is no id of one is a name."""
+        return None if text == EVERY_PROJECT else self._webhooks.project(text, tenant=tenant) or text
+
+    def all(self, tenant: str | None = None) -> list[Webhook]:
+        """Those of every project, oldest first: of a tenant; None for all."""
+        return self._webhooks.all(tenant=tenant)
+
+    def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
+        """Those of one project, likewise; None: those that are for all projects."""
+        return self._webhooks.of_project(project, tenant=tenant)
+
+    def get(self, project: str | None, webhook_id: str) -> Webhook | None:
+        """One receiver of a project."""
+        found = self._webhooks.get(webhook_id)
+        return found if found and found.project == project else None
+
+    def create(self, project: str | None, wish: Wish, *, tenant: str = "") -> Webhook:
+        """Add a receiver; one of no tenant is told of all alerts, one of a tenant of its own.
+
+        Raises:
+            BadWebhook: it cannot be one.
+            Overloaded: nothing was stored.
+        """
+        if wish.url is None:
+            raise BadWebhook("url: a webhook needs one")
+        webhook_id = uuid.uuid4().hex
+        secrets = self._checked(wish.template, _Secrets(url=wish.url, secret=wish.secret or None))
+        text = _text(wish, secrets, sealed=self._sealed(webhook_id, wish, secrets), previous_until_ns=None)
+        self._webhooks.create(webhook_id, project, text, self._now_ns(), tenant=tenant)
+        return self._there(webhook_id)
+
+    def replace(self, webhook: Webhook, wish: Wish, *, seen: Collection[int] | None = None) -> Webhook:
+        """Make it another one. A new secret is used at once, and the one before as well until the rotation is over.
+
+        With `seen`, only if it has one of these versions.
+
+        Raises:
+            Stale: it has another version.
+            BadWebhook: it cannot be that.
+            FromFile: it is that of the configuration.
+            Overloaded: nothing was stored.
+        """
+        if webhook.origin == "FILE":
+            raise FromFile("this webhook is in the configuration; change it there")
+        with self._changing:
+            self._change(
+                webhook.webhook_id,
+                seen,
+                lambda now: self._webhooks.replace(
+                    now.webhook_id, now.version, self._replaced(now, wish), self._now_ns()
+                ),
+            )
+            return self._there(webhook.webhook_id)
+
+    def delete(self, webhook: Webhook, *, seen: Collection[int] | None = None) -> None:
+        """Take it away, likewise.
+
+        Raises:
+            Stale: it has another version.
+            FromFile: it is that of the configuration.
+            Overloaded: nothing was stored.
+        """
+        if webhook.origin == "FILE":
+            raise FromFile("this webhook is in the configuration; remove it there")
+        with self._changing:
+            self._change(
+                webhook.webhook_id,
+                seen,
+                lambda now: self._webhooks.delete(now.webhook_id, now.version, self._now_ns()),
+            )
+
+    def test(self, webhook: Webhook) -> str | None:
+        """Send it a test, switched on or not; the id of the delivery.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        event = Event(
+            tenant=webhook.tenant,
+            event_id=uuid.uuid4().hex,
+            project=webhook.project,
+            type=TEST,
+            alert_id=None,
+            document={},
+            at_ns=self._now_ns(),
+        )
+        return self._outbox.send(event, only_for=webhook.webhook_id)
+
+    def replay(self, webhook: Webhook, delivery_id: str) -> bool:
+        """Queue a delivery again; False where it waits anyway.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._outbox.replay(webhook.webhook_id, delivery_id, self._now_ns())
+
+    def receiver(self, webhook_id: str) -> Receiver | None:
+        """How a receiver is reached now; None where it was deleted.
+
+        Raises:
+            BadWebhook: its secrets cannot be read.
+        """
+        webhook = self._webhooks.get(webhook_id)
+        if webhook is None:
+            return None
+        secrets = self._secrets(webhook)
+        until_ns = webhook.previous_until_ns
+        keys = [secrets.secret, secrets.previous if until_ns is None or self._now_ns() < until_ns else None]
+        return Receiver(
+            url=secrets.url or webhook.url,
+            template=webhook.template,
+            project=webhook.project,
+            secrets=tuple(key for key in keys if key),
+        )
+
+    def _change(self, webhook_id: str, seen: Collection[int] | None, change: Callable[[Webhook], bool]) -> None:
+        """Have a receiver changed as it is now: it may be switched off at any moment, and has another version then."""
+        for _ in range(_TRIES):
+            webhook = self._there(webhook_id)
+            require_version(webhook.version, seen)
+            if change(webhook):
+                return
+        raise Overloaded("the webhook is being changed")
+
+    def _replaced(self, webhook: Webhook, wish: Wish) -> WebhookText:
+        """What a receiver becomes."""
+        old = self._secrets(webhook)
+        _refuse_to_move_secrets(webhook, old, wish)
+        url = old.url if wish.url in {None, webhook.url} else wish.url
+        secrets, until_ns = self._rotated(webhook, old, wish)
+        secrets = self._checked(wish.template, replace(secrets, url=url))
+        sealed = self._sealed(webhook.webhook_id, wish, secrets)
+        return _text(wish, secrets, sealed=sealed, previous_until_ns=until_ns)
+
+    def _there(self, webhook_id: str) -> Webhook:
+        webhook = self._webhooks.get(webhook_id)
+        if webhook is None:
+            raise BadWebhook("the webhook was deleted meanwhile")
+        return webhook
+
+    def _checked(self, template: Template, secrets: _Secrets) -> _Secrets:
+        """The secrets with the URL, once nothing speaks against them.
+
+        Raises:
+            BadWebhook: something does.
+        """
+        try:
+            self._policy.check(secrets.url or "")
+        except BadUrl as error:
+            raise BadWebhook(f"url: {error}") from error
+        try:
+            for secret in filter(None, (secrets.secret, secrets.previous)):
+                check_secret(secret)
+        except BadSecret as error:
+            raise BadWebhook(f"secret: {error}") from error
+        if template in _KEYS and secrets.secret is None:
+            raise BadWebhook(f"secret: the template {template} needs the routing key as the secret")
+        return secrets
+
+    def _rotated(self, webhook: Webhook, old: _Secrets, wish: Wish) -> tuple[_Secrets, int | None]:
+        """The secrets after a change, and until when the previous one is used."""
+        if wish.keeps_secret or (wish.secret or None) == old.secret:
+            return _Secrets(secret=old.secret, previous=old.previous), webhook.previous_until_ns
+        if not wish.secret or not old.secret or wish.template in _KEYS:
+            return _Secrets(secret=wish.secret or None), None
+        return _Secrets(secret=wish.secret, previous=old.secret), self._now_ns() + self._rotation_ns
+
+    def _sealed(self, webhook_id: str, wish: Wish, secrets: _Secrets) -> bytes | None:
+        """What is secret of it, sealed; None where nothing is.
+
+        Raises:
+            BadWebhook: there is no key to seal it with.
+        """
+        kept = secrets if wish.template in _SECRET_URLS else replace(secrets, url=None)
+        if not any(asdict(kept).values()):
+            return None
+        try:
+            return self._at_rest.encrypt(json.dumps(asdict(kept)), belongs_to=_owner(webhook_id))
+        except NoEncryptionKey as error:
+            raise BadWebhook(f"{'url' if kept.url else 'secret'}: {error}") from error
+
+    def _secrets(self, webhook: Webhook) -> _Secrets:
+        """What is secret of a receiver, with its URL.
+
+        Raises:
+            BadWebhook: it cannot be read.
+        """
+        file = self._files.get(webhook.webhook_id)
+        if file is not None:
+            return _secrets_of_file(file)
+        if webhook.sealed is None:
+            return _Secrets(url=webhook.url)
+        try:
+            kept = _Secrets(**json.loads(self._at_rest.decrypt(webhook.sealed, belongs_to=_owner(webhook.webhook_id))))
+        except (NoEncryptionKey, CannotDecrypt) as error:
+            raise BadWebhook(f"secret: {error}") from error
+        return replace(kept, url=kept.url or webhook.url)
+
+    def _now_ns(self) -> int:
+        return int(self._clock() * _NS)
+
+
+def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None:
+    """Refuse a change that would show a secret that is kept to somebody who did not know it.
+
+    Raises:
+        BadWebhook: it would.
+    """
+    moves = wish.url not in {None, webhook.url, old.url}
+    tells = wish.template in _KEYS and (moves or webhook.template not in _KEYS)
+    if tells and wish.keeps_secret and old.secret:
+        raise BadWebhook(f"secret: give it again, because the template {wish.template} sends it to the URL")
+    if webhook.template in _SECRET_URLS and wish.template not in _SECRET_URLS and wish.url in {None, webhook.url}:
+        raise BadWebhook("url: give it again, because it was kept as a secret and would be shown")
+
+
+def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None) -> WebhookText:
+    url = httpx.URL(secrets.url or "")
+    return WebhookText(
+        url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in _SECRET_URLS else str(secrets.url),
+        template=wish.template,
+        events=tuple(wish.events),
+        enabled=wish.enabled,
+        sealed=sealed,
+        has_secret=secrets.secret is not None,
+        previous_until_ns=previous_until_ns,
+    )
+
+
+def _secrets_of_file(file: FileWebhook) -> _Secrets:
+    return _Secrets(url=file.wish.url, secret=file.wish.secret or None, previous=file.previous_secret or None)
+
+
+def _owner(webhook_id: str) -> str:
+    return f"alert webhook {webhook_id}"

@@ -1,0 +1,184 @@
+"""One attempt: a POST over a connection of its own, to an address that was looked at, within limits."""
+
+import asyncio
+import datetime as dt
+import email.utils
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import httpcore
+import httpx
+
+from collector.addresses import Address, AddressPolicy, BadUrl
+from collector.delivery.retrying import Answer
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, as `getaddrinfo` writes them. Raises OSError where there are none."""
+
+_MOST_ADDRESSES = 4
+"""Of one host, tried one after the other. A guess."""
+
+_MOST_DIGITS = 9
+_LONGEST_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """How long an attempt may take, in seconds. Guesses; the seeds had 5 s for connecting, 10 s in all."""
+
+    connect_s: float = 5
+    read_s: float = 10
+    total_s: float = 15
+
+
+class _Refused(httpcore.ConnectError):
+    """The host has no address that anything may be sent to."""
+
+
+class Sender:
+    """Sends bodies to URLs. Follows no redirects, asks no proxy, reads no more of an answer than its head."""
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        resolve: Resolve,
+        *,
+        clock: Callable[[], float] = time.time,
+        limits: TimeLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._policy = policy
+        self._resolve = resolve
+        self._clock = clock
+        self._limits = limits or TimeLimits()
+        self._tls = tls or httpcore.default_ssl_context()
+
+    async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """POST a body and say what came of it; whatever goes wrong is an answer too."""
+        try:
+            url = self._policy.check(url_text)
+        except BadUrl as error:
+            return Answer(error=str(error))
+        try:
+            async with asyncio.timeout(self._limits.total_s):
+                return await self._post(url, body, headers)
+        except TimeoutError:
+            return Answer(error=f"no answer within {self._limits.total_s:g} s")
+        except httpcore.TimeoutException as error:
+            return Answer(error=f"too slow: {type(error).__name__}")
+        except _Refused as error:
+            return Answer(error=str(error))
+        except (
+            httpcore.ProtocolError
+        ) as error:  # its text may quote what answered, and whoever chose the URL may read it
+            return Answer(error=f"no HTTP answer: {type(error).__name__}")
+        except (httpcore.NetworkError, OSError) as error:
+            return Answer(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+
+    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> Answer:
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        timeout = {"connect": self._limits.connect_s, "read": self._limits.read_s, "write": self._limits.read_s}
+        sent = {"Host": url.netloc.decode("ascii"), "Content-Length": str(len(body)), "Connection": "close", **headers}
+        pool = httpcore.AsyncConnectionPool(
+            ssl_context=self._tls,
+            max_keepalive_connections=0,
+            network_backend=_CheckedNetwork(url, self._policy, self._resolve),
+        )
+        async with (
+            pool,
+            pool.stream(
+                "POST", target, headers=list(sent.items()), content=body, extensions={"timeout": timeout}
+            ) as response,
+        ):
+            named = {name.lower(): value for name, value in response.headers}
+            asked = named.get(b"retry-after", b"").decode("latin-1")
+            now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
+            return Answer(status=response.status, retry_after_s=retry_after_s(asked, now))
+
+
+class _CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were looked at, and to nothing else.
+
+    Whoever answers for a name can answer differently the next time. So the name is asked for once, and the connection
+    goes to the very address that was found good; TLS still asks for the certificate of the name.
+    """
+
+    def __init__(self, url: httpx.URL, policy: AddressPolicy, resolve: Resolve) -> None:
+        self._url = url
+        self._policy = policy
+        self._resolve = resolve
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                found = [ipaddress.ip_address(text) for text in await self._resolve(host.strip("[]"), port)]
+                refusals = {each: self._policy.refusal(self._url, each) for each in found[:_MOST_ADDRESSES]}
+                allowed = [each for each, refusal in refusals.items() if refusal is None]
+                if not allowed:
+                    raise _Refused(next(iter(refusals.values()), None) or f"{host} has no address")
+                each_s = None if timeout is None else timeout / len(allowed)
+                return await self._connect_first(allowed, port, each_s, local_address, socket_options)
+        except TimeoutError:
+            raise httpcore.ConnectTimeout from None
+
+    async def _connect_first(
+        self,
+        addresses: Sequence[Address],
+        port: int,
+        *options: Any,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection to the first address that takes one."""
+        *others, last = addresses
+        for address in others:
+            with suppress(httpcore.NetworkError, httpcore.ConnectTimeout):
+                return await self._network.connect_tcp(str(address), port, *options)
+        return await self._network.connect_tcp(str(last), port, *options)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)
+
+
+def retry_after_s(text: str, now: dt.datetime) -> float | None:
+    """What a `Retry-After` asks for: a number of seconds, or what is left until a date; None where it is neither."""
+    if text.isascii() and text.isdecimal():
+        return float(text[:_MOST_DIGITS])
+    try:
+        until = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=dt.UTC)
+    return max((until - now).total_seconds(), 0.0)
+
+
+class SystemResolver:
+    """Asks the system for addresses, in threads of its own: names that nobody answers for hold up no others."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook-names")
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of a host."""
+        asked = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,179 @@
+"""What receivers are sent: our own JSON, or what Slack, Teams and PagerDuty take.
+
+Sources: Slack's "Block Kit" reference; "Create incoming webhooks with Workflows for Microsoft Teams" and the Adaptive
+Cards schema 1.4; PagerDuty's "Events API v2".
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from collector.delivery.alert_document import Document, alert_document, finite, instant_text
+from collector.delivery.words import words_of
+from storage.alerts import Alert, alert_of
+from storage.outbox import TEST, Due, EventType
+from storage.records import JsonValue
+from storage.webhooks import Template
+
+_SLACK_CHARACTERS = 1900  # a field has 2,000
+_DECIMALS = 6  # of the difference, as the seeds round rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """An event as it is told. `alert` is None of a test."""
+
+    event_id: str
+    type: EventType
+    at_ns: int
+    project: str | None
+    alert: Alert | None
+    secret: str | None  # PagerDuty's routing key
+
+
+def telling_of(due: Due, *, project: str | None, secret: str | None) -> Telling:
+    """The event of a delivery; `project` is that of the receiver, for a test."""
+    alert = None if due.type == TEST else alert_of(due.document)
+    return Telling(
+        event_id=due.event_id,
+        type=due.type,
+        at_ns=due.created_at_ns,
+        project=alert.finding.project if alert else project,
+        alert=alert,
+        secret=secret,
+    )
+
+
+def render(template: Template, telling: Telling) -> bytes:
+    """The body, the same for the same event: JSON in ASCII."""
+    document = finite(_TEMPLATES[template](telling))
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _plain(telling: Telling) -> Document:
+    """The seeds' fields, with the rule as the experiment and releases as runs, and the alert under `data`."""
+    finding = telling.alert.finding if telling.alert else None
+    document: Document = alert_document(telling.alert) if telling.alert else {"message": "a test of this webhook"}
+    rates = (finding.baseline.rate, finding.candidate.rate) if finding else None
+    return {
+        "type": telling.type,
+        "timestamp": instant_text(telling.at_ns),
+        "projectName": telling.project,
+        "experimentId": finding.rule_id if finding else None,
+        "experimentName": finding.rule if finding else None,
+        "runId": finding.candidate.release if finding else None,
+        "baselineRunId": finding.baseline.release if finding else None,
+        "baselinePassRate": rates[0] if rates else None,
+        "candidatePassRate": rates[1] if rates else None,
+        "passRateDelta": round(rates[1] - rates[0], _DECIMALS) if rates else None,
+        "regressedCaseCount": finding.regressed_count if finding else None,
+        "data": document,
+    }
+
+
+def _slack(telling: Telling) -> Document:
+    words = words_of(telling.type, telling.alert, telling.project)
+    blocks: list[JsonValue] = [
+        {"type": "header", "text": {"type": "plain_text", "text": _cut(words.title, 150), "emoji": False}},
+        {"type": "section", "text": _marked(words.summary)},
+    ]
+    if words.facts:
+        fields: list[JsonValue] = [_marked(value, name) for name, value in words.facts[:10]]
+        blocks.append({"type": "section", "fields": fields})
+    if words.examples:
+        lines = "\n".join(f"• {line}" for line in words.examples)
+        blocks.append({"type": "section", "text": _marked(lines)})
+    closing: JsonValue = {"type": "plain_text", "text": _cut(words.closing, 2000), "emoji": False}
+    blocks.append({"type": "context", "elements": [closing]})
+    return {"text": _slack_text(f"{words.title}: {words.summary}"), "blocks": blocks}
+
+
+def _teams(telling: Telling) -> Document:
+    words = words_of(telling.type, telling.alert, telling.project)
+    body: list[JsonValue] = [
+        _line(words.title, weight="Bolder", size="Medium"),
+        _line(words.summary),
+        *(_named_line(name, value) for name, value in words.facts),
+        *(_line(line) for line in words.examples),
+        _line(words.closing, isSubtle=True, size="Small"),
+    ]
+    card: Document = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    attachment: JsonValue = {
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": None,
+        "content": card,
+    }
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _pagerduty(telling: Telling) -> Document:
+    """A test resolves what never was, so that the key is checked and nobody is called."""
+    alert = telling.alert
+    words = words_of(telling.type, alert, telling.project)
+    event: Document = {
+        "routing_key": telling.secret,
+        "event_action": _ACTIONS[telling.type],
+        "dedup_key": alert.alert_id if alert else f"tracejury-test-{telling.event_id}",
+    }
+    if alert is None or telling.type != "alert.opened":
+        return event
+    payload: Document = {
+        "summary": _cut(f"{words.title}: {words.summary}", 1024),
+        "source": telling.project or "tracejury",
+        "severity": "error",
+        "timestamp": instant_text(telling.at_ns),
+        "component": alert.finding.rule,
+        "group": telling.project,
+        "class": alert.finding.kind,
+        "custom_details": alert_document(alert),
+    }
+    return event | {"client": "Tracejury", "payload": payload}
+
+
+_ACTIONS: Final[Mapping[EventType, str]] = {
+    "alert.opened": "trigger",
+    "alert.acknowledged": "acknowledge",
+    "alert.recovered": "resolve",
+    "webhook.test": "resolve",
+}
+
+_TEMPLATES: Final[Mapping[Template, Callable[[Telling], Document]]] = {
+    "json": _plain,
+    "slack": _slack,
+    "teams": _teams,
+    "pagerduty": _pagerduty,
+}
+
+
+def _line(text: str, **looks: JsonValue) -> JsonValue:
+    """A line whose text is no Markdown: what a rule is called cannot become a link."""
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **looks}]}
+
+
+def _named_line(name: str, value: str) -> JsonValue:
+    runs: list[JsonValue] = [
+        {"type": "TextRun", "text": f"{name}: ", "weight": "Bolder"},
+        {"type": "TextRun", "text": value},
+    ]
+    return {"type": "RichTextBlock", "inlines": runs}
+
+
+def _marked(text: str, name: str | None = None) -> JsonValue:
+    """A text of Slack's; `verbatim`: no address in it becomes a link."""
+    above = f"*{_slack_text(name)}*\n" if name else ""
+    return {"type": "mrkdwn", "text": above + _cut(_slack_text(text), _SLACK_CHARACTERS), "verbatim": True}
+
+
+def _slack_text(text: str) -> str:
+    """Text in which nothing is a link or a mention."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1] + "…"

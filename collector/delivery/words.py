@@ -1,0 +1,117 @@
+"""What an event says to a person."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from storage.alerts import Alert, Finding, Side
+from storage.outbox import EventType
+from storage.records import JsonValue
+
+_MOST_EXAMPLES = 3
+_MOST_REASON_CHARACTERS = 200
+_MOST_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The lines of a message."""
+
+    title: str
+    summary: str
+    facts: Sequence[tuple[str, str]]
+    examples: Sequence[str]
+    closing: str
+
+
+_ENDINGS: Final[Mapping[str, str]] = {
+    "withdrawn": "The release is gone",
+    "lasting": "It stays like this, and is what is compared with from now on",
+    "evaluator": "Another evaluator began anew",
+    "settings": "Other settings of the monitors began anew",
+}
+"""How alerts end without quality being back."""
+
+_TITLES: Final[Mapping[EventType, str]] = {
+    "alert.opened": "Quality dropped",
+    "alert.acknowledged": "Somebody looks after it",
+    "alert.recovered": "Quality is back",
+    "webhook.test": "A test",
+}
+
+
+def words_of(event: EventType, alert: Alert | None, project: str | None) -> Words:
+    """The lines about an alert; without one, those of a test."""
+    if alert is None:
+        closing = f"project {_name(project)}" if project else "all projects"
+        return Words(
+            title="A test of this webhook", summary="Alerts will come here.", facts=(), examples=(), closing=closing
+        )
+    finding = alert.finding
+    return Words(
+        title=f"{_title(event, alert)}: {_name(finding.rule)}",
+        summary=_summary(finding),
+        facts=_facts(alert),
+        examples=_examples(finding),
+        closing=f"tracejury alerts show {alert.alert_id}",
+    )
+
+
+def _title(event: EventType, alert: Alert) -> str:
+    how = alert.recovery.get("how") if alert.recovery else None
+    return _ENDINGS.get(str(how), _TITLES[event])
+
+
+def _summary(finding: Finding) -> str:
+    before, now = finding.baseline.rate, finding.candidate.rate
+    what = "passed" if finding.measure == "passed" else "on average"
+    return f"{_rate(finding, before)} → {_rate(finding, now)} {what} ({_difference(finding, now - before)})"
+
+
+def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
+    finding = alert.finding
+    named = [
+        ("Project", _name(finding.project)),
+        ("Evaluator", _name(finding.evaluator)),
+        ("Before", _side(finding, finding.baseline)),
+        ("Now", _side(finding, finding.candidate)),
+        ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
+        ("Not passed", str(finding.regressed_count)),
+    ]
+    return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
+
+
+def _side(finding: Finding, side: Side) -> str:
+    release = f"{_name(side.release)}: " if side.release is not None else ""
+    interval = f"{_rate(finding, side.low)} to {_rate(finding, side.high)}"
+    return f"{release}{_rate(finding, side.rate)} of {side.count} ({interval})"
+
+
+def _rate(finding: Finding, rate: float) -> str:
+    return f"{rate:.1%}".replace("%", " %") if finding.measure == "passed" else f"{rate:.3f}"
+
+
+def _difference(finding: Finding, difference: float) -> str:
+    return f"{100 * difference:+.1f} points" if finding.measure == "passed" else f"{difference:+.3f}"
+
+
+def _examples(finding: Finding) -> Sequence[str]:
+    """The first examples: the trace, and why it was judged so."""
+    listed = finding.document.get("examples")
+    found = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return [_example(each) for each in found[:_MOST_EXAMPLES]]
+
+
+def _example(example: Mapping[str, JsonValue]) -> str:
+    reason = example.get("reason")
+    told = f": {_one_line(str(reason), _MOST_REASON_CHARACTERS)}" if reason else ""
+    return f"trace {_one_line(str(example.get('traceId')), _MOST_NAME_CHARACTERS)}{told}"
+
+
+def _name(text: str | None) -> str:
+    return _one_line(text or "-", _MOST_NAME_CHARACTERS)
+
+
+def _one_line(text: str, characters: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= characters else line[: characters - 1] + "…"

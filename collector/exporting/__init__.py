@@ -1,0 +1,1 @@
+"""What leaves for OpenTelemetry endpoints of the operator's."""

@@ -1,0 +1,103 @@
+"""Results of evaluations as the events that OpenTelemetry has for them. Pure.
+
+The same result is the same event, byte for byte, so that whoever gets it twice can tell.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs, SeverityNumber
+
+from rules.marker import MARKER
+from storage.results_out import ResultToTell
+
+EVENT: Final = "gen_ai.evaluation.result"
+INSTANCE: Final = "tracejury.instance"
+"""Who made the result: a server that is sent its own leaves them out, by the view `evaluations`."""
+
+_DIGEST_DIGITS: Final = 12
+_LONGEST_TEXT: Final = 16_384
+"""Of an explanation: a guess at what every backend takes."""
+
+Value: TypeAlias = str | float | int | bool | None
+
+
+def events(results: Iterable[ResultToTell], instance: str) -> ExportLogsServiceRequest:
+    """The request that tells these results, those of a project under one resource."""
+    request = ExportLogsServiceRequest()
+    scopes: dict[tuple[str, str | None], ScopeLogs] = {}
+    for result in results:
+        key = (result.tenant, result.project)
+        scope = scopes.get(key)
+        if scope is None:
+            resource_logs = request.resource_logs.add()
+            resource_logs.resource.attributes.extend(_attributes(_resource(result)))
+            scope = resource_logs.scope_logs.add(scope=InstrumentationScope(name="tracejury"))
+            scopes[key] = scope
+        scope.log_records.append(_record(result, instance))
+    return request
+
+
+def _resource(result: ResultToTell) -> Mapping[str, Value]:
+    return {
+        "service.name": "tracejury",
+        "dokimos.project": result.project,
+        "tracejury.tenant": result.tenant or None,
+        MARKER: True,
+    }
+
+
+def _record(result: ResultToTell, instance: str) -> LogRecord:
+    """The event, under the span that was judged, or under the root of the trace that was."""
+    return LogRecord(
+        trace_id=bytes.fromhex(result.trace_id),
+        span_id=bytes.fromhex(result.span_id or result.root_span_id or ""),
+        time_unix_nano=result.created_at_ns,
+        observed_time_unix_nano=result.created_at_ns,
+        severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
+        event_name=EVENT,
+        attributes=_attributes(_told(result, instance)),
+    )
+
+
+def _told(result: ResultToTell, instance: str) -> Mapping[str, Value]:
+    return {
+        "gen_ai.evaluation.name": result.name,
+        "gen_ai.evaluation.score.value": None if result.score is None else float(result.score),
+        "gen_ai.evaluation.score.label": None if result.passed is None else "pass" if result.passed else "fail",
+        "gen_ai.evaluation.explanation": None if result.reason is None else result.reason[:_LONGEST_TEXT],
+        "error.type": (result.error_kind or "failed") if result.outcome == "failed" else None,
+        INSTANCE: instance,
+        "tracejury.number": result.number,
+        "tracejury.job_id": result.job_id,
+        "tracejury.target": "trace" if result.span_id is None else "span",
+        "tracejury.outcome": result.outcome,
+        "tracejury.rule": result.rule,
+        "tracejury.rule_id": result.rule_id,
+        "tracejury.rule_revision": result.digest[:_DIGEST_DIGITS],
+        "tracejury.evaluator": result.evaluator,
+        "tracejury.fingerprint": result.fingerprint,
+        "tracejury.threshold": result.threshold,
+        "tracejury.judge_model": result.judge_model,
+        "tracejury.release": result.release,
+        "tracejury.round": result.round,
+        "tracejury.occasion": result.occasion,
+    }
+
+
+def _attributes(told: Mapping[str, Value]) -> list[KeyValue]:
+    return [KeyValue(key=key, value=_any_value(value)) for key, value in told.items() if value is not None]
+
+
+def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - a value is what it is
+    match value:
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case str():
+            return AnyValue(string_value=value)

@@ -1,0 +1,70 @@
+"""The server's own traces: what it does as spans of the OpenTelemetry SDK, under the marker that keeps rules away.
+
+Each is a trace of its own. What does not fit into the queue of the exporter is dropped, and nothing waits for it.
+"""
+
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Final
+
+import requests
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from collector.closable_exporter import ClosableExporter
+from collector.observing import INTERNAL_HEADER, Done
+from rules.marker import MARKER
+
+_TIMEOUT_S: Final = 5  # of one export. A guess
+_FLUSH_S: Final = 2.0  # for what is left at the end. A guess
+_KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
+
+
+class OwnTraces:
+    """Sends a span for each thing that is done; `close` ends it."""
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str], *, instance: str) -> None:
+        """`endpoint` takes spans in OTLP over HTTP; `headers` go with each request."""
+        self._session = requests.Session()
+        self._session.trust_env = False
+        sent = {**headers, INTERNAL_HEADER: "1"}
+        self._exporter = ClosableExporter(
+            OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_S, session=self._session, headers=sent)
+        )
+        resource = Resource({"service.name": "tracejury", "service.instance.id": instance, MARKER: True})
+        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+        self._tracer = self._provider.get_tracer("tracejury")
+
+    def watch(self, done: Done) -> None:
+        """Send, soon, what was done. From any thread; it neither waits nor raises."""
+        told = {name: value for name, value in done.told.items() if value is not None}
+        span = self._tracer.start_span(
+            done.name,
+            context=Context(),
+            kind=_KINDS[done.kind],
+            attributes={MARKER: True, **told},
+            start_time=done.began_ns,
+        )
+        if done.failed is not None:
+            span.set_status(Status(StatusCode.ERROR, done.failed))
+        span.end()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        self._provider.force_flush(_TIMEOUT_S * 1000)
+
+    def close(self) -> None:
+        """Send what waits, for a moment, and let go; what cannot be sent by then is dropped."""
+        flushing = threading.Thread(target=self.flush, name="own-traces-flush", daemon=True)
+        flushing.start()
+        flushing.join(_FLUSH_S)
+        with closing(self._session):
+            self._exporter.is_closed = True
+            self._provider.shutdown()

@@ -1,0 +1,158 @@
+"""The thread that tells somebody else what came of evaluations, as they are stored."""
+
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from collector.exporting.endpoint import Endpoint, Later, Refused, Taken
+from collector.exporting.events import events
+from storage.errors import Moved, Overloaded
+from storage.results_out import ResultsOut, ResultToTell
+
+log = logging.getLogger(__name__)
+
+_MOST_BYTES = 1 << 20
+"""Of one request before compression; what is larger is sent by halves. A guess below what every receiver takes."""
+
+_INGEST_FIRST_S = 5.0
+"""While ingest is behind, telling waits this long at most before its next request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long the thread waits, in seconds. All are guesses; the first doubles up to the longest."""
+
+    look_s: float = 1.0  # for new results, when all are told
+    first_s: float = 1.0  # after a request that failed
+    longest_s: float = 60.0
+    longest_asked_s: float = 3600.0  # a receiver that asks for more patience is asked again then
+    pause_s: float = 5.0  # after a failure of our own
+
+
+class ResultsExporter:
+    """Tells each result at least once, in the order in which they were stored.
+
+    How far it is, is stored after the receiver has answered: what is told again after a crash is the same event. A
+    receiver that is away is waited for; results wait in their table meanwhile, and nothing else waits for it.
+    """
+
+    def __init__(
+        self,
+        results: ResultsOut,
+        endpoint: Endpoint,
+        *,
+        most: int,
+        ingest_is_behind: Callable[[], bool] = lambda: False,
+        waits: Waits | None = None,
+    ) -> None:
+        """`most` results are in one request."""
+        self._results = results
+        self._endpoint = endpoint
+        self._most = most
+        self._ingest_is_behind = ingest_is_behind
+        self._waits = waits or Waits()
+        self._instance = ""
+        self._counts: Counter[str] = Counter()
+        self._failing = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="results-out", daemon=True)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Results since the start that were delivered, and refused; and requests that failed and were made again."""
+        return {kind: self._counts[kind] for kind in ("delivered", "refused", "retried")}
+
+    def start(self) -> None:
+        """Go on where the last process was."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the request under way; what is not told yet is after the next start."""
+        self._stopping.set()
+        self._thread.join()
+        self._endpoint.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._tell_on()
+            except (Moved, Overloaded) as error:
+                log.warning("telling results pauses: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end telling for good
+                log.exception("telling results failed; it starts again")
+            self._stopping.wait(self._waits.pause_s)
+
+    def _tell_on(self) -> None:
+        state = self._results.state()
+        number, self._instance = state.number, state.instance
+        while not self._stopping.is_set():
+            self._let_ingest_go_first()
+            results, until = self._results.page(number, self._most)
+            if until == number:
+                self._stopping.wait(self._waits.look_s)
+            elif self._tell(results):
+                self._results.move(number, until)
+                number = until
+
+    def _let_ingest_go_first(self) -> None:
+        deadline_s = time.monotonic() + _INGEST_FIRST_S
+        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
+            pass
+
+    def _tell(self, results: Sequence[ResultToTell]) -> bool:
+        """Send these until the receiver has decided about each; False when the thread was stopped before."""
+        if not results:
+            return True
+        body = events(results, self._instance).SerializeToString()
+        if len(body) > _MOST_BYTES and len(results) > 1:
+            return self._tell_halves(results)
+        wait_s = self._waits.first_s
+        while not self._stopping.is_set():
+            answer = self._endpoint.post(body)
+            match answer:
+                case Taken():
+                    self._settle(len(results), answer)
+                    return True
+                case Refused():
+                    return self._part(results, answer)
+                case Later():
+                    self._note(answer)
+                    asked_s = min(answer.after_s, self._waits.longest_asked_s)
+                    self._stopping.wait(max(asked_s, wait_s * random.uniform(0.8, 1.2)))  # noqa: S311 - no secret
+                    wait_s = min(2 * wait_s, self._waits.longest_s)
+                case _:
+                    assert_never(answer)
+        return False
+
+    def _tell_halves(self, results: Sequence[ResultToTell]) -> bool:
+        middle = len(results) // 2
+        return self._tell(results[:middle]) and self._tell(results[middle:])
+
+    def _settle(self, count: int, taken: Taken) -> None:
+        rejected = min(taken.rejected, count)
+        self._counts["delivered"] += count - rejected
+        self._counts["refused"] += rejected
+        if rejected:
+            log.warning("the receiver of results rejected %d of %d: %s", rejected, count, taken.why)
+        if self._failing:
+            log.info("results are told again")
+            self._failing = False
+
+    def _part(self, results: Sequence[ResultToTell], refused: Refused) -> bool:
+        """Find the result that is refused, and go on without it."""
+        if len(results) > 1:
+            return self._tell_halves(results)
+        self._counts["refused"] += 1
+        log.warning("the receiver of results refuses result %d: %s", results[0].number, refused.why)
+        return True
+
+    def _note(self, later: Later) -> None:
+        self._counts["retried"] += 1
+        if not self._failing:
+            log.warning("results cannot be told and wait: %s", later.why)
+            self._failing = True

@@ -1,0 +1,106 @@
+"""Addresses that the server listens at, and what serves them."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from collector.doors.certificate import Certificate
+from collector.doors.otlp_grpc import OtlpGrpc
+
+_KEEP_ALIVE_S = 75
+"""Longer than the minute after which common load balancers drop idle connections, so that they close first."""
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - where such a server is found, nothing binds
+
+
+def bind(address: str) -> socket.socket:
+    """A socket that is bound to an address, and does not listen yet.
+
+    Raises:
+        OSError: it cannot be, and which address that is.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio switches Nagle's delay off only for sockets that say they are TCP: 40 ms an answer otherwise.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, int(port)))
+    except OSError as error:
+        bound.close()
+        raise _cannot_listen(address, error) from error
+    return bound
+
+
+def _cannot_listen(address: str, error: OSError) -> OSError:
+    return OSError(f"cannot listen on {address}: {error.strerror}")
+
+
+def address_of(bound: socket.socket) -> str:
+    """Where a socket is bound, as host:port."""
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reached_at(address: str) -> str:
+    """Where this process reaches an address that it listens at."""
+    host, _, port = address.rpartition(":")
+    return f"{_ANY_ADDRESS.get(host, host)}:{port}"
+
+
+@asynccontextmanager
+async def serving_grpc(door: OtlpGrpc, address: str, grace_s: float, tls: Certificate | None) -> AsyncIterator[str]:
+    """The gRPC door, until the block ends; where it listens."""
+    bind(address).close()  # for an error that says which address; gRPC's own says little
+    port = await door.start(address, tls)
+    try:
+        yield f"{address.rpartition(':')[0]}:{port}"
+    finally:
+        await door.stop(grace_s)
+
+
+@asynccontextmanager
+async def serving(
+    application: object, bound: socket.socket, grace_s: float, tls: Certificate | None
+) -> AsyncIterator[None]:
+    """An ASGI application on a bound socket, until the block ends."""
+    try:
+        bound.listen()
+    except OSError as error:  # two may bind an address as long as neither listens
+        raise _cannot_listen(address_of(bound), error) from error
+    config = uvicorn.Config(
+        application,  # type: ignore[arg-type] # an ASGI application by shape
+        http="httptools",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(int(grace_s), 1),
+        ssl_certfile=tls.chain if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself
+    await server.up.wait()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+class _Server(uvicorn.Server):
+    """Says when it is up."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()

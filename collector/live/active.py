@@ -1,0 +1,26 @@
+"""A revision of a rule as matching and judging use it."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rules.rule import Rule
+
+Lane: TypeAlias = Literal["check", "judge", "code"]
+"""Who evaluates: a check asks nobody, a judge asks a model over its connection, code is a program of the operator's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveRule:
+    """One revision of a rule. Of a rule in force, `rule.enabled` holds."""
+
+    tenant: str  # whose rule it is
+    rule_id: str
+    revision: int  # its number in the table `rule_revision`
+    rule: Rule
+    lane: Lane
+    deleted: bool = False
+
+    @property
+    def judges(self) -> str | None:
+        """The tenant whose spans it judges; None: a rule of no tenant judges those of all."""
+        return self.tenant or None

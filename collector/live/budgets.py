@@ -1,0 +1,391 @@
+"""Budgets: what judges may cost in a day, set aside before each request and settled after it.
+
+A UTC day, three measures (calls, tokens, USD), three that pay: the rule, the project, the connection. The sums are kept
+in memory and read from the table of calls when a day is first asked about. Money is counted in whole billionths of a
+USD, so that sums do not drift.
+"""
+
+import asyncio
+import math
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Final, Literal, TypeAlias
+
+from evaluators.chat.connection import Price
+from evaluators.chat.toll import UNSENT, Most, Spent
+from evaluators.errors import BadConfiguration, OverBudget
+from rules.rule import Budget
+from storage.spending import NANO, ReservedCall, SettledCall, Spending
+from storage.timing import SLOW_S, Stopwatch, Times
+
+Kind: TypeAlias = Literal["rule", "project", "connection"]
+Key: TypeAlias = tuple[Kind, str, str | None]
+"""What pays: its kind; of a project its tenant and its name, of all else nothing and its id."""
+
+_NANO_PER_TOKEN: Final = 1000  # for each USD that a million tokens cost
+_NS: Final = 10**9
+_DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the table again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """Who pays, how much it may, and what messages call it."""
+
+    kind: Kind
+    tenant: str = ""  # of a project: each tenant has its own of a name
+    identity: str | None  # a project may be none
+    name: str
+    budget: Budget | None
+
+    @property
+    def key(self) -> Key:
+        """Where its sums are."""
+        return (self.kind, self.tenant, self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """On whose behalf a judge is asked, and what its tokens cost."""
+
+    tenant: str
+    rule_id: str | None
+    project: str | None
+    connection_id: str
+    job_id: int | None
+    payers: tuple[Payer, ...]
+    price: Price | None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be counted.
+
+        Raises:
+            BadConfiguration: USD are limited, and the model has no price.
+        """
+        if self.price is not None:
+            return
+        for payer in self.payers:
+            if payer.budget is not None and payer.budget.usd_per_day is not None and not payer.budget.allow_unpriced:
+                raise BadConfiguration(
+                    f"{payer.kind} {payer.name!r} has a budget in USD, and the model of the connection has no price: "
+                    "give the connection a price, or set allowUnpriced in the budget"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentToday:
+    """What one of the payers spent today, and what of it is only set aside, for requests under way."""
+
+    kind: Kind
+    tenant: str
+    identity: str | None
+    calls: int
+    tokens: int
+    usd: float
+    held_calls: int
+    held_tokens: int
+    held_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What requests to judges took since the start: how they ended, tokens, USD where there is a price, and time."""
+
+    outcomes: Mapping[str, int]  # answered or failed
+    tokens: int
+    usd: float
+    answers: Times
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int = 0
+    tokens: int = 0
+    nano_usd: int = 0
+
+    def add(self, other: "_Sum", sign: int = 1) -> None:
+        self.calls += sign * other.calls
+        self.tokens += sign * other.tokens
+        self.nano_usd += sign * other.nano_usd
+
+
+@dataclass(slots=True)
+class _Purse:
+    """What is gone, and what is set aside."""
+
+    spent: _Sum = field(default_factory=_Sum)
+    held: _Sum = field(default_factory=_Sum)
+
+
+class Budgets:
+    """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
+
+    def __init__(self, spending: Spending, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._spending = spending
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last_call = spending.last_call()
+        self._days: dict[date, dict[Key, _Purse]] = {}
+        self._waiting: list[Future[None]] = []
+        self._total = _Sum()
+        self._outcomes: Counter[str] = Counter(answered=0, failed=0)
+        self._answers = Stopwatch(SLOW_S)
+
+    @property
+    def taken(self) -> Taken:
+        """What judges took since the start."""
+        with self._lock:
+            return Taken(
+                outcomes=dict(self._outcomes),
+                tokens=self._total.tokens,
+                usd=self._total.nano_usd / NANO,
+                answers=self._answers.times,
+            )
+
+    def toll(self, account: Account, paid: Callable[[Spent], None] | None = None) -> "BudgetToll":
+        """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took."""
+        return BudgetToll(self, account, paid)
+
+    def today(self) -> list[SpentToday]:
+        """What was spent today, by each of those who pay."""
+        with self._lock:
+            purses = self._purses(self._clock().date())
+            return [_told(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
+
+    def today_for(self, tenant: str) -> list[SpentToday]:
+        """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
+        purses: dict[Key, _Purse] = defaultdict(_Purse)
+        for row in self._spending.on_day(self._clock().date()):
+            if row.tenant == tenant:
+                spent = _Sum(row.calls, row.tokens, row.nano_usd)
+                purses["connection", "", row.connection_id].spent.add(spent)
+        return [_told(key, purse) for key, purse in purses.items()]
+
+    def hold(self, account: Account, most: Most) -> "Held | Future[None]":
+        """Set aside what a request may take; where too much is set aside already, what to wait for.
+
+        Raises:
+            OverBudget: there is not enough left, whatever becomes of the requests under way.
+        """
+        tokens = most.input_tokens + most.output_tokens
+        asked = _Sum(1, tokens, _nano(account.price, most.input_tokens, most.output_tokens))
+        with self._lock:
+            now = self._clock()
+            purses = self._purses(now.date())
+            shortages = [_shortage(payer, purses[payer.key], asked) for payer in account.payers]
+            for shortage in shortages:
+                if shortage is not None and shortage.is_final:
+                    raise OverBudget(shortage.told)
+            if any(shortages):
+                freed: Future[None] = Future()
+                self._waiting.append(freed)
+                return freed
+            for payer in account.payers:
+                purses[payer.key].held.add(asked)
+            self._last_call += 1
+            number = self._last_call
+        return Held(number=number, started=now, asked=asked, account=account)
+
+    def record(self, held: "Held") -> "Future[None]":
+        """Put what is held on record."""
+        account = held.account
+        return self._spending.reserve(
+            ReservedCall(
+                call_id=held.number,
+                day=held.started.date(),
+                tenant=account.tenant,
+                project=account.project,
+                rule_id=account.rule_id,
+                connection_id=account.connection_id,
+                job_id=account.job_id,
+                reserved_tokens=held.asked.tokens,
+                reserved_usd=held.asked.nano_usd / NANO,
+                started_at=held.started.replace(tzinfo=None),
+            )
+        )
+
+    def settle(self, held: "Held", spent: Spent) -> None:
+        """Count what was spent instead of what was held, on the day on which it was."""
+        account, took = held.account, _took(held, spent)
+        with self._lock:
+            purses = self._purses(held.started.date())
+            for payer in account.payers:
+                purse = purses[payer.key]
+                purse.held.add(held.asked, -1)
+                purse.spent.add(took)
+            woken, self._waiting = self._waiting, []
+            ended = self._clock()
+            self._total.add(took)
+            self._outcomes["answered" if spent.outcome == "answered" else "failed"] += spent.is_sent
+        if spent.started_ns is not None:
+            self._answers.add(max(time.time_ns() - spent.started_ns, 0) / _NS)
+        self._spending.settle(
+            SettledCall(
+                call_id=held.number,
+                input_tokens=spent.input_tokens,
+                output_tokens=spent.output_tokens,
+                tokens=took.tokens,
+                usd=None if account.price is None else took.nano_usd / NANO,
+                outcome=spent.outcome,
+                ended_at=ended.replace(tzinfo=None),
+            )
+        )
+        for freed in woken:
+            if freed.set_running_or_notify_cancel():
+                freed.set_result(None)
+
+    def _purses(self, day: date) -> dict[Key, _Purse]:
+        purses = self._days.get(day)
+        if purses is None:
+            purses = self._days[day] = self._read(day)
+            for old in sorted(self._days)[:-_DAYS_KEPT]:
+                if old != day and not any(purse.held.calls for purse in self._days[old].values()):
+                    del self._days[old]
+        return purses
+
+    def _read(self, day: date) -> dict[Key, _Purse]:
+        purses: dict[Key, _Purse] = defaultdict(_Purse)
+        for row in self._spending.on_day(day):
+            spent = _Sum(row.calls, row.tokens, row.nano_usd)
+            of_connection: Key = ("connection", "", row.connection_id)
+            of_rule: Sequence[Key] = (("rule", "", row.rule_id), ("project", row.tenant, row.project))
+            for key in (of_connection, *(() if row.rule_id is None else of_rule)):
+                purses[key].spent.add(spent)
+        return purses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is set aside for one request."""
+
+    number: int
+    started: datetime
+    asked: _Sum
+    account: Account
+
+
+class BudgetToll:
+    """Implements `evaluators.chat.toll.Toll` for one account."""
+
+    def __init__(self, budgets: Budgets, account: Account, paid: Callable[[Spent], None] | None) -> None:
+        self._budgets = budgets
+        self._account = account
+        self._paid = paid
+
+    async def reserve(self, most: Most) -> "BudgetFare":
+        """Set aside what a request may take, wait for requests under way where that may make room, put it on record.
+
+        Raises:
+            OverBudget: there is not enough left.
+            Unanswered: it could not be put on record.
+        """
+        while isinstance(held := self._budgets.hold(self._account, most), Future):
+            await asyncio.wrap_future(held)
+        fare = BudgetFare(self._budgets, held, self._paid)
+        try:
+            await asyncio.wrap_future(self._budgets.record(held))
+        except BaseException as error:
+            fare.settle(UNSENT)
+            if isinstance(error, Exception):
+                # The openai package takes half a second to load, and a server may have no judge.
+                from evaluators.chat.client import Unanswered  # noqa: PLC0415 - see above
+
+                raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error
+            raise
+        return fare
+
+
+class BudgetFare:
+    """Implements `evaluators.chat.toll.Fare`."""
+
+    def __init__(self, budgets: Budgets, held: Held, paid: Callable[[Spent], None] | None) -> None:
+        self._budgets = budgets
+        self._held = held
+        self._paid = paid
+
+    def settle(self, spent: Spent) -> None:
+        """Say what the request took."""
+        self._budgets.settle(self._held, spent)
+        if self._paid is not None and spent.is_sent:
+            self._paid(spent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortage:
+    """Why a payer cannot pay at this moment, and whether that stays so for the day."""
+
+    told: str
+    is_final: bool
+
+
+def _shortage(payer: Payer, purse: _Purse, asked: _Sum) -> _Shortage | None:
+    found: _Shortage | None = None
+    for limit, spent, held, more, unit in _measures(payer.budget, purse, asked):
+        if spent + held + more <= limit:
+            continue
+        is_final = spent + more > limit
+        if found is None or is_final:
+            found = _Shortage(_explained(payer, limit, spent, more, unit), is_final)
+    return found
+
+
+def _measures(budget: Budget | None, purse: _Purse, asked: _Sum) -> list[tuple[int, int, int, int, str]]:
+    """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
+    if budget is None:
+        return []
+    nano = None if budget.usd_per_day is None else math.floor(budget.usd_per_day * NANO)
+    spent, held = purse.spent, purse.held
+    measures = [
+        (budget.calls_per_day, spent.calls, held.calls, asked.calls, "calls"),
+        (budget.tokens_per_day, spent.tokens, held.tokens, asked.tokens, "tokens"),
+        (nano, spent.nano_usd, held.nano_usd, asked.nano_usd, "USD"),
+    ]
+    return [(limit, *numbers) for limit, *numbers in measures if limit is not None]  # type: ignore[misc] # five of them
+
+
+def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
+    def told(number: int) -> str:
+        return f"{number / NANO:.6g}" if unit == "USD" else str(number)
+
+    may_take = "" if unit == "calls" else f", and this request may take {told(more)}"
+    return (
+        f"the budget of {payer.kind} {payer.name!r} for today is spent: {told(spent)} of {told(limit)} {unit}"
+        f"{may_take}; a day ends at 00:00 UTC"
+    )
+
+
+def _took(held: Held, spent: Spent) -> _Sum:
+    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent."""
+    if not spent.is_sent:
+        return _Sum()
+    if spent.input_tokens is None or spent.output_tokens is None:
+        return held.asked
+    tokens = spent.input_tokens + spent.output_tokens
+    return _Sum(1, tokens, _nano(held.account.price, spent.input_tokens, spent.output_tokens))
+
+
+def _nano(price: Price | None, input_tokens: int, output_tokens: int) -> int:
+    if price is None:
+        return 0
+    of_input = input_tokens * price.input_usd_per_million
+    of_output = output_tokens * price.output_usd_per_million
+    return math.ceil((of_input + of_output) * _NANO_PER_TOKEN)
+
+
+def _told(key: Key, purse: _Purse) -> SpentToday:
+    kind, tenant, identity = key
+    return SpentToday(
+        kind=kind,
+        tenant=tenant,
+        identity=identity,
+        calls=purse.spent.calls,
+        tokens=purse.spent.tokens,
+        usd=purse.spent.nano_usd / NANO,
+        held_calls=purse.held.calls,
+        held_tokens=purse.held.tokens,
+        held_usd=purse.held.nano_usd / NANO,
+    )

@@ -1,0 +1,31 @@
+"""Where workers get the judges that rules name."""
+
+from typing import Protocol
+
+from collector.live.active import ActiveRule
+from evaluators.judging import Judge
+from storage.jobs import Job
+
+
+class JudgeSource(Protocol):
+    """The connections to judges. Its methods do not wait; `judge` and `close` are called in one event loop."""
+
+    def connection_of(self, active: ActiveRule) -> str:
+        """The id of the connection that the rule's judge asks.
+
+        Raises:
+            BadConfiguration: there is none, or it cannot be used; the message says what to do.
+        """
+
+    def in_flight(self, connection_id: str) -> int:
+        """How many jobs may run at the same time over a connection."""
+
+    def judge(self, active: ActiveRule, job: Job) -> Judge:
+        """The judge for one job. Each request that it makes is paid from the budgets first.
+
+        Raises:
+            BadConfiguration: as above.
+        """
+
+    async def close(self) -> None:
+        """Let go of all connections, once no judge is asked any more."""

@@ -1,0 +1,27 @@
+"""Who evaluates what a rule matches."""
+
+from typing import Final
+
+from collector.live.active import Lane
+from evaluators import code_judge
+from evaluators.errors import Broken
+from evaluators.registry import kind_of
+from rules.rule import Rule
+
+_CODE: Final = frozenset(kind.name for kind in code_judge.KINDS)
+
+
+def lane_of(rule: Rule) -> Lane:
+    """The lane of its evaluator.
+
+    One that asks a judge if there is one asks if the rule names it. An evaluator that this version does not know, or
+    cannot use like this, is a check, which fails and says why.
+    """
+    if rule.evaluator in _CODE:
+        return "code"
+    try:
+        kind = kind_of(rule.evaluator)
+        need = kind.judge(kind.settings(rule.configuration))
+    except Broken:
+        return "check"
+    return "judge" if need == "always" or (need == "optional" and rule.connection is not None) else "check"

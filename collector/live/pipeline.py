@@ -1,0 +1,109 @@
+"""Online evaluation as one thing that is started and stopped."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from collector.conventions.own import OwnKeys
+from collector.live.judging_hub import JudgingHub, OwnDoor
+from collector.live.matcher import Matcher, Surroundings
+from collector.live.monitors import MonitorThread
+from collector.live.rules_in_force import RulesInForce
+from collector.live.trials import Trials
+from collector.live.work.patience import Patience
+from collector.live.workers import WorkerOptions, Workers
+from collector.observing import Watch
+from collector.settings import Settings
+from rules.settling import Settling
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Rules in force, the matcher that follows what is read, workers that judge, and monitors of what comes of it."""
+
+    rules: RulesInForce
+    judging: JudgingHub
+    workers: Workers
+    matcher: Matcher
+    monitors: MonitorThread
+    trials: Trials
+    _undo: ExitStack
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        settings: Settings,
+        *,
+        own_door: OwnDoor,
+        ingest_is_behind: Callable[[], bool],
+        watch: Watch | None = None,
+    ) -> Self:
+        """Start all of it.
+
+        Raises:
+            Overloaded: the database cannot be written.
+        """
+        with ExitStack() as undo:
+            judging = JudgingHub.open(store, settings, own_door)
+            undo.callback(judging.close)
+            rules = RulesInForce(store.rulebook, settings.rules, connections=lambda tenant: _names(judging, tenant))
+            rules.start()
+            undo.callback(rules.close)
+            monitors = MonitorThread(store.monitors, rules.revision, ingest_is_behind=ingest_is_behind)
+            monitors.start()
+            undo.callback(monitors.close)
+            workers = Workers(
+                store.jobs,
+                store.readings,
+                rules.revision,
+                judging.judges,
+                WorkerOptions(
+                    own=OwnKeys(settings.attribute_keys),
+                    code_judges=settings.code_judges,
+                    patience=Patience(attempts=settings.job_attempts),
+                ),
+            )
+            judging.connections.follow(workers.wake)
+            workers.start()
+            undo.callback(workers.close)
+            trials = Trials(store.readings, OwnKeys(settings.attribute_keys))
+            undo.callback(trials.close)
+            matcher = Matcher(
+                store.matching,
+                rules.active,
+                _settling(settings),
+                enqueued=workers.wake,
+                revision=rules.revision,
+                surroundings=Surroundings(ingest_is_behind=ingest_is_behind, watch=watch),
+            )
+            matcher.start()
+            undo.callback(matcher.close)
+            return cls(
+                rules=rules,
+                judging=judging,
+                workers=workers,
+                matcher=matcher,
+                monitors=monitors,
+                trials=trials,
+                _undo=undo.pop_all(),
+            )
+
+    def close(self) -> None:
+        """Stop within seconds, in reverse; what is not done goes on after the next start."""
+        self._undo.close()
+
+
+def _names(judging: JudgingHub, tenant: str) -> set[str]:
+    """What a rule of a tenant may call a connection."""
+    return {name for each in judging.connections.for_rules_of(tenant) for name in (each.connection_id, each.row.name)}
+
+
+def _settling(settings: Settings) -> Settling:
+    return Settling(
+        after_root_s=settings.settle_after_root_seconds,
+        quiet_s=settings.settle_quiet_seconds,
+        longest_s=settings.settle_longest_seconds,
+    )

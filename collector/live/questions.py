@@ -1,0 +1,81 @@
+"""Rules in force as questions in SQL over columns that are taken out of the store once for all of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from collector.live.active import ActiveRule
+from rules.conditions import fields_of
+from rules.fields import Field, field_of
+from rules.predicate import predicate
+from rules.sampling import bound, sampled_sql
+from storage.scratch import Expression, Question, Release
+
+SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
+"""Whether a trace is sampled, over the columns that questions have for its id and for the bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """What the rules in force ask."""
+
+    columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
+    spans: tuple[Question, ...]
+    traces: tuple[Question, ...]
+    releases: tuple[Release, ...]
+
+    @property
+    def count(self) -> int:
+        """How many rules there are."""
+        return len(self.spans) + len(self.traces)
+
+    @property
+    def tenants_of_traces(self) -> tuple[str, ...] | None:
+        """The tenants whose traces some rule is about; None for all of them."""
+        tenants = {question.tenant for question in self.traces}
+        return None if None in tenants else tuple(sorted(tenant for tenant in tenants if tenant is not None))
+
+
+def questions_of(rules: Iterable[ActiveRule]) -> Questions:
+    """The questions of these rules."""
+    listed = list(rules)
+    keys = sorted({active.rule.compare_by for active in listed})
+    told_by = {key: [_attribute(f"{where}.{key}") for where in ("attributes", "resource")] for key in keys}
+    asked = [field for active in listed for field in fields_of(active.rule.clauses)]
+    asked += [field for fields in told_by.values() for field in fields]
+    names = {field: f"f{number}" for number, field in enumerate(dict.fromkeys(asked))}
+    return Questions(
+        columns={name: _column(field, name) for field, name in names.items()},
+        spans=tuple(_question(active, names) for active in listed if active.rule.target == "SPAN"),
+        traces=tuple(_question(active, names) for active in listed if active.rule.target == "TRACE"),
+        releases=tuple(
+            Release(
+                sql=f"coalesce({', '.join(names[field] for field in told_by[key])})",
+                revisions=tuple(active.revision for active in listed if active.rule.compare_by == key),
+            )
+            for key in keys
+        ),
+    )
+
+
+def _question(active: ActiveRule, names: Mapping[Field, str]) -> Question:
+    found = predicate(active.rule.clauses, names)
+    return Question(
+        revision=active.revision,
+        tenant=active.judges,
+        clause=Expression(sql=found.sql, parameters=found.parameters),
+        sampled_below=None if active.rule.sample_rate >= 1 else bound(active.rule.sample_rate),
+    )
+
+
+def _column(field: Field, name: str) -> Expression:
+    if field.key is None:
+        return Expression(sql=field.column, parameters={})
+    return Expression(sql=f"{field.column}[$key_{name}::VARCHAR]", parameters={f"key_{name}": field.key})
+
+
+def _attribute(name: str) -> Field:
+    field = field_of(name)
+    if field is None:
+        raise ValueError(f"{name} is no attribute")
+    return field

@@ -1,0 +1,165 @@
+"""A folder of rules, one YAML file each."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from collector.evaluation.rule_check import check_evaluator
+from rules.errors import BadRule, Problem
+from rules.rule import Rule
+from rules.rule_text import RuleText, parse_rule
+from rules.tree import MAX_CHARACTERS
+
+MAX_FILES: Final = 1_000
+_SUFFIXES: Final = (".yaml", ".yml")
+_MAX_BYTES: Final = 4 * MAX_CHARACTERS  # UTF-8 has up to four for each
+
+Identity: TypeAlias = tuple[str | None, str]
+"""What tells rules from files apart: project and name."""
+
+Stamp: TypeAlias = "tuple[tuple[str, int, int, int], ...] | str"
+"""How the files look from outside, or why they cannot be seen. It changes with any of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProblem:
+    """One thing that is wrong with a file, or with the folder: then `file` is its path."""
+
+    file: str
+    line: int  # from 1; 0 for the file as a whole
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        told = f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+        return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRule:
+    """The rule that a file holds."""
+
+    file: str
+    text: str
+    parsed: RuleText
+
+    @property
+    def rule(self) -> Rule:
+        """What it says."""
+        return self.parsed.rule
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it from others."""
+        return self.rule.project, self.rule.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a folder held: rules, each with an identity of its own, and the files that are there and hold none."""
+
+    rules: tuple[FileRule, ...]
+    problems: tuple[FileProblem, ...]
+    unusable: frozenset[str]
+
+
+class RuleFolder:
+    """Reads `*.yaml` and `*.yml` in one folder, but none whose name starts with a dot."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def stamp(self) -> Stamp:
+        """How the files look; cheap enough to ask every second."""
+        try:
+            return tuple(_stamp_of(self.path / name) for name in self._names())
+        except OSError as error:
+            return error.strerror or type(error).__name__
+
+    def read(self, holders: Mapping[Identity, str]) -> Reading:
+        """Every file; of those that say the same rule, the one that holds it by `holders`, else the first by name.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        found: list[FileRule] = []
+        problems: list[FileProblem] = []
+        names = self._names()
+        for name in names[:MAX_FILES]:
+            try:
+                found.append(_read(self.path / name))
+            except BadRule as error:
+                problems += (_problem(name, problem) for problem in error.problems)
+        problems += (
+            _problem(name, Problem(line=0, key="", message=f"only {MAX_FILES} files are read"))
+            for name in names[MAX_FILES:]
+        )
+        chosen: dict[Identity, FileRule] = {}
+        for each in found:
+            if each.identity not in chosen or holders.get(each.identity) == each.file:
+                chosen[each.identity] = each
+        problems += (_double(each, chosen[each.identity]) for each in found if each is not chosen[each.identity])
+        usable = {each.file for each in chosen.values()}
+        return Reading(
+            rules=tuple(chosen.values()),
+            problems=tuple(sorted(problems, key=lambda problem: (problem.file, problem.line))),
+            unusable=frozenset(map(_shown, names)) - usable,
+        )
+
+    def _names(self) -> list[str]:
+        names = (path.name for path in self.path.iterdir())
+        return sorted(name for name in names if name.endswith(_SUFFIXES) and not name.startswith("."))
+
+
+def _stamp_of(path: Path) -> tuple[str, int, int, int]:
+    try:
+        seen = path.stat()
+    except OSError:
+        return path.name, 0, 0, 0
+    return path.name, seen.st_mtime_ns, seen.st_size, seen.st_ino
+
+
+def _read(path: Path) -> FileRule:
+    """The rule in a file.
+
+    Raises:
+        BadRule: it holds none, or cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _whole("is no file")  # a pipe would never end
+        with path.open("rb") as handle:
+            content = handle.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise _whole(f"is larger than {_MAX_BYTES} bytes")
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise _whole(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _whole(f"is not UTF-8: {error.reason}") from error
+    parsed = parse_rule(text)
+    check_evaluator(parsed)
+    return FileRule(file=_shown(path.name), text=text, parsed=parsed)
+
+
+def _whole(message: str) -> BadRule:
+    return BadRule([Problem(line=0, key="", message=message)])
+
+
+def _problem(name: str, problem: Problem) -> FileProblem:
+    return FileProblem(file=_shown(name), line=problem.line, key=problem.key, message=problem.message)
+
+
+def _double(second: FileRule, first: FileRule) -> FileProblem:
+    where = "about all projects" if second.rule.project is None else f"in the project {second.rule.project!r}"
+    message = f"{where} the file {first.file} has a rule {second.rule.name!r} already; this one is left out"
+    return FileProblem(file=second.file, line=second.parsed.lines.get("name", 1), key="name", message=message)
+
+
+def _shown(name: str) -> str:
+    """The name of a file as text, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,207 @@
+"""The lanes of judges and programs: many jobs at a time in one event loop, within the limits of each connection."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from collector.live.judging import JudgeSource
+from collector.live.work.breaker import Breaker
+from collector.live.work.cases import Cases
+from collector.live.work.desk import Desk, Held, Task
+from collector.live.work.examiner import Examined, Examiner
+from collector.live.work.results import result_of, skipped
+from evaluators.case import parse_case
+from evaluators.chat.retry import RETRYABLE
+from evaluators.errors import Broken
+from evaluators.evaluator import run
+from evaluators.outcome import Failure, Outcome
+from evaluators.registry import build
+from storage.jobs import Job, Result
+
+log = logging.getLogger(__name__)
+
+_NOT_THE_JUDGES: Final = frozenset({"over_budget", "bad_case", "bad_configuration", "evaluator_error"})
+"""Failures that say nothing of whether a connection works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Line:
+    """Jobs of one connection, or of all programs."""
+
+    lane: "Asking"
+    in_flight: Callable[[], int]
+    breaker: Breaker | None  # None for programs
+    passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
+    held: Held = field(default_factory=Held)
+
+    def room(self) -> int:
+        """How many more jobs may be begun now."""
+        in_flight, running = self.in_flight(), len(self.held)
+        if self.breaker is None:
+            return max(in_flight - running, 0)
+        return self.breaker.room(self.lane.now_s(), in_flight, running)
+
+    def pause_s(self) -> float | None:
+        """When the connection is asked again, where it is down."""
+        if self.breaker is None or self.breaker.down_since_s is None or self.held:
+            return None
+        return max(self.breaker.resumes_s - self.lane.now_s(), 0.0)
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Begin these."""
+        self.lane.begin(self, jobs)
+
+
+class Asking:
+    """Evaluates jobs whose evaluators wait for others. A connection that hangs has its own jobs hang and no others."""
+
+    def __init__(self, examiner: Examiner, desk: Desk, judges: JudgeSource, *, code_judges: int) -> None:
+        self._desk = desk
+        self._judges = judges
+        self._rubbish: dict[int, int] = {}  # by job: unusable replies so far
+        self._lines: dict[str, Line] = {}
+        self._cases: Cases[Line] = Cases(examiner, desk, self._deliver)
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
+        self.programs = Line(lane=self, in_flight=lambda: code_judges, breaker=None, passing=frozenset({"timeout"}))
+
+    def line_to(self, connection_id: str) -> Line:
+        """The line of a connection."""
+        line = self._lines.get(connection_id)
+        if line is None:
+            line = self._lines[connection_id] = Line(
+                lane=self,
+                in_flight=lambda: self._judges.in_flight(connection_id),
+                breaker=Breaker(wait_s=self._desk.patience.wait_s),
+                passing=frozenset({"bad_reply"}),
+            )
+        return line
+
+    def start(self) -> None:
+        """Start evaluating."""
+        self._thread.start()
+        self._cases.start()
+
+    def close(self) -> None:
+        """Stop; what is under way is cut off, and handed in as if it had not been claimed."""
+        self._cases.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def now_s(self) -> float:
+        """The time of the desk's clock."""
+        return self._desk.clock()
+
+    def begin(self, line: Line, jobs: Sequence[Job]) -> None:
+        """Have the test cases made, then evaluate them."""
+        tasks = self._desk.tasks(jobs)
+        line.held.add(tasks)
+        self._cases.order(tasks, line)
+
+    def _run_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            for task in self._tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._judges.close())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    def _deliver(self, line: Line, examined: Examined) -> None:
+        if examined.case is None:
+            self._hand_in(line, examined.task, examined.result())
+        else:
+            self._loop.call_soon_threadsafe(self._start_task, line, examined)
+
+    def _start_task(self, line: Line, examined: Examined) -> None:
+        task = self._loop.create_task(self._evaluate(line, examined))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _evaluate(self, line: Line, examined: Examined) -> None:
+        task = examined.task
+        began_s = time.perf_counter()
+        try:
+            outcome, model = await self._outcome(line, task, examined.case or {})
+            document = outcome.to_document()
+            told = document if examined.part is None else examined.part.told_in(document)
+            latency_ms = (time.perf_counter() - began_s) * 1000
+            result = result_of(task.job, told, latency_ms=latency_ms, judge_model=model)
+        except asyncio.CancelledError:
+            line.held.let_go([task])
+            self._desk.hand_back([task])
+            raise
+        except Exception as error:  # noqa: BLE001 - the top of a task: a bug must not end the evaluation of others
+            log.exception("job %d failed", task.job.job_id)
+            line.held.let_go([task])
+            self._desk.after_error([task], error)
+        else:
+            self._settle(line, task, outcome, result)
+
+    async def _outcome(self, line: Line, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
+        """What the evaluator says, and the model that its judge asks for."""
+        job, active = task
+        rule = active.rule
+        judge = None
+        try:
+            judge = None if line.breaker is None else self._judges.judge(active, job)
+            evaluator = build(rule.evaluator, rule.configuration, judge)
+            async with asyncio.timeout(self._desk.patience.job_s):
+                outcome = await run(evaluator, parse_case(case))
+        except TimeoutError:
+            message = f"not finished within {self._desk.patience.job_s:g} s"
+            outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
+        except Broken as broken:
+            outcome = Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+        return outcome, None if judge is None else judge.model
+
+    def _settle(self, line: Line, task: Task, outcome: Outcome, result: Result) -> None:
+        """Hand in the job: done, or for another attempt."""
+        line.held.let_go([task])
+        if not isinstance(outcome, Failure):
+            if line.breaker is not None and outcome.usage is not None:
+                line.breaker.answered()
+            self._hand_in(line, task, result)
+        elif line.breaker is not None and outcome.kind in RETRYABLE:
+            self._after_no_answer(line, line.breaker, task, outcome, result)
+        else:
+            if line.breaker is not None and outcome.kind not in _NOT_THE_JUDGES:
+                line.breaker.answered()
+            self._after_failure(line, task, outcome, result)
+
+    def _after_no_answer(self, line: Line, breaker: Breaker, task: Task, failure: Failure, result: Result) -> None:
+        """The connection failed. While it is down that is not the job's fault, and is not counted against it."""
+        now_s, patience = self.now_s(), self._desk.patience
+        breaker.failed(now_s, asked_s=failure.retry_after_s, asks_for_pause=failure.kind == "rate_limited")
+        down_s = breaker.down_for_s(now_s)
+        counts = down_s is None or down_s > patience.outage_s
+        if counts and task.job.attempts >= patience.attempts:
+            self._hand_in(line, task, result)
+        else:
+            self._desk.try_again(task, failure.kind, failure.message, counts=counts, asked_s=failure.retry_after_s)
+
+    def _after_failure(self, line: Line, task: Task, failure: Failure, result: Result) -> None:
+        """Something else failed, which another attempt mostly meets again."""
+        job, active = task
+        if failure.kind == "over_budget":
+            self._hand_in(line, task, skipped(job, active, failure.kind, failure.message))
+            return
+        rubbish = self._rubbish.get(job.job_id, 0)
+        if failure.kind in line.passing and rubbish < self._desk.patience.more_after_rubbish:
+            self._rubbish[job.job_id] = rubbish + 1
+            self._desk.try_again(task, failure.kind, failure.message)
+            return
+        self._hand_in(line, task, result)
+
+    def _hand_in(self, line: Line, task: Task, result: Result) -> None:
+        line.held.let_go([task])
+        self._rubbish.pop(task.job.job_id, None)
+        self._desk.outlet.finish([result])

@@ -1,0 +1,195 @@
+"""The examining process: spans and jobs in, test cases or outcomes out, until its input ends."""
+
+import asyncio
+import importlib
+import json
+import signal
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FrameType
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from collector.children import inside
+from collector.children.process import MORE
+from collector.children.wire import receive, send
+from collector.conventions.own import OwnKeys
+from collector.live.work.target import case_for_rule, case_of_target
+from evaluators.errors import Broken
+from evaluators.evaluator import Evaluator, run
+from evaluators.model import Case, text_of
+from evaluators.outcome import Failure
+from evaluators.registry import build
+from storage.records import LogRecord, Span
+from storage.rows import logs_of, resources_of, scopes_of, spans_of
+
+_TELL_S = 0.05
+"""What is done is told so often, unless after each job. A guess: enough for neither side to notice the messages."""
+
+_IMPORTS = {"tool_call_validity": "evaluators.tool_schema"}
+"""What evaluators import when they first need it, and what would take a second and a half of the first check's time."""
+
+_KEPT = 1000  # evaluators, of as many revisions. A guess
+
+Answer: TypeAlias = tuple[int, dict[str, Any], float]
+"""The id of a job, the document of its outcome or of its test case, and the milliseconds that it took."""
+
+
+Target: TypeAlias = tuple[str, str, str | None]
+"""Tenant, trace id, and span id unless it is the trace."""
+
+
+class TooLong(Broken):
+    """It took more processor time than a check may."""
+
+    kind = "timeout"
+
+
+class Wanted(NamedTuple):
+    """A job as it is asked for."""
+
+    job_id: int
+    revision: int
+    tenant: str
+    trace_id: str
+    span_id: str | None
+
+
+def main() -> None:
+    """Answer requests on standard input until it ends."""
+    inside.run(serve)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more; the first says which keys are the operator's own, and the bounds."""
+    asyncio.run(_serve(requests, answers))
+
+
+async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    first = receive(requests)
+    if first is None:
+        return
+    examination = Examination(own=OwnKeys(first[0]["own"]), cpu_s=first[0]["cpu_s"])
+    signal.signal(signal.SIGPROF, _ring)
+    while (request := receive(requests)) is not None:
+        header, tables = request
+        tells_each = bool(header["tells_each"])
+        begin: Callable[[int], None] = partial(_tell_begin, answers) if tells_each else _nothing
+        told: list[Answer] = []
+        told_at_s = time.monotonic()
+        async for answer in examination.answers(header, tables, begin):
+            told.append(answer)
+            if tells_each or time.monotonic() - told_at_s > _TELL_S:
+                send(answers, {"answers": told, MORE: True}, [])
+                told, told_at_s = [], time.monotonic()
+        send(answers, {"answers": told}, [])
+
+
+def _tell_begin(answers: BinaryIO, job_id: int) -> None:
+    send(answers, {"answers": [], "at": job_id, MORE: True}, [])
+
+
+def _nothing(_job_id: int) -> None:
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Examination:
+    """Makes test cases of spans, and judges them by evaluators that ask nobody."""
+
+    own: OwnKeys
+    cpu_s: float
+    evaluators: dict[int, Evaluator | Broken] = field(default_factory=dict)
+
+    async def answers(
+        self, header: Mapping[str, Any], tables: Sequence[pa.Table], begin: Callable[[int], None]
+    ) -> AsyncIterator[Answer]:
+        """What came of each job, or the test case that it is about, in order of their targets.
+
+        `begin` is told of each job when it is, or its target.
+        """
+        spans, logs = _by_target(tables)
+        of_target: dict[Target, list[Wanted]] = defaultdict(list)
+        for job in (Wanted(*values) for values in header["jobs"]):
+            of_target[job.tenant, job.trace_id, job.span_id].append(job)
+        rules: Mapping[str, Mapping[str, Any]] = header["rules"]
+        for target, jobs in of_target.items():
+            begin(jobs[0].job_id)
+            case = self._case(spans[target], logs[target])
+            for job in jobs:
+                begin(job.job_id)
+                began_s = time.perf_counter()
+                document = await self._answer(job, rules[str(job.revision)], case, wants_case=header["wants"] == "case")
+                yield job.job_id, document, (time.perf_counter() - began_s) * 1000
+
+    def _case(self, spans: list[Span], logs: list[LogRecord]) -> Case | Broken:
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
+                return case_of_target(spans, logs, self.own)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except Broken as broken:
+            return broken
+        except Exception as error:  # noqa: BLE001 - one target that cannot be read must not hide all others
+            return Broken(f"the target could not be read: {type(error).__name__}: {error}")
+
+    async def _answer(
+        self, job: Wanted, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
+    ) -> dict[str, Any]:
+        name = str(rule["config"].get("name") or rule["evaluator"])
+        if isinstance(case, Broken):
+            return _broken(name, case)
+        whole = case_for_rule(case, rule)
+        if wants_case:
+            return {"case": json.loads(text_of(whole))}
+        evaluator = self._evaluator(job.revision, rule)
+        if isinstance(evaluator, Broken):
+            return _broken(name, evaluator)
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
+                outcome = await run(evaluator, whole)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except Broken as broken:
+            return _broken(evaluator.name, broken)
+        return outcome.to_document()
+
+    def _evaluator(self, revision: int, rule: Mapping[str, Any]) -> Evaluator | Broken:
+        if revision not in self.evaluators:
+            if len(self.evaluators) >= _KEPT:
+                self.evaluators.clear()
+            if rule["evaluator"] in _IMPORTS:
+                importlib.import_module(_IMPORTS[rule["evaluator"]])
+            try:
+                self.evaluators[revision] = build(rule["evaluator"], rule["config"])
+            except Broken as broken:
+                self.evaluators[revision] = broken
+        return self.evaluators[revision]
+
+
+def _by_target(tables: Sequence[pa.Table]) -> tuple[dict[Target, list[Span]], dict[Target, list[LogRecord]]]:
+    """Spans and log records by what they can be part of: their trace, and one span."""
+    rows, resources, scopes, log_rows = tables
+    spans: dict[Target, list[Span]] = defaultdict(list)
+    for span in spans_of(rows, resources_of(resources), scopes_of(scopes)):
+        for span_id in (None, span.span_id):
+            spans[span.tenant, span.trace_id, span_id].append(span)
+    logs: dict[Target, list[LogRecord]] = defaultdict(list)
+    for record in logs_of(log_rows):
+        for span_id in (None, record.span_id):
+            logs[record.tenant, record.trace_id, span_id].append(record)
+    return spans, logs
+
+
+def _ring(_number: int, _frame: FrameType | None) -> None:
+    raise TooLong("took longer than a check may, in processor time")
+
+
+def _broken(name: str, broken: Broken) -> dict[str, Any]:
+    return Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None).to_document()

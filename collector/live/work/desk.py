@@ -1,0 +1,105 @@
+"""What all lanes share: which jobs they hold, what they know of them, and how they hand them in."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from collector.live.active import ActiveRule
+from collector.live.work.patience import Clock, Patience, microseconds
+from collector.live.work.results import failed, skipped
+from storage.jobs import Job, PutBack, Result
+
+
+class Task(NamedTuple):
+    """A job, and the revision that it is about."""
+
+    job: Job
+    active: ActiveRule
+
+
+class Outlet(Protocol):
+    """Where what came of jobs goes. Each job that was taken is handed in once, whatever happens."""
+
+    def finish(self, results: Sequence[Result]) -> None:
+        """Have results stored."""
+
+    def put_back(self, jobs: Sequence[PutBack]) -> None:
+        """Have jobs put back for another attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a lane needs to know of jobs, and where it hands them in."""
+
+    outlet: Outlet
+    rule_of: Callable[[int], ActiveRule | None]
+    clock: Clock
+    patience: Patience
+
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
+        """The jobs that are to be done; the others are handed in."""
+        tasks: list[Task] = []
+        others: list[Result] = []
+        for job in jobs:
+            active = self.rule_of(job.revision)
+            if active is None:
+                others.append(failed(job, None, "unknown_rule", f"there is no revision {job.revision} of any rule"))
+            elif active.deleted:
+                why = f"not evaluated, because the rule {active.rule.name} was deleted"
+                others.append(skipped(job, active, "rule_deleted", why))
+            else:
+                tasks.append(Task(job, active))
+        if others:
+            self.outlet.finish(others)
+        return tasks
+
+    def hand_back(self, tasks: Sequence[Task]) -> None:
+        """Hand in jobs as if they had not been claimed."""
+        if tasks:
+            self.outlet.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job, _ in tasks])
+
+    def try_again(
+        self, task: Task, kind: str, message: str, *, counts: bool = True, asked_s: float | None = None
+    ) -> None:
+        """Hand in a job for another attempt, after a while; this one may not count."""
+        job = task.job
+        wait_s = self.patience.wait_s(job.attempts, asked_s)
+        again = PutBack(
+            job_id=job.job_id,
+            attempts=job.attempts - (not counts),
+            not_before_us=microseconds(self.clock() + wait_s),
+            error_kind=kind,
+            error=message,
+        )
+        self.outlet.put_back([again])
+
+    def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
+        """Hand in jobs that an error of our own kept from being evaluated: for another attempt, while there are any."""
+        told = f"{type(error).__name__}: {error}"
+        for task in tasks:
+            if task.job.attempts < self.patience.attempts:
+                self.try_again(task, "internal_error", told)
+            else:
+                self.outlet.finish([failed(task.job, task.active, "internal_error", told)])
+
+
+class Held:
+    """The jobs that a queue holds. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._job_ids: set[int] = set()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._job_ids)
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Hold these too."""
+        with self._lock:
+            self._job_ids.update(task.job.job_id for task in tasks)
+
+    def let_go(self, tasks: Iterable[Task]) -> None:
+        """Hold these no longer; those that are not held make no difference."""
+        with self._lock:
+            self._job_ids.difference_update(task.job.job_id for task in tasks)

@@ -1,0 +1,223 @@
+"""Asks the examining process about jobs: their spans go in, test cases or outcomes come out."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from collector.children.process import ChildFailed, ChildProcess
+from collector.conventions.own import OwnKeys
+from collector.live.active import ActiveRule
+from collector.live.work.desk import Task
+from collector.live.work.patience import Patience
+from collector.live.work.results import result_of, skipped
+from evaluators.outcome import Failure
+from storage.jobs import Job, Result
+from storage.readings import EVERYTHING, Limits, Readings, TraceKey, Window
+
+log = logging.getLogger(__name__)
+
+PROGRAM = "from collector.live.work.child import main; main()"
+
+LIMITS = Limits(rows=10_000, nbytes=64 << 20)
+"""As a trace is added up for the view: of a longer one the first spans are looked at, and that is said."""
+
+_TARGETS = 512
+"""Targets that are examined together, fewer where they do not fit. To fetch traces of 8 spans took 150 µs each for 256
+at once, 56 for 1,000; to examine 512 takes half a second."""
+
+_IN_VAIN = 3
+"""Starts of the process that may fail before anything is begun with. A guess."""
+
+Wants: TypeAlias = Literal["outcome", "case"]
+
+
+class NotExamined(Exception):
+    """The process dies or hangs before it begins with anything."""
+
+
+class Part(NamedTuple):
+    """Of a trace that is too long, how many spans were looked at, and how many there are."""
+
+    seen: int
+    there: int
+
+    def told_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The document of an outcome, in which it is said."""
+        told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
+        metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}
+        return {**document, "reason": told, "metadata": metadata}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What came of examining a job."""
+
+    task: Task
+    document: Mapping[str, Any] | None  # of its outcome, or `{"case": …}`; None where nothing of its target is stored
+    latency_ms: float = 0.0
+    part: Part | None = None
+
+    @property
+    def case(self) -> Mapping[str, Any] | None:
+        """The document of the test case, where there is one."""
+        return None if self.document is None else self.document.get("case")
+
+    def result(self) -> Result:
+        """What came of the job, where no case was made."""
+        job, active = self.task
+        if self.document is None:
+            return skipped(job, active, "target_gone", "not evaluated, because nothing of it is stored any more")
+        document = self.document if self.part is None else self.part.told_in(self.document)
+        return result_of(job, document, latency_ms=self.latency_ms)
+
+
+class Examiner:
+    """Examines jobs, a group of targets at a time.
+
+    What hangs or kills the process is found: what had not been told before it is asked about again, one by one, and of
+    each is told when it begins, so the last that began is to blame; the others are none the worse for it.
+    """
+
+    def __init__(
+        self, readings: Readings, own: OwnKeys, wants: Wants, *, patience: Patience, program: str = PROGRAM
+    ) -> None:
+        greeting = {"own": own.projects, "cpu_s": patience.check_cpu_s}
+        self._readings = readings
+        self._wants = wants
+        self._at: int | None = None  # the job that the process says it has begun with
+        self._child = ChildProcess(program, greeting, timeout_s=patience.child_s)
+
+    def examine(self, tasks: Sequence[Task]) -> Iterator[Examined]:
+        """What comes of each, in any order.
+
+        Raises:
+            ChildFailed: it was closed meanwhile; what was not told is not examined.
+            NotExamined: the process fails whatever it is asked.
+        """
+        of_traces = [task for task in tasks if task.job.span_id is None]
+        of_spans = [task for task in tasks if task.job.span_id is not None]
+        yield from self._by_windows(of_traces, _trace_key, self._traces)
+        yield from self._by_windows(of_spans, _seq, self._spans)
+
+    def kill(self) -> None:
+        """End the process for good; safe to call from another thread."""
+        self._child.kill()
+
+    def close(self) -> None:
+        """Let go of the process, once nobody examines."""
+        self._child.close()
+
+    def _by_windows(
+        self, tasks: Sequence[Task], target_of: Callable[[Job], Any], fetch: Callable[[Sequence[Any]], Window | None]
+    ) -> Iterator[Examined]:
+        by_target: dict[Any, list[Task]] = {}
+        for task in tasks:
+            by_target.setdefault(target_of(task.job), []).append(task)
+        left = [list(by_target)[at : at + _TARGETS] for at in range(0, len(by_target), _TARGETS)][::-1]
+        while left:
+            targets = left.pop()
+            window = fetch(targets)
+            if window is not None and window.is_cut and len(targets) > 1:  # it is not known which of them are whole
+                middle = len(targets) // 2
+                left += [targets[middle:], targets[:middle]]
+                continue
+            yield from self._examine_window([task for target in targets for task in by_target[target]], window)
+
+    def _traces(self, keys: Sequence[TraceKey]) -> Window | None:
+        return self._readings.traces(keys, until=EVERYTHING, limits=LIMITS)
+
+    def _spans(self, numbers: Sequence[int]) -> Window | None:
+        return self._readings.spans(numbers, limits=LIMITS)
+
+    def _examine_window(self, tasks: Sequence[Task], window: Window | None) -> Iterator[Examined]:
+        there = set() if window is None else _targets(window)
+        for task in tasks:
+            if _target(task.job) not in there:
+                yield Examined(task=task, document=None)
+        found = [task for task in tasks if _target(task.job) in there]
+        if window is None or not found:
+            return
+        part = self._part(window, found[0].job) if window.is_cut else None
+        for task, document, latency_ms in self._ask(found, window):
+            yield Examined(task=task, document=document, latency_ms=latency_ms, part=part)
+
+    def _part(self, window: Window, job: Job) -> Part | None:
+        """What there is of a trace that did not fit."""
+        if job.span_id is not None:
+            return None
+        part = Part(window.spans.num_rows, self._readings.span_count(_trace_key(job)))
+        return part if part.seen < part.there else None
+
+    def _ask(self, tasks: Sequence[Task], window: Window) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
+        left = {task.job.job_id: task for task in tasks}
+        tells_each, in_vain = False, 0
+        while left:
+            try:
+                for job_id, document, latency_ms in self._answers(list(left.values()), window, tells_each=tells_each):
+                    yield left.pop(job_id), document, latency_ms
+            except ChildFailed as error:
+                if self._child.closed:
+                    raise
+                if not tells_each:
+                    log.warning("checking %d jobs failed, and is tried again one by one: %s", len(left), error)
+                    tells_each = True
+                    continue
+                culprit = left.pop(self._at, None) if self._at is not None else None
+                if culprit is None:  # it had not begun with any, as on a machine that is far too busy
+                    in_vain += 1
+                    if in_vain > _IN_VAIN:
+                        raise NotExamined(str(error)) from error
+                    continue
+                log.error("job %d cannot be evaluated: %s", culprit.job.job_id, error)  # noqa: TRY400 - the text says it
+                yield culprit, _killed(culprit, error), 0.0
+
+    def _answers(
+        self, tasks: Sequence[Task], window: Window, *, tells_each: bool
+    ) -> Iterator[tuple[int, Mapping[str, Any], float]]:
+        header = {
+            "wants": self._wants,
+            "tells_each": tells_each,
+            "rules": {str(task.active.revision): _rule(task.active) for task in tasks},
+            "jobs": [[job.job_id, job.revision, job.tenant, job.trace_id, job.span_id] for job, _ in tasks],
+        }
+        tables = [window.spans, window.resources, window.scopes, window.logs]
+        self._at = None
+        for answer, _ in self._child.ask(header, tables):
+            self._at = answer.get("at")
+            yield from answer["answers"]
+
+
+def _trace_key(job: Job) -> TraceKey:
+    return TraceKey(job.tenant, job.trace_id)
+
+
+def _seq(job: Job) -> int:
+    return job.seq
+
+
+def _target(job: Job) -> tuple[str, str, str | None]:
+    return job.tenant, job.trace_id, job.span_id
+
+
+def _targets(window: Window) -> set[tuple[str, str, str | None]]:
+    columns = (window.spans.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id"))
+    spans = set(zip(*columns, strict=True))
+    return {*spans, *((tenant, trace_id, None) for tenant, trace_id, _ in spans)}
+
+
+def _rule(active: ActiveRule) -> dict[str, Any]:
+    rule = active.rule
+    return {
+        "evaluator": rule.evaluator,
+        "config": dict(rule.configuration),
+        "tools": None if rule.tools is None else [dict(tool) for tool in rule.tools],
+        "expected": None if rule.expected is None else dict(rule.expected),
+    }
+
+
+def _killed(task: Task, error: ChildFailed) -> dict[str, Any]:
+    rule = task.active.rule
+    message = f"it ended or hung the process that evaluates: {error}"
+    name = str(rule.configuration.get("name") or rule.evaluator)
+    return Failure(name=name, fingerprint=None, kind="killed", message=message, usage=None).to_document()

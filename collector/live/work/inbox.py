@@ -1,0 +1,42 @@
+"""What waits for one thread: taken by it in order, a few at a time, until it is closed."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Inbox(Generic[Item]):
+    """Items from any thread, for one that takes them."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Item] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, items: Sequence[Item]) -> bool:
+        """Add these; False, with none of them added, once it is closed."""
+        with self._changed:
+            if not self._closed:
+                self._waiting.extend(items)
+                self._changed.notify_all()
+            return not self._closed
+
+    def take(self, most: int) -> list[Item]:
+        """Wait for items; those that came first, at most so many, and none once it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if self._closed:
+                return []
+            return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def close(self) -> list[Item]:
+        """Take no more, end a wait, and hand out what nobody took."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            left = list(self._waiting)
+            self._waiting.clear()
+            return left

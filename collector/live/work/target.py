@@ -1,0 +1,42 @@
+"""The test case that the target of a rule is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collector.conventions.own import OwnKeys
+from collector.conventions.trace import read_trace
+from collector.evaluation.trace_case import case_of_trace
+from evaluators.errors import BadConfiguration
+from evaluators.model import Case
+from evaluators.registry import kind_of
+from storage.records import LogRecord, Span
+
+
+def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:
+    """What spans tell: all of a trace, or one of them by itself."""
+    return case_of_trace(read_trace(spans, logs, own), spans)
+
+
+def case_for_rule(case: Case, rule: Mapping[str, Any]) -> Case:
+    """The case with what a rule adds: the tools where spans tell none, what it expects, and an input if there is none.
+
+    A rule that has criteria and nothing else is about spans without an input too.
+    """
+    inputs, metadata = dict(case.inputs), dict(case.metadata)
+    if rule["tools"] is not None:
+        metadata.setdefault("tools", rule["tools"])
+    if "input" not in inputs and _asks_for_input(rule):
+        inputs["input"] = ""
+    return Case(
+        inputs=inputs,
+        actual_outputs=case.actual_outputs,
+        expected_outputs=rule["expected"] or {},
+        metadata=metadata,
+    )
+
+
+def _asks_for_input(rule: Mapping[str, Any]) -> bool:
+    try:
+        return "INPUT" in kind_of(rule["evaluator"]).settings(rule["config"]).evaluation_params
+    except BadConfiguration:  # the evaluator will say so itself
+        return False

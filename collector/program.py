@@ -1,0 +1,84 @@
+"""The server as a program: its log, its signals, its ready line, and the sample."""
+
+import asyncio
+import json
+import logging
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from collector.app import Running, operator_key, running
+from collector.logs import start_logging
+from collector.memory import keep_freed_memory
+from collector.settings import BadSettings, Settings
+from storage.errors import Unusable
+
+log = logging.getLogger(__name__)
+
+_FAILED = 1
+_QUIET = ("uvicorn", "openai", "httpx", "httpx2", "httpcore", "httpcore2")
+"""Loggers of which warnings are enough: uvicorn tells of each of our two HTTP servers what we tell once, and the others
+tell of each request to a judge, with what it asked when they are to debug."""
+
+_SAMPLE_RULES = Path(__file__).parent / "sample_rules"
+
+
+def serve(settings: Settings, *, with_sample: bool) -> int:
+    """Run until SIGTERM or SIGINT; the exit code.
+
+    `with_sample` sends the sample to an empty data directory first, and has its rule in force where no folder is set.
+    """
+    start_logging(level=settings.log_level, form=settings.log_format)
+    if with_sample and settings.rules is None:
+        settings = settings.model_copy(update={"rules": _SAMPLE_RULES})
+    keep_freed_memory()
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        asyncio.run(_serve(settings, with_sample=with_sample))
+    except (Unusable, BadSettings, OSError) as error:
+        print(f"tracejury: {error}", file=sys.stderr)  # noqa: T201 - the last word to a person
+        return _FAILED
+    return 0
+
+
+async def _serve(settings: Settings, *, with_sample: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with running(settings) as server:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)
+        ready = {
+            "event": "ready",
+            "grpc": server.grpc,
+            "otlp_http": server.otlp_http,
+            "http": server.http,
+            **({"quack": server.quack} if server.quack else {}),
+            "data": str(settings.data),
+        }
+        print(json.dumps(ready), flush=True)  # noqa: T201 - the ready line is the interface
+        if with_sample and not server.store.totals.stored:
+            await _send_sample(server, settings)
+        await stop.wait()
+        log.info("stopping")
+
+
+async def _send_sample(server: Running, settings: Settings) -> None:
+    if settings.tls_cert is not None:
+        log.info("the sample is sent without TLS only, and no address takes that")
+        return
+    from collector import sample, sample_history  # noqa: PLC0415 - the exporters in it make a fifth of the time that a start takes
+
+    key = operator_key(settings)
+    try:
+        await asyncio.to_thread(sample_history.send_history, grpc=server.grpc, key=key)
+        report = await asyncio.to_thread(sample.send_sample, grpc=server.grpc, otlp_http=server.otlp_http, key=key)
+    except Exception:  # noqa: BLE001 - a failed sample must not stop the server it was sent to
+        log.exception("the sample could not be sent")
+        return
+    await asyncio.to_thread(server.store.wait_committed, 10)
+    await asyncio.to_thread(server.reader.wait_read, 10)
+    options = f"--server http://{server.http}"
+    command = "tracejury" if shutil.which("tracejury") else sys.argv[0]
+    print(sample.describe(report, http=server.http, options=options, command=command), file=sys.stderr)  # noqa: T201 - for the person who ran it

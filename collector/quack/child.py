@@ -1,0 +1,114 @@
+"""The process that speaks Quack: it serves until its input ends, or until it is worn out."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from collector.children import inside
+from collector.children.wire import receive, send
+from collector.quack.words import ERROR, PATH
+from storage.errors import Unusable
+from storage.quack import Quack, QuackOptions, Refused
+
+_MEMORY_BYTES: Final = 2 << 30
+"""More than half of it are the stacks of Quack's 128 threads, of which next to nothing is ever used: 120 MB in all."""
+
+_TIDY_S: Final = 30.0  # between two times that what clients left behind is removed; a guess
+_KNOWN: Final = frozenset({200, 204, 403})
+"""Answers to a key that there is. What it may not do is told when it asks, where there is room for a sentence."""
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    inside.run(serve, memory_bytes=_MEMORY_BYTES)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Serve as the first message says, and tell when it is ready, or why it cannot be."""
+    first = receive(requests)
+    if first is None:
+        return
+    greeting = first[0]
+    options = QuackOptions(
+        address=greeting["address"],
+        views=greeting["views"],
+        answers=Path(greeting["answers"]),
+        answer_bytes=greeting["answerBytes"],
+        all_bytes=greeting["allBytes"],
+    )
+    quack = Quack(options, _Server(greeting["door"], greeting["seconds"]))
+    try:
+        quack.serve()
+    except Unusable as error:
+        send(answers, {"problem": str(error)}, [])
+        return
+    send(answers, {}, [])
+    over = threading.Event()
+    threading.Thread(target=_wait, args=(requests, over), daemon=True).start()
+    while not over.wait(_TIDY_S):
+        quack.tidy()
+        if quack.is_worn_out:
+            return
+
+
+def _wait(requests: BinaryIO, over: threading.Event) -> None:
+    requests.read()
+    over.set()
+
+
+class _Server:
+    """The server, asked as each client's key allows."""
+
+    def __init__(self, door: str, seconds: float) -> None:
+        self._door = door
+        self._timeout_s = seconds * 2 + 30  # a wait for its turn, the query, and some
+
+    def admit(self, token: str) -> bool:
+        """Whether there is such a key."""
+        with self._asked(token, {}) as answer:
+            return answer.status in _KNOWN
+
+    def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
+        """The answer of the server.
+
+        Raises:
+            Refused: there is none.
+        """
+        with self._asked(token, {"sql": statement}) as answer:
+            if answer.status != HTTPStatus.OK:
+                raise Refused(_detail(answer))
+            reader = pa.ipc.open_stream(answer)
+            while True:
+                try:
+                    batch, metadata = reader.read_next_batch_with_custom_metadata()
+                except StopIteration:
+                    return
+                if metadata is not None and ERROR.encode() in metadata:
+                    raise Refused(metadata[ERROR.encode()].decode())
+                yield batch
+
+    @contextmanager
+    def _asked(self, token: str, body: dict[str, str]) -> Iterator[HTTPResponse]:
+        connection = HTTPConnection(self._door, timeout=self._timeout_s)
+        headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+        try:
+            connection.request("POST", PATH, body=json.dumps(body), headers=headers)
+            yield connection.getresponse()
+        except (HTTPException, OSError, ValueError) as error:  # a token may hold what no header can
+            raise Refused("the server does not answer; try again later") from error
+        finally:
+            connection.close()
+
+
+def _detail(answer: HTTPResponse) -> str:
+    try:
+        return str(json.loads(answer.read())["detail"])
+    except (json.JSONDecodeError, KeyError):
+        return f"the server answers {answer.status}"

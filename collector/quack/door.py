@@ -1,0 +1,180 @@
+"""Where the process that speaks Quack asks: like any client, with the key of the client that it asks for."""
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
+
+import pyarrow as pa
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from collector.access.caller import Caller
+from collector.access.entrance import Entrance
+from collector.access.origin import Names
+from collector.access.permission import Permission, needs
+from collector.api.gate import Gate
+from collector.api.problems import problem
+from collector.api.turns import Turns
+from collector.doors.status import failure_of
+from collector.quack.words import ERROR, PATH
+from storage.errors import BadQuery, Overloaded
+from storage.queries import Queries
+from storage.terms import Terms
+
+_LOOK_S: Final = 0.2  # between two looks at whether the process is still there; a guess
+_SLACK_S: Final = 10.0
+"""How much longer than a query its answer may take to be handed over, to a process of our own. A guess."""
+
+_WITHOUT_KEY: Final = "DuckDB attaches with an API key only, and this server has none: set TRACEJURY_API_KEY"
+
+_Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """What answers are made with."""
+
+    queries: Queries
+    turns: Turns
+    seconds: float
+
+
+def make_door(answering: Answering, entrance: Entrance) -> ASGIApp:
+    """The application, for an address of the loopback interface."""
+
+    @needs(Permission.READ)
+    async def ask(request: Request) -> Response:
+        """Answer `{"sql": …}` with a stream of Arrow; without `sql` tell only that the key may ask."""
+        if cast("Caller", request.state.caller).key_id is None:  # a page of anybody's could ask, in a browser here
+            return problem(403, _WITHOUT_KEY)
+        statement = (await request.json()).get("sql")
+        return Response(status_code=204) if statement is None else await _answer(request, answering, str(statement))
+
+    routes = [Route(PATH, ask, methods=["POST"])]
+    gate = Gate(Starlette(routes=routes), entrance=entrance, names=Names(bound="127.0.0.1"), routes=routes)
+
+    async def from_quack(scope: Scope, receive: Receive, send: Send) -> None:
+        """Count wrong keys as if they came from one place, and not from this machine, where others work."""
+        await gate({**scope, "client": ("quack", 0)}, receive, send)
+
+    return from_quack
+
+
+async def _answer(request: Request, answering: Answering, statement: str) -> Response:
+    terms = Terms(views_only=True)
+    asking = _Asking(request, answering, statement, terms)
+    try:
+        await asking.begin()
+    except BadQuery as error:
+        await asking.end()
+        return problem(400, str(error))
+    except Overloaded as error:
+        await asking.end()
+        return problem(503, str(error), headers=failure_of(error).http_headers())
+    except BaseException:
+        await asking.end()
+        raise
+    return asking
+
+
+class _Asking(Response):
+    """A query whose answer is handed over as it comes."""
+
+    def __init__(self, request: Request, answering: Answering, statement: str, terms: Terms) -> None:
+        super().__init__(media_type="application/vnd.apache.arrow.stream")
+        del self.headers["content-length"]
+        self._request = request
+        self._turns = answering.turns
+        self._seconds = answering.seconds
+        self._terms = terms
+        self._stack = AsyncExitStack()
+        batches = answering.queries.batches(statement, timeout_s=answering.seconds, terms=terms)
+        self._batches = cast("_Batches", batches)
+        self._first: pa.RecordBatch | None = None
+
+    async def begin(self) -> None:
+        """Wait for a turn, and for the columns.
+
+        Raises:
+            BadQuery: there is no answer.
+            Overloaded: not now.
+        """
+        await self._stack.enter_async_context(self._turns.turn())
+        self._first = await self._next()
+
+    async def end(self) -> None:
+        """Let go of the query, also in the middle of it."""
+        self._terms.stop.ask()
+        try:
+            await asyncio.shield(self._turns.run(_close, self._batches))
+        finally:
+            await self._stack.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive  # the request has both
+        try:
+            async with asyncio.timeout(self._seconds + _SLACK_S):
+                await self._send(send)
+        finally:
+            await self.end()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        pieces = _Pieces()
+        batch, schema = self._first, cast("pa.RecordBatch", self._first).schema
+        with pa.ipc.new_stream(pieces, schema) as writer:
+            while batch is not None:
+                writer.write_batch(batch)
+                await send({"type": "http.response.body", "body": pieces.take(), "more_body": True})
+                try:
+                    batch = await self._next()
+                except BadQuery as error:
+                    last = pa.RecordBatch.from_pylist([], schema=schema)
+                    writer.write_batch(last, custom_metadata={ERROR: str(error)})
+                    batch = None
+        await send({"type": "http.response.body", "body": pieces.take(), "more_body": False})
+
+    async def _next(self) -> pa.RecordBatch | None:
+        running = asyncio.create_task(self._turns.run(next, self._batches, None))
+        while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
+            if await self._request.is_disconnected():
+                self._terms.stop.ask()
+        return running.result()
+
+
+class _Pieces:
+    """A file for Arrow to write to, whose content is taken away bit by bit."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def write(self, data: bytes) -> int:
+        """Add to it."""
+        self._written += memoryview(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        taken, self._written = bytes(self._written), bytearray()
+        return taken
+
+
+def _close(batches: _Batches) -> None:
+    while True:
+        try:
+            batches.close()
+        except ValueError:  # another thread is in it, and on its way out
+            time.sleep(_LOOK_S / 10)
+        else:
+            return

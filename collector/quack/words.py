@@ -1,0 +1,7 @@
+"""What the process that speaks Quack and the server's door for it call things."""
+
+from typing import Final
+
+PATH: Final = "/quack"
+ERROR: Final = "error"
+"""In the metadata of a batch: why it is the last one."""

@@ -1,0 +1,126 @@
+"""Secrets at rest: AES-256-GCM under a key that is derived, with a salt for each secret, from one that is configured.
+
+What a secret belongs to is authenticated with it, so that it opens in no other place. The same text encrypted twice
+gives two unlike results.
+"""
+
+import base64
+import binascii
+import os
+import threading
+from collections import OrderedDict
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+VARIABLE: Final = "TRACEJURY_ENCRYPTION_KEY"
+LEAST_CHARACTERS: Final = 12
+"""Of a passphrase. A guess at what is no slip of the keyboard; the salt and scrypt do the rest."""
+
+_KEY_BYTES: Final = 32
+_SALT_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_FROM_KEY, _FROM_PASSPHRASE = b"\x01", b"\x02"  # how the key was derived: the first byte of what is stored
+_SCRYPT_COST: Final = 1 << 15  # 32 MiB and about 80 ms a secret: measured here
+_KEYS_KEPT: Final = 256  # derived ones, in memory
+
+
+class NoEncryptionKey(Exception):
+    """There is no key to encrypt with; the message names the variable."""
+
+
+class CannotDecrypt(Exception):
+    """The secret was encrypted with another key, belongs elsewhere, or was changed; the message says what to do."""
+
+
+class Secrets:
+    """Encrypts and decrypts with one configured key, or says that there is none. Safe to use from several threads."""
+
+    def __init__(self, configured: str | None) -> None:
+        """`configured` is 32 bytes as hexadecimal digits or base64, else a passphrase."""
+        raw = None if configured is None else as_key(configured)
+        self._how = _FROM_KEY if raw is not None else _FROM_PASSPHRASE
+        self._source = raw if configured is None or raw is not None else configured.encode()
+        self._derived: OrderedDict[bytes, AESGCM] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encrypt(self, text: str, *, belongs_to: str) -> bytes:
+        """The text, to be stored; `belongs_to` must be given again to decrypt it.
+
+        Raises:
+            NoEncryptionKey: none is configured.
+        """
+        salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
+        sealed = self._cipher(self._how, salt).encrypt(nonce, text.encode(), self._how + belongs_to.encode())
+        return self._how + salt + nonce + sealed
+
+    def decrypt(self, stored: bytes, *, belongs_to: str) -> str:
+        """The text again.
+
+        Raises:
+            NoEncryptionKey: none is configured.
+            CannotDecrypt: this is not what was encrypted with this key for this place.
+        """
+        how, rest = stored[:1], stored[1:]
+        salt, nonce = rest[:_SALT_BYTES], rest[_SALT_BYTES : _SALT_BYTES + _NONCE_BYTES]
+        cipher = self._cipher(self._how, salt)
+        try:
+            text = cipher.decrypt(nonce, rest[_SALT_BYTES + _NONCE_BYTES :], how + belongs_to.encode())
+        except (InvalidTag, ValueError):
+            raise CannotDecrypt(
+                f"it cannot be decrypted: {VARIABLE} is not the key that it was encrypted with, or it was changed; "
+                "set the old key again, or enter the secret anew"
+            ) from None
+        return text.decode()
+
+    def _cipher(self, how: bytes, salt: bytes) -> AESGCM:
+        if self._source is None:
+            raise NoEncryptionKey(f"secrets are kept encrypted, and {VARIABLE} is not set")
+        with self._lock:
+            cipher = self._derived.get(salt)
+            if cipher is None:
+                derive = _DERIVE[how]
+                cipher = self._derived[salt] = AESGCM(derive(self._source, salt))
+            self._derived.move_to_end(salt)
+            if len(self._derived) > _KEYS_KEPT:
+                self._derived.popitem(last=False)
+            return cipher
+
+
+def as_key(configured: str) -> bytes | None:
+    """The 32 bytes that a text is the hexadecimal or base64 form of; None where it is a passphrase."""
+    text = configured.strip()
+    for decoded in (_hex(text), _base64(text)):
+        if decoded is not None and len(decoded) == _KEY_BYTES:
+            return decoded
+    return None
+
+
+def _hex(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def _base64(text: str) -> bytes | None:
+    plain = text.translate(str.maketrans("-_", "+/")).rstrip("=")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_key(key: bytes, salt: bytes) -> bytes:
+    return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=salt, info=b"tracejury secret").derive(key)
+
+
+def _from_passphrase(passphrase: bytes, salt: bytes) -> bytes:
+    return Scrypt(salt=salt, length=_KEY_BYTES, n=_SCRYPT_COST, r=8, p=1).derive(passphrase)
+
+
+_DERIVE: Final = {_FROM_KEY: _from_key, _FROM_PASSPHRASE: _from_passphrase}

@@ -1,0 +1,248 @@
+"""What is measured of a running server."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collector.access.journal import Journal
+from collector.exporting.results import ResultsExporter
+from collector.ingest import Ingest
+from collector.live.budgets import Budgets
+from collector.live.sweeper import Sweeper
+from collector.meters import Labels, Meter
+from storage.gauges import Behind, Standing
+from storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What of a server is measured."""
+
+    data: Path
+    store: Store
+    ingest: Ingest
+    journal: Journal
+    budgets: Budgets
+    sweeper: Sweeper
+    exporter: ResultsExporter | None
+
+
+def server_meters(measured: Measured) -> Sequence[Meter]:
+    """All numbers of a server."""
+    look = measured.store.gauges.look
+    return (
+        *_ingest_meters(measured.ingest),
+        *_store_meters(measured.store),
+        *_behind("unread", "reading", "committed and not read yet", lambda: look().unread),
+        *_behind("unmatched", "matching", "read and not matched against the rules yet", lambda: look().unmatched),
+        *_work_meters(look),
+        *_judge_meters(measured.budgets),
+        *_sweep_meters(measured.sweeper),
+        *_disk_meters(measured.store, measured.data),
+        *_results_meters(look, measured.exporter),
+        *_other_meters(measured.ingest, measured.journal),
+    )
+
+
+def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_received_total",
+            told="Spans and log records since the start, by what became of them.",
+            read=lambda: {
+                (("kind", noun), ("outcome", outcome)): count for (outcome, noun), count in ingest.outcomes.items()
+            },
+        ),
+        Meter(
+            name="tracejury_queue_bytes",
+            told="Request bodies that are being worked on.",
+            read=lambda: ingest.budget.held,
+        ),
+    )
+
+
+def _store_meters(store: Store) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_stored_total",
+            told="What became of all that was committed, over the life of the data directory.",
+            read=lambda: _by(
+                "outcome",
+                {
+                    "stored": store.totals.stored + store.totals.logs_stored,
+                    "already_present": store.totals.already_present + store.totals.logs_already_present,
+                    "set_aside": store.totals.set_aside,
+                },
+            ),
+        ),
+        Meter(
+            name="tracejury_backlog_bytes",
+            told="Spans and log records that are durable and wait for their commit.",
+            read=lambda: store.backlog_bytes,
+        ),
+        Meter(
+            name="tracejury_commits_failing",
+            told="1 while commits fail and are tried again.",
+            read=lambda: int(store.failing is not None),
+        ),
+        Meter(
+            name="tracejury_commit_seconds",
+            told="How long transactions took, from their first statement to the end of their commit.",
+            read=lambda: store.gauges.commits,
+        ),
+    )
+
+
+def _behind(waiting: str, what: str, told: str, look: Callable[[], Behind]) -> Sequence[Meter]:
+    return (
+        Meter(
+            name=f"tracejury_{waiting}_spans",
+            told=f"Spans that are {told}, up to a hundred thousand.",
+            read=lambda: look().spans,
+        ),
+        Meter(
+            name=f"tracejury_{what}_lag_seconds",
+            told="Time since the first of them came.",
+            read=lambda: look().seconds,
+        ),
+    )
+
+
+def _work_meters(look: Callable[[], Standing]) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_jobs",
+            told="Evaluations to be made, by the state of their job.",
+            read=lambda: _by("state", look().jobs),
+        ),
+        Meter(
+            name="tracejury_results_total",
+            told="Evaluations that were made, over the life of the data directory.",
+            read=lambda: look().results,
+        ),
+        Meter(
+            name="tracejury_unwatched_results",
+            told="Results that monitors have not looked at yet.",
+            read=lambda: look().unwatched_results,
+        ),
+        Meter(
+            name="tracejury_alerts",
+            told="Alerts that are not over.",
+            read=lambda: _by("state", look().alerts),
+        ),
+        Meter(
+            name="tracejury_webhook_deliveries",
+            told="Deliveries of alerts to receivers, of the last ninety days, by what became of them.",
+            read=lambda: _by("state", look().deliveries),
+        ),
+    )
+
+
+def _judge_meters(budgets: Budgets) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_judge_calls_total",
+            told="Requests to judges since the start.",
+            read=lambda: _by("outcome", budgets.taken.outcomes),
+        ),
+        Meter(
+            name="tracejury_judge_seconds",
+            told="How long a judge took to answer, or to fail.",
+            read=lambda: budgets.taken.answers,
+        ),
+        Meter(
+            name="tracejury_judge_tokens_total",
+            told="Tokens that judges took since the start; where none were told, those that were set aside.",
+            read=lambda: budgets.taken.tokens,
+        ),
+        Meter(
+            name="tracejury_judge_usd_total",
+            told="What they cost, where the model has a price.",
+            read=lambda: budgets.taken.usd,
+        ),
+    )
+
+
+def _sweep_meters(sweeper: Sweeper) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_sweeps_total",
+            told="Sweeps since the start.",
+            read=lambda: _by("outcome", {"done": sweeper.counts["sweeps"], "failed": sweeper.counts["failures"]}),
+        ),
+        Meter(name="tracejury_sweep_seconds_total", told="Time that they took.", read=lambda: sweeper.seconds),
+        Meter(
+            name="tracejury_swept_traces_total",
+            told="Traces that left with them.",
+            read=lambda: sweeper.counts["traces"],
+        ),
+        Meter(
+            name="tracejury_swept_spans_total",
+            told="Spans that left with them.",
+            read=lambda: sweeper.counts["spans"],
+        ),
+        Meter(
+            name="tracejury_swept_bytes_total",
+            told="What they gave back to the file system.",
+            read=lambda: sweeper.counts["freed_bytes"],
+        ),
+    )
+
+
+def _disk_meters(store: Store, data: Path) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_database_bytes",
+            told="The length of the database file; blocks that were given back count in it.",
+            read=lambda: store.gauges.file_bytes,
+        ),
+        Meter(
+            name="tracejury_disk_bytes",
+            told="What the data directory takes on the disk.",
+            read=lambda: _by("part", store.gauges.disk_bytes),
+        ),
+        Meter(
+            name="tracejury_disk_free_bytes",
+            told="Room on the disk of the data directory.",
+            read=lambda: shutil.disk_usage(data).free,
+        ),
+    )
+
+
+def _results_meters(look: Callable[[], Standing], exporter: ResultsExporter | None) -> Sequence[Meter]:
+    if exporter is None:
+        return ()
+    return (
+        Meter(
+            name="tracejury_results_told_total",
+            told="Results told to the endpoint since the start, those it refused, and requests that were repeated.",
+            read=lambda: _by("outcome", exporter.counts),
+        ),
+        Meter(
+            name="tracejury_results_untold",
+            told="Results that it was not told yet.",
+            read=lambda: look().untold_results,
+        ),
+    )
+
+
+def _other_meters(ingest: Ingest, journal: Journal) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_audited_total",
+            told="Writes and refused requests since the start, by the status of their answers.",
+            read=lambda: {(("status", str(status)),): count for status, count in list(journal.noted.items())},
+        ),
+        Meter(
+            name="tracejury_redacted_values_total",
+            told="Values out of which something was taken since the start.",
+            read=lambda: ingest.redactor.count if ingest.redactor else 0,
+        ),
+        Meter(name="process_cpu_seconds_total", told="Processor time of the server.", read=time.process_time),
+    )
+
+
+def _by(label: str, numbers: Mapping[str, float]) -> Mapping[Labels, float]:
+    return {((label, value),): number for value, number in numbers.items()}

@@ -1,0 +1,55 @@
+"""Kinds of values that several settings have."""
+
+import re
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr
+from pydantic.functional_validators import AfterValidator
+
+from collector.secrets import LEAST_CHARACTERS, as_key
+
+_LAST_PORT: Final = 65535
+_API_KEY: Final = re.compile(r"[!-~]{16,200}")
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        msg = "must be HOST:PORT, as in 127.0.0.1:4317 or [::1]:4317; port 0 picks one"
+        raise ValueError(msg)
+    return text
+
+
+def _endpoint(text: str) -> str:
+    url = urlsplit(text)
+    if url.scheme not in {"http", "https"} or not url.hostname or url.username or url.query or url.fragment:
+        msg = "must be a whole URL, as in https://collector.example.com/v1/logs, without a user, a query or a fragment"
+        raise ValueError(msg)
+    return text
+
+
+def _api_key(secret: SecretStr) -> SecretStr:
+    if not _API_KEY.fullmatch(secret.get_secret_value()):
+        msg = "must be 16 to 200 visible ASCII characters without spaces; `openssl rand -hex 32` makes a good one"
+        raise ValueError(msg)
+    return secret
+
+
+def _encryption_key(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if as_key(text) is None and len(text) < LEAST_CHARACTERS:
+        msg = f"must be 32 bytes in hex or base64, or a passphrase of at least {LEAST_CHARACTERS} characters"
+        raise ValueError(msg)
+    return secret
+
+
+Address = Annotated[str, AfterValidator(_address)]
+ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
+Bytes = Annotated[int, Field(ge=1024)]
+EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
+OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
+Headers = dict[
+    Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")], Annotated[str, Field(min_length=1)]
+]
+"""HTTP headers, with the names of the variables that hold their values."""

@@ -1,0 +1,122 @@
+"""Spans in the order of their tree, whatever their parent ids say: every span once, no recursion."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Generic, Protocol, TypeVar
+
+_FAR_FUTURE_NS = 1 << 64
+
+
+class Spanlike(Protocol):
+    """What a tree needs to know of a span."""
+
+    @property
+    def span_id(self) -> str:
+        """Its own id."""
+
+    @property
+    def parent_span_id(self) -> str | None:
+        """That of its parent, which need not be here."""
+
+    @property
+    def start_ns(self) -> int | None:
+        """When it began; None where nobody knows."""
+
+
+AnySpan = TypeVar("AnySpan", bound=Spanlike)
+
+
+class Place(Enum):
+    """Why a span stands where it does."""
+
+    ROOT = auto()
+    CHILD = auto()
+    ORPHAN = auto()
+    """It names a parent that is not in the trace."""
+    CYCLE = auto()
+    """Its chain of parents leads back to itself; it is where that chain was cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node(Generic[AnySpan]):
+    """A span and where it stands."""
+
+    span: AnySpan
+    place: Place
+    depth: int  # 0 at the root level
+    last: bool  # of its siblings
+    has_children: bool
+
+
+def in_tree_order(spans: Sequence[AnySpan]) -> Iterator[Node[AnySpan]]:
+    """Depth first, siblings by start time; roots first, then orphans, then what hangs on a cycle.
+
+    Of several spans with one id the first is the parent of those that name it.
+    """
+    forest = _Forest(spans)
+    roots = [index for index, span in enumerate(spans) if not span.parent_span_id]
+    orphans = [index for index, span in enumerate(spans) if span.parent_span_id and forest.parent(index) is None]
+    yield from forest.walk(roots, Place.ROOT)
+    yield from forest.walk(orphans, Place.ORPHAN)
+    yield from forest.walk_cycles()
+
+
+class _Forest(Generic[AnySpan]):
+    """Spans by their index, since ids may repeat."""
+
+    def __init__(self, spans: Sequence[AnySpan]) -> None:
+        self._spans = spans
+        self._seen = [False] * len(spans)
+        self._by_id: dict[str, int] = {}
+        for index, span in enumerate(spans):
+            self._by_id.setdefault(span.span_id, index)
+        self._children: dict[int, list[int]] = defaultdict(list)
+        for index in range(len(spans)):
+            parent = self.parent(index)
+            if parent is not None:
+                self._children[parent].append(index)
+
+    def parent(self, index: int) -> int | None:
+        """The index of a span's parent, if it is here."""
+        parent_id = self._spans[index].parent_span_id
+        return self._by_id.get(parent_id) if parent_id else None
+
+    def walk(self, tops: Sequence[int], place: Place) -> Iterator[Node[AnySpan]]:
+        """The trees under `tops`, without the spans that were walked before."""
+        stack = self._layer(tops, 0, place)
+        while stack:
+            index, depth, last, why = stack.pop()
+            self._seen[index] = True
+            below = self._layer(self._children[index], depth + 1, Place.CHILD)
+            yield Node(span=self._spans[index], place=why, depth=depth, last=last, has_children=bool(below))
+            stack.extend(below)
+
+    def walk_cycles(self) -> Iterator[Node[AnySpan]]:
+        """What no root or orphan leads to, each cycle from its earliest span."""
+        for index in self._by_start(range(len(self._spans))):
+            if not self._seen[index]:
+                yield from self.walk([self._by_start(self._cycle_above(index))[0]], Place.CYCLE)
+
+    def _layer(self, siblings: Sequence[int], depth: int, place: Place) -> list[tuple[int, int, bool, Place]]:
+        """Siblings that were not walked, last one first: the order in which a stack gives them back."""
+        backwards = self._by_start(index for index in siblings if not self._seen[index])[::-1]
+        return [(index, depth, position == 0, place) for position, index in enumerate(backwards)]
+
+    def _cycle_above(self, index: int) -> list[int]:
+        """The spans of the cycle that the parents of `index` run into."""
+        path: dict[int, None] = {}
+        at: int | None = index
+        while at is not None and at not in path:
+            path[at] = None
+            at = self.parent(at)
+        chain = list(path)
+        return chain[chain.index(at) :] if at is not None else [index]
+
+    def _by_start(self, indices: "Iterator[int] | Sequence[int]") -> list[int]:
+        return sorted(indices, key=self._start_ns)
+
+    def _start_ns(self, index: int) -> int:
+        start_ns = self._spans[index].start_ns
+        return _FAR_FUTURE_NS if start_ns is None else start_ns

@@ -1,0 +1,1 @@
+"""Pages for people, served by the same process from the same questions as the API."""

@@ -1,0 +1,32 @@
+"""Pages that ask before something is done that cannot be undone, and that show what is shown this once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from collector.web.rendering import page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody is asked before it is done. What comes from elsewhere in `told` has gone through `one_line`."""
+
+    title: str
+    told: str | Markup
+    action: str  # where the form goes
+    button: str
+    back: str  # where it leads not to do it
+    hidden: Sequence[tuple[str, str]] = ()
+
+
+def ask(request: Request, question: Question, *, problem: str = "", status: int = 200) -> Response:
+    """The page with the question, and with why it could not be done where it was tried."""
+    return page(request, "confirm.html", status=status, question=question, problem=problem)
+
+
+def show_once(request: Request, *, title: str, told: str, secret: str, back: str) -> Response:
+    """A secret, with a button that copies it. No browser keeps the page."""
+    return page(request, "shown_once.html", status=201, title=title, told=told, secret=secret, back=back)

@@ -1,0 +1,1 @@
+"""Pictures as SVG inside of a page: pure, each with a table of what it shows."""

@@ -1,0 +1,47 @@
+"""Elements of SVG and the tables behind pictures; whatever goes in is escaped."""
+
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+
+def element(name: str, *children: object, **attributes: object) -> Markup:
+    """One element. Of attributes, `class_` is `class`, other underscores are hyphens, and None leaves one out."""
+    told = Markup().join(
+        Markup(' {}="{}"').format(_named(key), _number(value)) for key, value in attributes.items() if value is not None
+    )
+    inside = Markup().join(escape(child) for child in children)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, told, inside)
+
+
+def figure(picture: Markup, *, titles: Sequence[str], rows: Iterable[Sequence[object]], label: str) -> Markup:
+    """A picture, and behind it what it shows as a table."""
+    head = element("tr", *(element("th", title, scope="col") for title in titles))
+    body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
+    table = element("table", element("caption", label, class_="sr"), element("thead", head), element("tbody", *body))
+    behind = element(
+        "details",
+        element("summary", "As a table"),
+        element("div", table, class_="table", tabindex="0", role="region", aria_label=label),
+    )
+    return element("figure", picture, behind, class_="picture")
+
+
+def frame(*children: Markup, width: float, height: float, label: str, **attributes: object) -> Markup:
+    """The outermost element of a picture; `label` is what is read aloud in its place."""
+    box = f"0 0 {_number(width)} {_number(height)}"
+    title = element("title", label)
+    return element("svg", title, *children, **({"viewBox": box, "role": "img"} | attributes))
+
+
+def points(pairs: Iterable[tuple[float, float]]) -> str:
+    """Points as `polyline` takes them."""
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in pairs)
+
+
+def _named(key: str) -> Markup:
+    return escape(key.rstrip("_").replace("_", "-"))
+
+
+def _number(value: object) -> object:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

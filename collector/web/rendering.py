@@ -1,0 +1,103 @@
+"""Pages of their templates, with the headers that keep what spans say from doing anything."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from collector.access.caller import READER, Caller
+from collector.visible import one_line
+from collector.web import text, words
+from collector.web.assets import asset
+from collector.web.navigation import Entry, entries_for, may_use
+from collector.web.visitor import TOKEN_FIELD, give_cookie, sessions_of, visitor_of, with_parameters
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""Nothing of a span's can run or ask anybody, even if it got into a page as it came."""
+
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "same-origin",  # without any, browsers say of our own forms too that they come from nowhere
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+}
+TEXT_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox", "x-content-type-options": "nosniff"}
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A template as an answer; it sees `values`, and what all see: `shared`, and the globals and filters below."""
+    visitor = visitor_of(request)
+    caller: Caller = getattr(request.state, "caller", None) or READER
+    entrance = request.app.state.context.entrance
+    entries: tuple[Entry, ...] = request.app.state.menu
+    is_known = caller.key_id is not None or entrance.keyring.is_open or entrance.reads_are_open
+    token = sessions_of(request).token(visitor.id)
+    shared = {
+        "request": request,
+        "who": caller,
+        "is_open": entrance.keyring.is_open,
+        "menu": entries_for(caller, entries) if is_known else [],
+        "now_ns": time.time_ns(),
+        "csrf": Markup('<input type="hidden" name="{}" value="{}">').format(TOKEN_FIELD, token),
+        "may_use": may_use,
+        "address": lambda **changed: with_parameters(request, **changed),
+    }
+    answer = HTMLResponse(_ENVIRONMENT.get_template(template).render(shared | values), status, headers=_HEADERS)
+    if visitor.is_new:
+        give_cookie(request, answer, visitor.id)
+    return answer
+
+
+def plain_text(content: str) -> PlainTextResponse:
+    """A text that came from elsewhere, as nothing but text."""
+    return PlainTextResponse(content.encode("utf-8", "replace"), headers=TEXT_HEADERS)
+
+
+def _ago(time_ns: int | None) -> Markup:
+    return words.ago(time_ns, time.time_ns())
+
+
+def _same(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Options that are called by their values, with what cannot be seen in these spelled out."""
+    return [(value, one_line(value)) for value in values]
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(asset=asset, count=words.counted, same=_same)
+    environment.filters.update(
+        ago=_ago,
+        moment=words.moment,
+        moment_us=words.moment_us,
+        duration=words.duration,
+        number=words.number,
+        short_count=words.short_count,
+        size=words.size,
+        usd=words.usd,
+        percent=words.percent,
+        line=text.one_line,
+        code=text.code_line,
+        block=text.block,
+        json_block=text.json_block,
+        value_block=text.value_block,
+    )
+    return environment
+
+
+_ENVIRONMENT: Final = _environment()

@@ -1,0 +1,158 @@
+"""A rule that somebody writes: as a form or as YAML, what is wrong with it, and what it would do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from collector.access.caller import Caller
+from collector.api.context import Context
+from collector.evaluation.rule_check import check_evaluator
+from collector.evaluation.rule_trial import Example, Trial
+from collector.live.active import Lane
+from collector.live.lanes import lane_of
+from collector.live.rules_in_force import KeptRule
+from collector.web import rule_access
+from collector.web.rule_form import RuleForm, places, sent_form
+from collector.web.rule_settings import literal_keys, settings_of
+from collector.web.visitor import Form
+from rules.errors import BadRule, Problem
+from rules.rule import Rule
+from rules.rule_text import RuleText, parse_rule
+from rules.rule_yaml import yaml_of
+from storage.errors import BadQuery, Overloaded
+from storage.jobs import Result
+from storage.records import JsonValue
+from storage.rule_record import PastCost
+
+EVALUATED: Final = 3
+"""Examples that are evaluated on the spot."""
+
+WINDOWS: Final[Mapping[str, str]] = {"3600": "the last hour", "86400": "the last day", "604800": "the last week"}
+DAY: Final = "86400"
+
+MOST_SPANS: Final = 100_000
+"""Of a window with more spans, the newest are looked at."""
+
+_NS: Final = 1_000_000_000
+_LEAST_S: Final = 1.0
+_DAY_S: Final = 86_400
+_JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What somebody wrote; of a form also the text that it makes."""
+
+    text: str
+    form: RuleForm | None  # None: it is written as YAML
+    problems: tuple[Problem, ...] = ()
+    parsed: RuleText | None = None  # None: something is wrong
+    rule: Rule | None = None
+
+    @property
+    def wrong(self) -> dict[str, list[str]]:
+        """What is wrong, by the field that it is told beside."""
+        told: dict[str, list[str]] = {}
+        for place, message in () if self.form is None else places(self.problems, self.form):
+            told.setdefault(place, []).append(message)
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a rule would do."""
+
+    trial: Trial | None  # None: it cannot be told, and `problem` says why
+    lane: Lane = "check"
+    per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
+    is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
+    cost: PastCost | None = None  # of one evaluation, where it asks a judge
+    results: Sequence[tuple[Example, Result | None]] = field(default_factory=list)
+    problem: str = ""
+
+
+def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Draft:
+    """The rule that somebody sent, to be what `kept` says from now on, or a new one."""
+    if sent.text("as") == "text":
+        return draft_of_text(here, who, sent.text("text"), kept)
+    form = sent_form(sent)
+    if sent.text("shown") != form.evaluator:
+        known = {setting.key for setting in settings_of(form.evaluator, {})}
+        form = replace(form, settings={key: text for key, text in form.settings.items() if key in known})
+    return draft_of_form(here, who, form, kept)
+
+
+def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | None) -> Draft:
+    """What the fields of a form say, with all that is wrong with it."""
+    try:
+        document = form.document(literal_keys(form.evaluator))
+    except BadRule as error:
+        return Draft(text="", form=form, problems=error.problems)
+    text = yaml_of(document)
+    problems, parsed, rule = _checked(here, who, text, kept)
+    if parsed is None:
+        # What is wrong with the evaluator is told only once the rest is right, unless it is asked by itself.
+        part: dict[str, JsonValue] = {
+            "name": "this",
+            **{key: document[key] for key in _JUDGING_KEYS if key in document},
+        }
+        problems = _without_twice([*problems, *_evaluator_problems(part)])
+    return Draft(text=text, form=form, problems=problems, parsed=parsed, rule=rule)
+
+
+def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) -> Draft:
+    """What a text says."""
+    problems, parsed, rule = _checked(here, who, text, kept)
+    return Draft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
+
+
+def preview(here: Context, who: Caller, draft: Draft, window_s: float) -> Preview | None:
+    """What it would match, what that would cost, and what a check says of examples; None while something is wrong."""
+    if draft.parsed is None or draft.rule is None:
+        return None
+    lane, now_ns = lane_of(draft.rule), here.now_ns()
+    start_ns, spans = here.rule_record.start_of_newest(
+        now_ns - int(window_s * _NS), MOST_SPANS, tenant=who.tenant or None
+    )
+    shorter_s = window_s if start_ns is None else max((now_ns - start_ns) / _NS, _LEAST_S)
+    is_cut = shorter_s < window_s
+    try:
+        trial = rule_access.try_out(here, who, draft.parsed, draft.rule, min(shorter_s, window_s))
+        examples = trial.examples[:EVALUATED]
+        results: Sequence[Result | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
+    except (BadQuery, Overloaded) as error:
+        return Preview(trial=None, problem=str(error))
+    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight) if lane == "judge" else None
+    return Preview(
+        trial=trial,
+        lane=lane,
+        per_day=trial.evaluations * (spans / MOST_SPANS if is_cut else 1) * _DAY_S / window_s,
+        is_cut=is_cut,
+        cost=cost,
+        results=list(zip(examples, results, strict=True)),
+    )
+
+
+def _checked(
+    here: Context, who: Caller, text: str, kept: KeptRule | None
+) -> tuple[tuple[Problem, ...], RuleText | None, Rule | None]:
+    try:
+        parsed = parse_rule(text)
+        about = parsed.rule.project if kept is None else kept.stored.project
+        rule = rule_access.checked(here, who, about, parsed)
+    except BadRule as error:
+        return tuple(error.problems), None, None
+    return (), parsed, rule
+
+
+def _evaluator_problems(part: Mapping[str, JsonValue]) -> Sequence[Problem]:
+    try:
+        check_evaluator(parse_rule(yaml_of(part)))
+    except BadRule as error:
+        return error.problems
+    return ()
+
+
+def _without_twice(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    by_saying = {(problem.key, problem.message): problem for problem in reversed(problems)}
+    return tuple(sorted(by_saying.values(), key=lambda problem: problem.line))

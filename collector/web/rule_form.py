@@ -1,0 +1,267 @@
+"""A rule as the fields of a form: of its document, and back to one."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from collector.web.visitor import Form
+from rules.errors import BadRule, Problem
+from rules.operators import EXISTS, IN, TEXT_TESTS
+from rules.rule import Rule
+from rules.rule_yaml import meant, spelled, yaml_of
+from rules.tree import read_tree
+from storage.records import JsonValue
+
+GROUPS: Final = ("any", "all")
+"""What a row can be about besides a field: conditions in it as a list in JSON, any or all of which must hold."""
+
+MAX_ROWS: Final = 40
+"""Conditions that a form shows. A guess: whoever has more writes YAML."""
+
+MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor")
+"""What has no field of its own, and is written as YAML."""
+
+_WHOLE: Final = 2**53
+_SETTING: Final = "config."
+_TEXTS: Final[Mapping[str, str]] = {
+    "name": "name",
+    "project": "project",
+    "target": "target",
+    "evaluator": "evaluator",
+    "connection": "connectionId",
+    "sample_rate": "sampleRate",
+    "compare_by": "compareBy",
+}
+_LIMITS: Final[Mapping[str, str]] = {"calls": "callsPerDay", "tokens": "tokensPerDay", "usd": "usdPerDay"}
+_LITERAL: Final = frozenset({"name", "project", "target", "evaluator", "connectionId", "compareBy"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One condition as somebody wrote it."""
+
+    field: str
+    operator: str
+    value: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is written there."""
+        return not self.field.strip() and not self.value.strip()
+
+
+BLANK: Final = Row(field="", operator="=", value="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleForm:
+    """The fields, as they are written; "" where nothing is."""
+
+    texts: Mapping[str, str]  # by the names of fields: those of _TEXTS, _LIMITS and `more`
+    enabled: bool = True
+    unpriced: bool = False
+    rows: Sequence[Row] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the evaluator, by key
+
+    @property
+    def evaluator(self) -> str:
+        """The kind that is chosen."""
+        return self.texts["evaluator"]
+
+    def document(self, literal: frozenset[str]) -> dict[str, JsonValue]:
+        """What the fields say, as a rule's document. Settings in `literal` are texts, whatever they look like.
+
+        Raises:
+            BadRule: what is to be YAML is not.
+        """
+        told: dict[str, JsonValue] = {}
+        for name, key in _TEXTS.items():
+            text = self.texts[name].strip()
+            if text:
+                told[key] = text if key in _LITERAL else meant(text)
+        limits: dict[str, JsonValue] = {
+            key: meant(text) for name, key in _LIMITS.items() if (text := self.texts[name].strip())
+        }
+        budget: dict[str, JsonValue] = {**limits, **({"allowUnpriced": True} if self.unpriced else {})}
+        settings: dict[str, JsonValue] = {
+            key: text if key in literal else meant(text) for key, text in self.settings.items() if text.strip()
+        }
+        rows: list[JsonValue] = [_clause(row) for row in self.rows if not row.is_blank]
+        parts: dict[str, JsonValue] = {
+            "name": told.pop("name", None),
+            "enabled": None if self.enabled else False,
+            "project": told.pop("project", None),
+            "target": told.pop("target", None),
+            "conditions": rows or None,
+            "evaluator": told.pop("evaluator", None),
+            "config": settings or None,
+            **told,
+            "budget": budget or None,
+        }
+        return {key: value for key, value in {**parts, **self._more(parts)}.items() if value is not None}
+
+    def _more(self, beside: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        text = self.texts["more"]
+        if not text.strip():
+            return {}
+        try:
+            found = read_tree(text).plain()
+        except BadRule as error:
+            problems = [
+                Problem(line=1, key="more", message=f"line {one.line}: {one.message}") for one in error.problems
+            ]
+            raise BadRule(problems) from None
+        if not isinstance(found, dict):
+            raise BadRule([Problem(line=1, key="more", message="must be a mapping, `key: value`")])
+        twice = sorted(key for key in found if key in beside or key in _TEXTS.values())
+        if twice:
+            raise BadRule([Problem(line=1, key="more", message=f"{', '.join(twice)}: there is a field for that above")])
+        return found
+
+
+def form_of(rule: Rule, literal: frozenset[str]) -> RuleForm:
+    """The fields of a rule; `literal` as in `document`."""
+    document: dict[str, Any] = rule.document()
+    budget = document.get("budget") or {}
+    texts = {name: _text(document.get(key), is_literal=key in _LITERAL) for name, key in _TEXTS.items()}
+    texts |= {name: _shown(budget.get(key)) for name, key in _LIMITS.items()}
+    more = {key: document[key] for key in MORE_KEYS if key in document}
+    return RuleForm(
+        texts=texts | {"more": yaml_of(more) if more else ""},
+        enabled=rule.enabled,
+        unpriced=bool(budget.get("allowUnpriced")),
+        rows=[_row(clause) for clause in document.get("conditions") or ()],
+        settings={key: _setting(value, is_literal=key in literal) for key, value in document["config"].items()},
+    )
+
+
+def blank_form(**texts: str) -> RuleForm:
+    """A form with nothing in it but what is told."""
+    names = (*_TEXTS, *_LIMITS, "more")
+    return RuleForm(texts=dict.fromkeys(names, "") | {"target": "SPAN"} | texts)
+
+
+def sent_form(sent: Form) -> RuleForm:
+    """The form that somebody sent."""
+    columns = (sent.texts("field"), sent.texts("op"), sent.texts("value"))
+    rows = [
+        Row(field=name.strip(), operator=operator, value=value) for name, operator, value in zip(*columns, strict=False)
+    ]
+    return RuleForm(
+        texts={name: sent.text(name) for name in (*_TEXTS, *_LIMITS, "more")},
+        enabled=sent.checked("enabled"),
+        unpriced=sent.checked("unpriced"),
+        rows=[row for row in rows if not row.is_blank],
+        settings={
+            name.removeprefix(_SETTING): values[0] for name, values in sent.fields.items() if name.startswith(_SETTING)
+        },
+    )
+
+
+def condition_row(name: str, value: str | float) -> Row:
+    """The condition that a field is equal to something."""
+    return _row({"field": name, "op": "=", "value": value})
+
+
+def _row(clause: Mapping[str, Any]) -> Row:
+    for mode in GROUPS:
+        if mode in clause:
+            return Row(field=mode, operator="=", value=_shown(clause[mode]))
+    name, operator, value = clause["field"], clause["op"], clause["value"]
+    if operator in TEXT_TESTS:
+        return Row(field=name, operator=operator, value=_literal(value))
+    if operator == IN:
+        listed = [_shown(one) for one in value]
+        is_simple = not any("," in one or one[:1] in {"[", '"'} for one in listed)
+        return Row(field=name, operator=operator, value=", ".join(listed) if is_simple else _shown(value))
+    return Row(field=name, operator=operator, value=_shown(value))
+
+
+def _clause(row: Row) -> dict[str, JsonValue]:
+    if row.field in GROUPS:
+        return {row.field: meant(row.value)}
+    named: dict[str, JsonValue] = {"field": row.field} if row.field else {}
+    told = named | {"op": row.operator}
+    text = row.value
+    if row.operator == EXISTS and not text.strip():
+        return told
+    if row.operator in TEXT_TESTS:
+        return told | {"value": _unquoted(text)}
+    if row.operator == IN and not text.lstrip().startswith("["):
+        return told | {"value": [meant(one.strip()) for one in text.split(",") if one.strip()]}
+    return told | {"value": meant(text.strip())}
+
+
+def _text(value: JsonValue, *, is_literal: bool) -> str:
+    return value if is_literal and isinstance(value, str) else _shown(value)
+
+
+def _setting(value: JsonValue, *, is_literal: bool) -> str:
+    """A setting as it is: 1.0 and 1 are two things to a digest."""
+    return value if is_literal and isinstance(value, str) else "" if value is None else spelled(value)
+
+
+def _shown(value: JsonValue) -> str:
+    """A value on one line; "" for none."""
+    return "" if value is None else spelled(_short(value))
+
+
+def _short(value: JsonValue) -> JsonValue:
+    """Whole numbers without a point."""
+    match value:
+        case float() if value.is_integer() and abs(value) < _WHOLE:
+            return int(value)
+        case list():
+            return [_short(one) for one in value]
+        case dict():
+            return {key: _short(one) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _literal(text: str) -> str:
+    is_plain = text == text.strip() and text.isprintable() and not text.startswith('"')
+    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable() and "\n" not in text)
+
+
+def _unquoted(text: str) -> str:
+    if text.startswith('"'):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return text
+        if isinstance(value, str):
+            return value
+    return text
+
+
+def places(problems: Sequence[Problem], form: RuleForm) -> Iterator[tuple[str, str]]:
+    """Beside which field each problem is told; "" for one that is about none of them."""
+    names = {key: name for name, key in _TEXTS.items()} | {f"budget.{key}": name for name, key in _LIMITS.items()}
+    for problem in problems:
+        key = problem.key
+        if key == "config":
+            yield from _of_settings(problem.message, form)
+        elif key.startswith("conditions["):
+            yield f"row{key.removeprefix('conditions[').partition(']')[0]}", problem.message
+        elif key.partition(".")[0].partition("[")[0] in {*MORE_KEYS, "more"}:
+            yield "more", problem.message if key == "more" else f"{key}: {problem.message}"
+        else:
+            yield names.get(key, ""), problem.message if key in names else f"{key}: {problem.message}".lstrip(": ")
+
+
+def _of_settings(message: str, form: RuleForm) -> Iterator[tuple[str, str]]:
+    """An evaluator tells all that is wrong with its settings in one line: `key: what; key: what`."""
+    at, told = "config", ""
+    for part in message.removeprefix(f"{form.evaluator}: ").split("; "):
+        key, colon, rest = part.partition(": ")
+        name = key.partition(".")[0].partition("[")[0]
+        if colon and name.isidentifier():
+            if told:
+                yield at, told
+            at, told = f"{_SETTING}{name}", rest
+        else:
+            told = f"{told}; {part}" if told else part
+    if told:
+        yield at, told

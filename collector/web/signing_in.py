@@ -1,0 +1,79 @@
+"""Signing in with an API key, and out again."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from collector.access.caller import Caller, Visit
+from collector.access.errors import Later, Unauthenticated
+from collector.access.permission import Permission, needs
+from collector.access.secret import digest
+from collector.api.context import Here
+from collector.doors.otlp_http import address_of
+from collector.web.rendering import page
+from collector.web.sessions import new_id
+from collector.web.visitor import Sent, cookie_of, give_cookie, sessions_of
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_SENDS_ONLY: Final = "This key only sends spans; to look at them takes one with the role VIEWER, EDITOR or ADMIN."
+
+
+@router.get("/sign-in")
+@needs(Permission.OPEN)
+def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
+    """The form; there is nothing to sign in to where no key is needed."""
+    if here.entrance.keyring.is_open:
+        return RedirectResponse(own_path(next), _SEE_OTHER)
+    return page(request, "sign_in.html", next=own_path(next), problem=None)
+
+
+@router.post("/sign-in")
+@needs(Permission.OPEN)
+async def sign_in(request: Request, here: Here, form: Sent) -> Response:
+    """Begin a session; the page that was asked for first comes next."""
+    key, wanted = form.required("key"), own_path(form.text("next", "/"))
+    visit = Visit(
+        method="POST", path="/sign-in", address=address_of(request.scope), request_id=request.state.request_id
+    )
+    caller: Caller | None = None
+    try:
+        caller = here.entrance.sign_in(key, visit)
+    except Unauthenticated as error:
+        status, problem = 401, str(error)
+    except Later as error:
+        status, problem = 429, f"{error}; try again in {error.retry_after_s} s"
+    else:
+        if caller.may(Permission.READ):
+            answer = RedirectResponse(wanted, _SEE_OTHER)
+            _leave(request)
+            give_cookie(request, answer, sessions_of(request).begin(digest(key)))
+            here.entrance.journal.note(visit, caller, _SEE_OTHER)
+            return answer
+        status, problem = 403, _SENDS_ONLY
+    here.entrance.journal.note(visit, caller, status, problem)
+    return page(request, "sign_in.html", status=status, next=wanted, problem=problem)
+
+
+@router.post("/sign-out")
+@needs(Permission.OPEN)
+def sign_out(request: Request, form: Sent) -> Response:  # noqa: ARG001 - asked for, because its token has to be good
+    """End the session, here and in the browser."""
+    _leave(request)
+    answer = RedirectResponse("/sign-in", _SEE_OTHER)
+    give_cookie(request, answer, new_id())
+    return answer
+
+
+def own_path(address: str) -> str:
+    """An address of ours that was asked for, else the first page: nobody is sent elsewhere by a link to this one."""
+    is_ours = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_ours and address.isascii() else "/"
+
+
+def _leave(request: Request) -> None:
+    before = cookie_of(request.scope)
+    if before is not None:
+        sessions_of(request).end(before)

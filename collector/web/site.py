@@ -1,0 +1,116 @@
+"""All pages of the web interface: a module each, and what the API's application has to know of them."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.types import Scope
+
+from collector.api.site import Site
+from collector.web import (
+    alerts,
+    assets,
+    audit,
+    connections,
+    jobs,
+    keys,
+    projects,
+    quality,
+    quality_results,
+    rule_backfills,
+    rule_editing,
+    rules,
+    signing_in,
+    status,
+    trace,
+    traces,
+    webhooks,
+)
+from collector.web.navigation import Entry
+from collector.web.rendering import page
+from collector.web.sessions import Sessions
+from collector.web.visitor import check_form, cookie_of
+
+MENU: Final = (
+    Entry(label="Traces", path="/traces", endpoint=traces.list_traces),
+    Entry(label="Quality", path="/quality", endpoint=quality.show_quality),
+    Entry(label="Alerts", path="/alerts", endpoint=alerts.list_alerts),
+    Entry(label="Rules", path="/rules", endpoint=rules.list_rules),
+    Entry(label="Connections", path="/connections", endpoint=connections.list_connections, group="Settings"),
+    Entry(label="Webhooks", path="/webhooks", endpoint=webhooks.list_webhooks),
+    Entry(label="Keys", path="/keys", endpoint=keys.list_keys),
+    Entry(label="Audit", path="/audit", endpoint=audit.list_entries),
+    Entry(label="Projects", path="/projects", endpoint=projects.list_projects),
+    Entry(label="Jobs", path="/jobs", endpoint=jobs.list_jobs),
+    Entry(label="Status", path="/status", endpoint=status.show_status),
+)
+"""In the order in which the menu shows them: Traces, Quality, Alerts, Rules, then what operators look at."""
+
+_MODULES: Final = (
+    assets,
+    signing_in,
+    traces,
+    trace,
+    quality,
+    quality_results,
+    alerts,
+    rule_editing,
+    rules,
+    rule_backfills,
+    connections,
+    webhooks,
+    keys,
+    audit,
+    projects,
+    jobs,
+    status,
+)
+
+_WORDS: Final = {
+    400: "That cannot be shown",
+    401: "Please sign in",
+    403: "This is not for you",
+    404: "Not here",
+    405: "Not like this",
+    409: "Something else has to change first",
+    413: "Too large",
+    429: "Too often",
+    500: "Something broke",
+    503: "Not now",
+}
+
+
+def make_site() -> Site:
+    """The pages, with nobody signed in."""
+    sessions = Sessions()
+
+    def key_of(scope: Scope) -> bytes | None:
+        sent = cookie_of(scope)
+        return None if sent is None else sessions.key_of(sent)
+
+    def attach(application: FastAPI) -> None:
+        application.state.sessions = sessions
+        application.state.menu = MENU
+
+    return Site(
+        routers=tuple(module.router for module in _MODULES),
+        key_of=key_of,
+        check_form=check_form,
+        problem_page=problem_page,
+        attach=attach,
+    )
+
+
+def problem_page(request: Request, status: int, message: str, headers: Mapping[str, str]) -> Response:
+    """What a person reads when something was not done; who has to sign in first is sent there."""
+    asks_for_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if status == HTTPStatus.UNAUTHORIZED and asks_for_page and "authorization" not in request.headers:
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?{urlencode({'next': wanted})}", HTTPStatus.SEE_OTHER)
+    title = _WORDS.get(status, HTTPStatus(status).phrase)
+    answer = page(request, "problem.html", status=status, title=title, message=message, number=status)
+    answer.headers.update(headers)
+    return answer

@@ -1,0 +1,115 @@
+// The editor of rules: what the rule would do, while it is written. Without this, its buttons do the same.
+
+const form = document.querySelector("form[data-preview]");
+const WAIT_MS = 600;
+const MAX_ROWS = 40; // as the server has it
+let waiting = 0;
+let isLooking = false;
+let again = false;
+
+// Parts of the page that answers: what is wrong, and what the rule would do. What is being typed stays as it is.
+function show(answer) {
+  for (const fresh of answer.querySelectorAll("[data-part]")) {
+    document.getElementById(fresh.id)?.replaceWith(fresh);
+  }
+  const [now, next] = [document, answer].map((held) => held.getElementById("settings"));
+  if (now && next && now.dataset.of !== next.dataset.of) {
+    now.replaceWith(next);
+    form.elements.shown.value = next.dataset.of;
+  }
+}
+
+function tell(message) {
+  const told = document.createElement("p");
+  told.textContent = message;
+  document.getElementById("preview")?.replaceChildren(told);
+}
+
+// One look at a time: over many spans it takes seconds, and what was typed meanwhile is looked at after it.
+async function look() {
+  if (isLooking) {
+    again = true;
+    return;
+  }
+  isLooking = true;
+  document.getElementById("preview")?.classList.add("stale");
+  do {
+    again = false;
+    await ask();
+  } while (again);
+  isLooking = false;
+  document.getElementById("preview")?.classList.remove("stale");
+}
+
+async function ask() {
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("do", "preview");
+  const answer = await fetch(form.action, { method: "POST", body: fields }).catch(() => null);
+  if (!answer) return tell("The server does not answer.");
+  if (!answer.ok) return tell(`This could not be told just now (${answer.status}).`);
+  show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+}
+
+function lookSoon(wait = WAIT_MS) {
+  clearTimeout(waiting);
+  waiting = setTimeout(look, wait);
+}
+
+// Rows of conditions: their places for what is wrong are numbered as the server numbers those that are not blank.
+function number() {
+  let at = 0;
+  for (const row of form.querySelectorAll(".condition")) {
+    const isBlank = !row.querySelector("[name=field]").value.trim() && !row.querySelector("[name=value]").value.trim();
+    const place = row.querySelector(".wrong");
+    place.id = isBlank ? "" : `wrong-row${at++}`;
+    if (isBlank) place.replaceChildren();
+  }
+}
+
+function add() {
+  const rows = document.getElementById("rows");
+  if (rows.childElementCount > MAX_ROWS) return;
+  const row = rows.lastElementChild.cloneNode(true);
+  for (const input of row.querySelectorAll("input")) input.value = "";
+  row.querySelector("select").selectedIndex = 0;
+  row.querySelector(".wrong").replaceChildren();
+  rows.append(row);
+  number();
+  row.querySelector("input").focus();
+}
+
+form.addEventListener("input", (event) => {
+  if (event.target.closest(".condition")) number();
+  lookSoon(event.target.matches("select, [type=checkbox], [type=radio]") ? 0 : WAIT_MS);
+});
+
+form.addEventListener("click", (event) => {
+  const target = event.target.closest("button");
+  if (!target) return;
+  if (target.hasAttribute("data-add")) {
+    event.preventDefault();
+    add();
+  } else if (target.hasAttribute("data-remove")) {
+    const row = target.closest(".condition");
+    const next = row.nextElementSibling ?? row.previousElementSibling;
+    if (next) {
+      row.remove();
+      next.querySelector("input").focus();
+    } else {
+      for (const input of row.querySelectorAll("input")) input.value = "";
+    }
+    number();
+    lookSoon(0);
+  } else if (target.value === "preview") {
+    event.preventDefault();
+    lookSoon(0);
+  } else if (target.dataset.line) {
+    const box = document.getElementById("text");
+    const lines = box.value.split("\n");
+    const from = lines.slice(0, target.dataset.line - 1).join("\n").length + (target.dataset.line > 1 ? 1 : 0);
+    box.focus();
+    box.setSelectionRange(from, from + (lines[target.dataset.line - 1] ?? "").length);
+  }
+});
+
+if ("look" in form.dataset) look();

@@ -1,0 +1,87 @@
+"""Texts that came from elsewhere, as HTML in which nothing of them runs, hides, reorders what is around, or floods."""
+
+import json
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from collector.visible import UNSAFE
+
+LINE_CHARACTERS: Final = 160
+"""Shown of a text that stands on one line. A guess: what fits beside other things."""
+
+BLOCK_CHARACTERS: Final = 6_000
+BLOCK_LINES: Final = 80
+"""Shown of a text at once; the rest is behind a link. Guesses: more than a screen, and a page stays small."""
+
+_KEPT: Final = frozenset("\n\t")
+
+
+def one_line(text: object, limit: int = LINE_CHARACTERS) -> Markup:
+    """A text on one line, cut where it is long."""
+    told = str(text)
+    shown = _visible(" ".join(told[: 4 * limit].split())[:limit])
+    rest = Markup('<span class="cut">…</span>') if len(told) > limit else Markup()
+    return Markup("<bdi>{}{}</bdi>").format(shown, rest)
+
+
+def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
+    """A line of a text with its blanks, cut where it is long."""
+    rest = Markup('<span class="cut">…</span>') if len(text) > limit else Markup()
+    return Markup("<bdi>{}{}</bdi>").format(_visible(text[:limit]), rest)
+
+
+def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
+    """A text with its lines; where it is long, its beginning, and a link to the `whole` of it if there is one."""
+    told = text.replace("\r\n", "\n")
+    cut = _cut_at(told, limit)
+    shown = Markup('<pre class="text" dir="auto">{}</pre>').format(_visible(told[:cut]))
+    if cut == len(told):
+        return shown
+    missing = f"{len(told) - cut:,} more characters"
+    if whole is None:
+        return shown + Markup('<p class="cut">… {}</p>').format(missing)
+    return shown + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, missing)
+
+
+def json_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
+    """Any value as indented JSON."""
+    return block(json.dumps(value, indent=2, ensure_ascii=False, default=str), whole, limit=limit)
+
+
+def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
+    """A text as it is, or as indented JSON where it holds that; anything else as JSON."""
+    if not isinstance(value, str):
+        return json_block(value, whole, limit=limit)
+    stripped = value.strip()
+    if len(value) <= limit and stripped[:1] in {"{", "["}:
+        try:
+            return json_block(json.loads(stripped), whole, limit=limit)
+        except (ValueError, RecursionError):
+            pass
+    return block(value, whole, limit=limit)
+
+
+def _cut_at(text: str, limit: int) -> int:
+    """How many characters are shown at once."""
+    at = -1
+    for _ in range(BLOCK_LINES):
+        at = text.find("\n", at + 1, limit)
+        if at < 0:
+            return min(len(text), limit)
+    return at
+
+
+def _visible(text: str) -> Markup:
+    """The text escaped, and whatever cannot be seen in it spelled out."""
+    if text.isascii() and text.isprintable():
+        return escape(text)
+    parts: list[Markup] = []
+    at = 0
+    for match in UNSAFE.finditer(text):
+        if match[0] in _KEPT:
+            continue
+        spelled = match[0].encode("unicode_escape").decode("ascii")
+        parts += [escape(text[at : match.start()]), Markup('<span class="ctl">{}</span>').format(spelled)]
+        at = match.end()
+    return Markup().join([*parts, escape(text[at:])])

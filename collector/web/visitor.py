@@ -1,0 +1,144 @@
+"""The browser that asks: its cookie, and the forms that it sends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Final, cast
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, Request
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Scope
+
+from collector.access.permission import changes
+from collector.web.sessions import LIFE_S, Sessions, new_id
+
+TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
+_MAX_FIELDS: Final = 200
+_COOKIE: Final = "tracejury"
+_SECURE_COOKIE: Final = "__Host-tracejury"  # browsers take a cookie of this name over TLS only
+_ID_CHARACTERS: Final = range(20, 100)
+
+
+@dataclass(slots=True)
+class Visitor:
+    """A browser, by the id in its cookie; a new one is told its id with the page that it gets."""
+
+    id: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form that was sent, whose token was good."""
+
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A field's value; of several the first."""
+        return next(iter(self.fields.get(name, ())), default)
+
+    def texts(self, name: str) -> Sequence[str]:
+        """All values of a field."""
+        return self.fields.get(name, ())
+
+    def checked(self, name: str) -> bool:
+        """Whether a box is ticked."""
+        return name in self.fields
+
+    def required(self, name: str) -> str:
+        """A field that must not be empty.
+
+        Raises:
+            HTTPException: it is.
+        """
+        value = self.text(name).strip()
+        if not value:
+            raise HTTPException(400, f"{name}: must be given")
+        return value
+
+
+def sessions_of(request: HTTPConnection) -> Sessions:
+    """The sessions of the application."""
+    return cast("Sessions", request.app.state.sessions)
+
+
+def cookie_of(scope: Scope) -> str | None:
+    """The id that a browser sent."""
+    sent = HTTPConnection(scope).cookies.get(_name(scope), "")
+    return sent if len(sent) in _ID_CHARACTERS else None
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Who looks at a page; the same one however often it is asked during one request."""
+    known: Visitor | None = getattr(request.state, "visitor", None)
+    if known is None:
+        sent = cookie_of(request.scope)
+        known = Visitor(id=sent or new_id(), is_new=sent is None)
+        request.state.visitor = known
+    return known
+
+
+def give_cookie(request: Request, response: Response, visitor_id: str) -> None:
+    """Let a browser send this id from now on."""
+    response.set_cookie(
+        _name(request.scope),
+        visitor_id,
+        max_age=LIFE_S,
+        path="/",
+        secure=request.scope.get("scheme") == "https",
+        httponly=True,
+        samesite="lax",  # a link to a trace in a mail opens it; forms have their token
+    )
+
+
+async def check_form(request: Request) -> None:
+    """Read the form that a request carries, and refuse one that another page may have sent.
+
+    Whoever shows a key in a header needs no token: no page can make a browser send that.
+
+    Raises:
+        HTTPException: it has no token, or not this visitor's; or it is no form.
+    """
+    if not changes(request.method):
+        return
+    try:
+        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise HTTPException(400, "this is no form that a page here sends") from error
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    form = Form(fields)
+    shows_key = "authorization" in request.headers
+    if not shows_key and not sessions_of(request).is_token(visitor_of(request).id, form.text(TOKEN_FIELD)):
+        raise HTTPException(
+            403, "this form has expired, or another page sent it: load the page again, and then send it"
+        )
+    request.state.form = form
+
+
+def _form(request: Request) -> Form:
+    return cast("Form", request.state.form)
+
+
+Sent = Annotated[Form, Depends(_form)]
+"""The form that was sent."""
+
+
+def with_parameters(request: Request, **changed: object) -> str:
+    """The address of this page with other parameters; None takes one out, a list gives several."""
+    pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
+    for name, value in changed.items():
+        if isinstance(value, list | tuple):
+            pairs += [(name, str(each)) for each in value]
+        elif value is not None and value != "":
+            pairs.append((name, str(value)))
+    query = str(QueryParams(pairs))
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
+def _name(scope: Scope) -> str:
+    return _SECURE_COOKIE if scope.get("scheme") == "https" else _COOKIE

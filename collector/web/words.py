@@ -1,0 +1,119 @@
+"""Instants, durations, counts and money as HTML for a person."""
+
+from typing import Final
+
+from markupsafe import Markup
+
+from collector.api.times import time_text
+from collector.units import count_text, duration_text, instant_text
+
+_US: Final = 1_000
+_STEPS: Final = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
+_NS: Final = 1_000_000_000
+_SMALL_USD: Final = 0.01
+_KILO: Final = 1_000
+_KIBI: Final = 1_024
+_TEN: Final = 10
+
+UNKNOWN: Final = Markup('<span class="quiet">-</span>')
+
+
+def moment(time_ns: int | None) -> Markup:
+    """An instant in UTC."""
+    if not time_ns:
+        return UNKNOWN
+    return Markup('<time datetime="{}">{} <abbr>UTC</abbr></time>').format(time_text(time_ns), instant_text(time_ns))
+
+
+def moment_us(time_us: int | None) -> Markup:
+    """The same of microseconds."""
+    return moment(None if time_us is None else time_us * _US)
+
+
+def ago(time_ns: int | None, now_ns: int) -> Markup:
+    """How long ago it was, and when."""
+    if not time_ns:
+        return UNKNOWN
+    told = f"{instant_text(time_ns)} UTC"
+    return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
+        time_text(time_ns), told, ago_text(now_ns - time_ns)
+    )
+
+
+def ago_text(passed_ns: int) -> str:
+    """How long ago, in one unit."""
+    passed = abs(passed_ns) // _NS
+    if not passed:
+        return "now"
+    unit = "y"
+    for size, name in _STEPS:
+        if passed < size:
+            unit = name
+            break
+        passed //= size
+    return f"{passed} {unit} ago" if passed_ns > 0 else f"in {passed} {unit}"
+
+
+def duration(duration_ms: float | None) -> Markup:
+    """A duration with its unit."""
+    return (
+        UNKNOWN if duration_ms is None else Markup('<span class="number">{}</span>').format(duration_text(duration_ms))
+    )
+
+
+def duration_ns(from_ns: int | None, to_ns: int | None) -> Markup:
+    """The time between two instants."""
+    return duration((to_ns - from_ns) / 1e6 if from_ns and to_ns else None)
+
+
+def number(value: float | None, digits: int = 3) -> Markup:
+    """A number with at most so many digits after the point."""
+    if value is None:
+        return UNKNOWN
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}".rstrip("0").rstrip(".")
+    return Markup('<span class="number">{}</span>').format(text)
+
+
+def short_count(value: int | None) -> Markup:
+    """A count that need not be exact: 12.3k."""
+    if value is None:
+        return UNKNOWN
+    text, size = str(value), float(value)
+    for unit in ("k", "M", "G"):
+        if size < _KILO:
+            break
+        size /= _KILO
+        text = f"{size:.3g}{unit}"
+    return Markup('<span class="number" title="{}">{}</span>').format(f"{value:,}", text)
+
+
+def size(nbytes: int | None) -> Markup:
+    """An amount of bytes, in the unit that leaves three digits or so."""
+    if nbytes is None:
+        return UNKNOWN
+    amount, unit = float(nbytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < _KIBI or unit == "TiB":
+            break
+        amount /= _KIBI
+    return Markup('<span class="number">{} {}</span>').format(
+        f"{amount:.0f}" if amount >= _TEN else f"{amount:.2g}", unit
+    )
+
+
+def usd(value: float | None) -> Markup:
+    """An amount of money."""
+    if value is None:
+        return UNKNOWN
+    digits = 2 if value == 0 or value >= _SMALL_USD else 6
+    return Markup('<span class="number">{} USD</span>').format(f"{value:,.{digits}f}")
+
+
+def percent(share: float | None) -> Markup:
+    """A share of one."""
+    return UNKNOWN if share is None else Markup('<span class="number">{} %</span>').format(f"{100 * share:.1f}")
+
+
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return count_text(value, one, many)

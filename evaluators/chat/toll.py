@@ -1,0 +1,64 @@
+"""What a request to a model is charged to: asked before each one leaves, told after it what it took."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+ASSUMED_OUTPUT_TOKENS: Final = 4096
+"""What an answer is taken to need where nothing limits it. A guess: verdicts about dozens of claims; a model that
+reasons at length may take more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Most:
+    """What one request may take."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What one request took. Where tokens are None, nobody knows, and it may have been as much as was set aside."""
+
+    outcome: str  # "answered", or the kind of failure; "unsent" where nothing left this machine
+    model: str | None = None  # as the endpoint names it
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    started_ns: int | None = None  # since the Unix epoch; None where it was not sent
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether anything of the request left this machine."""
+        return self.outcome != UNSENT.outcome
+
+
+UNSENT: Final = Spent(outcome="unsent", input_tokens=0, output_tokens=0)
+
+
+class Fare(Protocol):
+    """What was set aside for one request."""
+
+    def settle(self, spent: Spent) -> None:
+        """Say what it took. MUST be called once, whatever happens; it neither waits nor raises."""
+
+
+class Toll(Protocol):
+    """Who pays for requests. The same toll may be asked for many at once."""
+
+    async def reserve(self, most: Most) -> Fare:
+        """Set aside what one request may take, and return once that is on record; only then may it leave.
+
+        Raises:
+            Broken: it must not be made. `OverBudget` where the money is spent.
+        """
+
+
+class Free:
+    """A toll for requests that nobody counts."""
+
+    async def reserve(self, most: Most) -> Fare:  # noqa: ARG002 - the protocol's
+        """Let it pass."""
+        return self
+
+    def settle(self, spent: Spent) -> None:
+        """Nothing to settle."""

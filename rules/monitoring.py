@@ -1,0 +1,51 @@
+"""How the results of a rule are watched: what its key `monitor` says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rules.statistics.settings import KINDS, RANGES, Measure, MonitorSettings
+from storage.records import JsonValue
+
+NUMBERS: Final[Mapping[str, str]] = {
+    "alpha": "alpha",
+    "margin": "margin",
+    "minResults": "minimum",
+    "baseline": "baseline",
+    "every": "every",
+}
+"""The keys that are numbers, and the settings that they are."""
+
+WHOLE: Final = frozenset({"minResults", "baseline", "every"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """When the monitors of a rule's results speak up, and what they measure."""
+
+    settings: MonitorSettings = MonitorSettings()  # noqa: RUF009 - it is frozen
+    of: Measure | None = None  # None: whether results passed, or their scores where none of them says so
+
+    def document(self) -> dict[str, JsonValue] | None:
+        """It, as JSON and YAML have it, without what is at its default; None where everything is."""
+        usual = MonitorSettings()
+        told: dict[str, JsonValue] = {
+            key: getattr(self.settings, name)
+            for key, name in NUMBERS.items()
+            if getattr(self.settings, name) != getattr(usual, name)
+        }
+        if self.settings.off:
+            told["off"] = True if len(self.settings.off) == len(KINDS) else next(iter(self.settings.off))
+        if self.settings.lower_is_better:
+            told["lowerIsBetter"] = True
+        if self.of is not None:
+            told["of"] = self.of
+        return told or None
+
+
+AS_USUAL: Final = Monitoring()
+
+
+def range_of(key: str) -> tuple[float, float]:
+    """From where to where a number may go."""
+    return RANGES[NUMBERS[key]]

@@ -1,0 +1,104 @@
+"""A rule's document as YAML that says the same when it is read again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import yaml
+
+from rules.errors import BadRule
+from rules.tree import read_tree
+from storage.records import JsonValue
+
+_WIDTH: Final = 110
+_FLAT: Final = 90  # characters of a mapping or list that stands on one line, as conditions do
+
+
+def yaml_of(document: Mapping[str, JsonValue]) -> str:
+    """The text of a document, in the order of its keys; texts of several lines as such, small mappings on one line."""
+    return yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=False
+    )
+
+
+def spelled(value: JsonValue) -> str:
+    """A value on one line, as `meant` reads it: a text without quotes wherever that means the same."""
+    if isinstance(value, str):
+        return value if _is_plain(value) else _json(value)
+    return repr(value) if isinstance(value, float) else _json(value)
+
+
+def meant(text: str) -> JsonValue:
+    """What somebody means who writes this into a box: a value in YAML, else the text as it stands.
+
+    On one line, `a: b` and `- a` are texts.
+    """
+    try:
+        value = read_tree(text).plain()
+    except BadRule:
+        return text
+    is_written_out = isinstance(value, dict | list) and text.lstrip()[:1] not in {"{", "["}
+    return text if value is None or (is_written_out and "\n" not in text.strip()) else value
+
+
+def _json(value: JsonValue) -> str:
+    told = json.dumps(value, ensure_ascii=False)
+    return told if told.isprintable() else json.dumps(value)
+
+
+def _is_plain(text: str) -> bool:
+    return text == text.strip() and text.isprintable() and bool(text) and meant(text) == text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Every text in quotes unless it is read as that text without; no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - what it is asked about
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002, ARG002 - as PyYAML calls it
+        super().increase_indent(flow, indentless=False)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    if "\n" in text and _is_block(text):
+        style = "|"
+    elif text.isascii() and text.replace("_", "a").replace(" ", "a").isalnum() and _is_plain(text):
+        style = ""
+    else:
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_block(text: str) -> bool:
+    lines = text.split("\n")
+    return all(line.isprintable() and line == line.rstrip() for line in lines) and not text.startswith((" ", "\n"))
+
+
+def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
+    mantissa, exponent, power = repr(number).partition("e")
+    told = (
+        mantissa if "." in mantissa else f"{mantissa}.0"
+    )  # without a point, PyYAML would call 1e-05 a text, and tag it
+    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{told}{exponent}{power}")
+
+
+def _list(dumper: yaml.SafeDumper, items: Sequence[JsonValue]) -> yaml.SequenceNode:
+    scalars = all(not isinstance(item, dict | list) for item in items)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=scalars and _fits(items))
+
+
+def _mapping(dumper: yaml.SafeDumper, members: Mapping[str, JsonValue]) -> yaml.MappingNode:
+    is_condition = members.keys() == {"field", "op", "value"}
+    flow = is_condition and _fits(members)
+    return dumper.represent_mapping("tag:yaml.org,2002:map", members.items(), flow_style=flow)
+
+
+def _fits(value: object) -> bool:
+    return len(json.dumps(value, ensure_ascii=False)) <= _FLAT
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(float, _number)
+_Dumper.add_representer(list, _list)
+_Dumper.add_representer(dict, _mapping)

@@ -1,0 +1,105 @@
+"""Now against the trailing baseline, for changes that no release explains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rules.statistics.sample import NOTHING, Sample, Stretch, Tally
+from rules.statistics.settings import LANES, STRIDES, MonitorSettings
+from rules.statistics.watch import NOTHING_SEEN, Finding, Start, Watch, WatchState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Where a window can begin."""
+
+    at: int  # the number of the last result before it
+    before: Sample  # what the tally was then
+
+
+class Window:
+    """The latest of the results in a tally: as many as a baseline has, and up to 1/8 more."""
+
+    __slots__ = ("_block", "_tally", "edges")
+
+    def __init__(self, edges: Sequence[Edge], tally: Tally, block: int) -> None:
+        self.edges = tuple(edges)  # none before the first result
+        self._tally = tally
+        self._block = block
+
+    def move(self, number: int) -> None:
+        """Has to be called after each result, with its number."""
+        if not self.edges:
+            self.edges = (Edge(at=number - 1, before=NOTHING),)
+        if self._tally.count % self._block == 0:
+            self.edges = (*self.edges, Edge(at=number, before=self._tally.sample()))[-LANES - 1 :]
+
+    @property
+    def sample(self) -> Sample:
+        """The results in it."""
+        return self._tally.sample() - self.edges[0].before if self.edges else NOTHING
+
+    @property
+    def after(self) -> int:
+        """The number of the last result before it; there must be one in it."""
+        return self.edges[0].at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftState:
+    """Everything the drift monitor has to remember."""
+
+    edges: tuple[Edge, ...] = ()
+    watch: WatchState = NOTHING_SEEN
+
+
+NO_DRIFT: Final = DriftState()
+
+
+class Drift:
+    """A watch with a start after every few results, each compared with the results before its block."""
+
+    __slots__ = ("_block", "_minimum", "_stride", "watch", "window")
+
+    def __init__(self, state: DriftState, settings: MonitorSettings) -> None:
+        self._stride, self._block = settings.stride, settings.block
+        self._minimum = settings.minimum
+        self.watch = Watch(state.watch, margin=settings.margin, log_threshold=settings.log_drift_threshold)
+        self.window = Window(state.edges, self.watch.total, settings.block)
+
+    @property
+    def state(self) -> DriftState:
+        """What it takes to go on from here."""
+        return DriftState(edges=self.window.edges, watch=self.watch.state)
+
+    def add(self, number: int, point: int, above: int) -> Finding | None:
+        """One more result. Returns the evidence of drift, if it is enough."""
+        watch = self.watch
+        due = watch.add(point, above)
+        self.window.move(number)
+        if watch.total.count % self._stride == 0:
+            self._start(number)
+        return watch.found() if due else None
+
+    def _start(self, number: int) -> None:
+        count = self.watch.total.count
+        renewed = count % self._block == 0 and count >= self._minimum
+        if renewed or self.watch.starts:
+            of = Stretch(after=self.window.after, until=number)
+            self.watch.start(self.window.sample if renewed else None, self._stride, at=number, of=of)
+        if renewed:
+            self.watch.keep(thinned(self.watch.starts, count, self._stride))
+
+
+def thinned(starts: Sequence[Start], count: int, stride: int) -> list[Start]:
+    """The starts that are worth remembering: fewer of old ones, none older than two baselines.
+
+    A sum that lacks terms is smaller, so that forgetting costs evidence and no guarantee.
+    """
+    kept = []
+    for start in starts:
+        age = (count - start.count) // stride
+        apart = 1 << max(age // (2 * STRIDES), 1).bit_length() - 1
+        if age <= 2 * LANES * STRIDES and (start.count // stride) % apart == 0:
+            kept.append(start)
+    return kept

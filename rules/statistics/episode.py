@@ -1,0 +1,96 @@
+"""From an alarm to its end: one alarm for an episode, however long it lasts."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from rules.statistics.drift import thinned
+from rules.statistics.events import Change
+from rules.statistics.sample import ATOMS, UNIT, Sample, Stretch
+from rules.statistics.settings import LANES, Kind, MonitorSettings
+from rules.statistics.watch import NOTHING_SEEN, Finding, Watch, WatchState
+
+_LASTING_BASELINES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeState:
+    """Everything that has to be remembered of an episode."""
+
+    kind: Kind
+    opened_at: int
+    baseline: Sample  # what the results were worse than
+    stretches: tuple[Stretch, ...]  # which results these are
+    drop: float  # how much lower the mean was at the alarm
+    results: int = 0  # since the alarm, or since the last release after it
+    absent: int = 0  # results of other releases since the last one of the current release
+    watch: WatchState = NOTHING_SEEN
+
+
+class Episode:
+    """A watch for the way back: mirrored scores, and a margin that is negative.
+
+    The null hypothesis is that at least half of the drop is still there (or the margin, where that is more).
+    """
+
+    __slots__ = ("_settings", "_state", "absent", "kind", "results", "watch")
+
+    def __init__(self, state: EpisodeState, settings: MonitorSettings) -> None:
+        self._state, self._settings = state, settings
+        self.kind = state.kind
+        self.results, self.absent = state.results, state.absent
+        self.watch = Watch(
+            state.watch,
+            margin=-max(settings.margin, state.drop / 2),
+            log_threshold=settings.log_recovery_threshold,
+        )
+        if not self.watch.starts:
+            self.watch.start(state.baseline.mirrored, settings.stride)
+
+    @property
+    def state(self) -> EpisodeState:
+        """What it takes to go on from here."""
+        return EpisodeState(
+            kind=self._state.kind,
+            opened_at=self._state.opened_at,
+            baseline=self._state.baseline,
+            stretches=self._state.stretches,
+            drop=self._state.drop,
+            results=self.results,
+            absent=self.absent,
+            watch=self.watch.state,
+        )
+
+    def release(self) -> None:
+        """A new release may be the way back; that is believed by mistake with a probability of at most alpha."""
+        self.results = self.absent = 0
+        self.watch.start(None, self._settings.block * LANES)
+
+    def pass_by(self) -> Change | None:
+        """A result of another release than the current one, if that is what is watched."""
+        self.absent += 1
+        return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
+
+    def add(self, point: int, above: int) -> Change | None:
+        """One more result. Returns how the episode ends, if it does."""
+        self.results += 1
+        self.absent = 0
+        point, above = (ATOMS - 2 - point, UNIT - above) if above else (ATOMS - 1 - point, 0)
+        due = self.watch.add(point, above)
+        count = self.watch.total.count
+        if count % self._settings.stride == 0:
+            self.watch.start(None, self._settings.stride)
+        if count % self._settings.block == 0:
+            self.watch.keep(thinned(self.watch.starts, count, self._settings.stride))
+        if due and self.watch.found() is not None:
+            return "recovered"
+        return "lasting" if self.results >= _LASTING_BASELINES * LANES * self._settings.block else None
+
+    def finding(self, change: Change) -> Finding:
+        """The evidence of the way back: since when there is most of it, or since the alarm if there is not enough."""
+        found = self.watch.finding()
+        candidate = found.candidate if change == "recovered" else self.watch.total.sample()
+        return Finding(
+            log_evidence=found.log_evidence,
+            baseline=found.baseline.mirrored,
+            candidate=candidate.mirrored,
+        )

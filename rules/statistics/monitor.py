@@ -1,0 +1,183 @@
+"""The monitors of one stream of results: a release monitor, a drift monitor, and the episodes that they open.
+
+Results are taken in order and looked at after each. While nothing changes, the release monitor raises an alarm for each
+release, and after each recovery, with a probability of at most alpha; the drift monitor within n results with one of at
+most n / (2·every). What is held to be unchanged is the mean of results that are independent of the past, of all
+releases alike; and releases must not come because of the results just before them.
+
+A stream has one episode at a time. Both monitors rest until it ends, and then begin anew.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rules.statistics.drift import NO_DRIFT, Drift, DriftState
+from rules.statistics.episode import Episode, EpisodeState
+from rules.statistics.events import Change, Event, rate_of
+from rules.statistics.releases import NO_RELEASES, Releases, ReleasesState
+from rules.statistics.sample import NOTHING, Stretch, split
+from rules.statistics.settings import Kind, Measure, MonitorSettings
+from rules.statistics.watch import Finding
+
+_LARGEST_LOG: Final = 700.0  # of a number that a float can hold
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found of one trace or span."""
+
+    release: str | None
+    passed: bool | None
+    score: float | None  # from 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorState:
+    """Everything the monitors of a stream have to remember. It depends on the results alone."""
+
+    results: int = 0
+    scored: int = 0  # those that have what is measured
+    measure: Measure | None = None  # what the first result had that had any; a stream has one
+    releases: ReleasesState = NO_RELEASES
+    drift: DriftState = NO_DRIFT
+    episode: EpisodeState | None = None
+
+
+class Monitor:
+    """The monitors of one stream."""
+
+    __slots__ = ("_drift", "_episode", "_measure", "_releases", "_results", "_scored", "_settings")
+
+    def __init__(self, settings: MonitorSettings, state: MonitorState | None = None) -> None:
+        state = state or MonitorState()
+        self._settings = settings
+        self._results, self._scored, self._measure = state.results, state.scored, state.measure
+        self._releases = Releases(state.releases, settings)
+        self._drift = Drift(state.drift, settings)
+        self._episode = None if state.episode is None else Episode(state.episode, settings)
+
+    @property
+    def state(self) -> MonitorState:
+        """What it takes to go on from here."""
+        return MonitorState(
+            results=self._results,
+            scored=self._scored,
+            measure=self._measure,
+            releases=self._releases.state,
+            drift=self._drift.state,
+            episode=None if self._episode is None else self._episode.state,
+        )
+
+    @property
+    def results(self) -> int:
+        """How many results there were."""
+        return self._results
+
+    @property
+    def scored(self) -> int:
+        """How many of them had what is measured."""
+        return self._scored
+
+    @property
+    def measure(self) -> Measure | None:
+        """What is measured; None before the first result that has it."""
+        return self._measure
+
+    def add_all(self, results: Iterable[Result]) -> list[Event]:
+        """Take results, in order. Returns what there is to say."""
+        return [event for result in results if (event := self.add(result)) is not None]
+
+    def add(self, result: Result, number: int | None = None) -> Event | None:
+        """Take one result. Returns what there is to say.
+
+        A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
+        numbered from 1, unless they have numbers, which grow: by these, an alarm says which results it is about.
+        """
+        self._results += 1
+        number = self._results if number is None else number
+        score = self._score(result)
+        if score is None:
+            return None
+        self._scored += 1
+        point, above = split(score)
+        fresh = self._releases.arrive(result.release, number, bad=self._episode is not None)
+        if self._episode is not None:
+            if fresh:
+                self._episode.release()
+            return self._follow(self._episode, result.release, number, (point, above))
+        worse = self._releases.add(number, result.release, point, above)
+        drifted = None if "drift" in self._settings.off else self._drift.add(number, point, above)
+        if worse is not None:
+            return self._open("release", worse, number)
+        return None if drifted is None else self._open("drift", drifted, number)
+
+    def _score(self, result: Result) -> float | None:
+        if self._measure is None:
+            self._measure = "passed" if result.passed is not None else "score" if result.score is not None else None
+        if self._measure == "passed":
+            return None if result.passed is None else float(result.passed)
+        if result.score is None:
+            return None
+        return 1.0 - result.score if self._settings.lower_is_better else result.score
+
+    def _open(self, kind: Kind, found: Finding, number: int) -> Event:
+        thresholds = {"release": self._settings.log_release_threshold, "drift": self._settings.log_drift_threshold}
+        of_baseline, of_candidate = self._sources(kind, found, number)
+        event = replace(
+            self._event(kind, "opened", found, thresholds[kind]), of_baseline=of_baseline, of_candidate=of_candidate
+        )
+        if kind == "drift":
+            self._releases.against = ()
+        self._episode = Episode(
+            EpisodeState(
+                kind=kind,
+                opened_at=self._results,
+                baseline=found.baseline,
+                stretches=of_baseline,
+                drop=max(found.baseline.mean - found.candidate.mean, 0.0),
+            ),
+            self._settings,
+        )
+        self._releases.rebase(found.baseline, of_baseline, number, bad=True)
+        self._drift = Drift(NO_DRIFT, self._settings)
+        return event
+
+    def _sources(self, kind: Kind, found: Finding, number: int) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
+        """Which results the baseline and the candidate are."""
+        releases = self._releases
+        if kind == "drift":
+            baseline = () if found.of_baseline is None else (found.of_baseline,)
+            return baseline, (Stretch(after=found.after, until=number),)
+        current = () if releases.current is None else (releases.current,)
+        return releases.sources(number), (Stretch(after=releases.since, until=number, releases=current),)
+
+    def _follow(self, episode: Episode, release: str | None, number: int, score: tuple[int, int]) -> Event | None:
+        if episode.kind == "release" and release != self._releases.current:
+            change = episode.pass_by()
+        else:
+            change = episode.add(*score)
+        return None if change is None else self._close(episode, change, number)
+
+    def _close(self, episode: Episode, change: Change, number: int) -> Event:
+        state = episode.state
+        event = self._event(state.kind, change, episode.finding(change), episode.watch.log_threshold)
+        self._episode = None
+        baseline, stretches = (NOTHING, ()) if change == "lasting" else (state.baseline, state.stretches)
+        self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
+        return event
+
+    def _event(self, kind: Kind, change: Change, found: Finding, log_threshold: float) -> Event:
+        alpha, mirrored = self._settings.alpha, self._measure == "score" and self._settings.lower_is_better
+        return Event(
+            kind=kind,
+            change=change,
+            at=self._results,
+            release=self._releases.current,
+            against=self._releases.against if kind == "release" else (),
+            baseline=rate_of(found.baseline, alpha, lower_is_better=mirrored),
+            candidate=rate_of(found.candidate, alpha, lower_is_better=mirrored),
+            evidence=math.exp(min(found.log_evidence, _LARGEST_LOG)),
+            threshold=math.exp(log_threshold),
+        )

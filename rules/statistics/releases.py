@@ -1,0 +1,163 @@
+"""The current release against the one before."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from rules.statistics.drift import Edge, Window
+from rules.statistics.sample import NOTHING, Sample, Stretch, Tally
+from rules.statistics.settings import MonitorSettings
+from rules.statistics.watch import Finding, Watch, WatchState, since_ever
+
+_KNOWN: Final = 64  # releases that are known again when results of theirs come late. A guess
+
+_STRETCHES: Final = (
+    256  # of a baseline that is told apart: of more releases that are short, one after the other, the last
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasesState:
+    """Everything the release monitor has to remember."""
+
+    current: str | None = None
+    against: tuple[str, ...] = ()  # the releases whose results are the baseline
+    known: tuple[str, ...] = ()
+    baseline: Sample = NOTHING
+    own: Sample = NOTHING  # the results of the current release
+    edges: tuple[Edge, ...] = ()
+    watch: WatchState | None = None
+    stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
+    since: int = 0  # the number of the last result before that
+    bad: bool = False  # the current release was withdrawn for being worse
+
+
+NO_RELEASES: Final = ReleasesState()
+
+
+class Releases:
+    """Which release is compared with what.
+
+    - A release is new when it was not seen before; it is then the current one. Its baseline is what the one before had
+      in its window, if that was enough. If not, that release is joined to the baseline that it was compared with
+      itself, so that quick releases do not hide from each other.
+    - While two versions are live, results of the current one are the candidate's, and results of the baseline's
+      releases still join the baseline. Those of other releases, and of none, are no one's.
+    - A release that was bad is never a baseline: the next one is compared with what the bad one was compared with.
+    """
+
+    __slots__ = (
+        "_known",
+        "_settings",
+        "_window",
+        "against",
+        "bad",
+        "baseline",
+        "current",
+        "own",
+        "since",
+        "stretches",
+        "watch",
+    )
+
+    def __init__(self, state: ReleasesState, settings: MonitorSettings) -> None:
+        self._settings = settings
+        self._known = dict.fromkeys(state.known)
+        self.current, self.against = state.current, state.against
+        self.baseline = Tally(state.baseline)
+        self.own = Tally(state.own)
+        self._window = Window(state.edges, self.own, settings.block)
+        self.watch = None if state.watch is None else self._watch(state.watch)
+        self.bad = state.bad
+        self.stretches, self.since = state.stretches, state.since
+
+    @property
+    def state(self) -> ReleasesState:
+        """What it takes to go on from here."""
+        return ReleasesState(
+            current=self.current,
+            against=self.against,
+            known=tuple(self._known),
+            baseline=self.baseline.sample(),
+            own=self.own.sample(),
+            edges=self._window.edges,
+            watch=None if self.watch is None else self.watch.state,
+            bad=self.bad,
+            stretches=self.stretches,
+            since=self.since,
+        )
+
+    def arrive(self, release: str | None, number: int, *, bad: bool) -> bool:
+        """Take note of a result's release. Returns whether it is a new one.
+
+        `bad` says that results are bad at present, and so nothing to compare with.
+        """
+        if release is None or release == self.current or release in self._known:
+            return False
+        if self.current is not None and not (bad or self.bad):
+            if self.own.count >= self._settings.minimum:
+                self.baseline, self.against = Tally(self._window.sample), (self.current,)
+                after = self._window.after
+                self.stretches = (Stretch(after=after, until=number - 1, releases=self.against),)
+            else:
+                self.baseline = Tally(self.baseline.sample() + self.own.sample())
+                both = Stretch(after=self.since, until=number - 1, releases=(*self._joining, self.current))
+                self.stretches = (*self.stretches, both)[-_STRETCHES:]
+                self.against = (*self.against, self.current)[-_KNOWN:]
+        elif not bad:
+            self.stretches = self.sources(number - 1)
+        self.current, self.bad = release, False
+        self._known[release] = None
+        if len(self._known) > _KNOWN:
+            del self._known[next(iter(self._known))]
+        self.restart(number - 1)
+        return True
+
+    def restart(self, number: int) -> None:
+        """Compare the results of the current release after one from here on."""
+        self.since = number
+        self.own = Tally()
+        self._window = Window((), self.own, self._settings.block)
+        self.watch = None
+        self._arm()
+
+    def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:
+        """Compare the results after one with these."""
+        self.baseline, self.stretches, self.bad = Tally(baseline), stretches, bad
+        self.restart(number)
+
+    def sources(self, number: int) -> tuple[Stretch, ...]:
+        """Which results the baseline is of, up to one."""
+        if number == self.since or not self._joining:
+            return self.stretches
+        return (*self.stretches, Stretch(after=self.since, until=number, releases=self._joining))[-_STRETCHES:]
+
+    @property
+    def _joining(self) -> tuple[str, ...]:
+        """The releases whose results join the baseline."""
+        return tuple(release for release in self.against if release != self.current)
+
+    def add(self, number: int, release: str | None, point: int, above: int) -> Finding | None:
+        """One more result. Returns the evidence that the current release is worse, if it is enough."""
+        if release == self.current is not None:
+            self.own.add(point, above)
+            self._window.move(number)
+            if self.watch is None or not self.watch.add(point, above) or self.own.count < self._settings.minimum:
+                return None
+            return self.watch.found()
+        if release in self.against:
+            self.baseline.add(point, above)
+            if self.watch is None:
+                self._arm()
+            else:
+                self.watch.add_baseline(point, above)
+        return None
+
+    def _arm(self) -> None:
+        """Start watching, if there is enough to compare with."""
+        if "release" not in self._settings.off and self.baseline.count >= self._settings.minimum:
+            self.watch = self._watch(
+                since_ever(self.baseline.sample(), self.own.sample(), self._settings.log_release_threshold)
+            )
+
+    def _watch(self, state: WatchState) -> Watch:
+        return Watch(state, margin=self._settings.margin, log_threshold=self._settings.log_release_threshold)

@@ -1,0 +1,73 @@
+"""What an operator chooses of the monitors."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["release", "drift"]
+
+KINDS: Final[tuple[Kind, ...]] = ("release", "drift")
+
+Measure: TypeAlias = Literal["passed", "score"]
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "alpha": (1e-9, 0.5),
+    "margin": (0.0, 0.99),
+    "minimum": (1, 1_000_000),
+    "baseline": (64, 10_000_000),
+    "every": (100, 10**12),
+}
+"""From where to where the numbers of the settings may go."""
+
+LANES: Final = 8  # a baseline is renewed after this part of its length. A guess
+STRIDES: Final = 8  # starts in that time. A guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSettings:
+    """When the monitors of a stream speak up.
+
+    Raises:
+        ValueError: a value is out of its range; the message says which.
+    """
+
+    alpha: float = 0.05  # the chance of a false alarm for each release
+    margin: float = 0.01  # a drop that is not larger than this is not worth an alarm
+    # Results that a release, or a baseline, must have. When all fail, drift speaks after 14, and should not be the
+    # first.
+    minimum: int = 10
+    baseline: int = 2_000  # the latest results that are compared with
+    every: int = 100_000  # a false alarm of the drift monitor comes after at least so many results, on average
+    off: frozenset[Kind] = frozenset()
+    lower_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in RANGES.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} must be from {low:g} to {high:,}")
+
+    @property
+    def stride(self) -> int:
+        """Results between two moments at which drift may be suspected to have begun."""
+        return -(-self.baseline // (LANES * STRIDES))
+
+    @property
+    def block(self) -> int:
+        """Results between two baselines of the drift monitor."""
+        return self.stride * STRIDES
+
+    @property
+    def log_release_threshold(self) -> float:
+        """The evidence that raises an alarm of a release."""
+        return -math.log(self.alpha)
+
+    @property
+    def log_drift_threshold(self) -> float:
+        """The evidence that raises an alarm of drift."""
+        return math.log(2 * self.every)
+
+    @property
+    def log_recovery_threshold(self) -> float:
+        """The evidence that ends an episode; by mistake within a baseline's length with a chance of at most alpha."""
+        return math.log(self.block * LANES / self.alpha)

@@ -1,0 +1,96 @@
+"""How the monitors of a stream stand: what they compare, and how much evidence there is by now."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from rules.statistics.drift import Drift
+from rules.statistics.episode import Episode
+from rules.statistics.events import Rate, rate_of
+from rules.statistics.monitor import MonitorState
+from rules.statistics.releases import Releases
+from rules.statistics.sample import Sample
+from rules.statistics.settings import Kind, MonitorSettings
+from rules.statistics.watch import Watch
+
+WaitsFor: TypeAlias = Literal["alarm", "recovery"]
+
+_LARGEST_LOG: Final = 700.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One monitor. A rate is None while there are no results, the evidence while there are not enough."""
+
+    kind: Kind
+    waits_for: WaitsFor
+    release: str | None  # of the release monitor
+    against: tuple[str, ...]
+    baseline: Rate | None
+    candidate: Rate | None
+    evidence: float | None
+    threshold: float
+
+
+def standings(settings: MonitorSettings, state: MonitorState) -> list[Standing]:
+    """Those that are on: in an episode the one that raised the alarm, else the release and the drift monitor."""
+    if state.episode is not None:
+        return [_recovery(settings, state, Episode(state.episode, settings))]
+    told = []
+    if "release" not in settings.off:
+        told.append(_release(settings, state))
+    if "drift" not in settings.off:
+        told.append(_drift(settings, state))
+    return told
+
+
+def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) -> Standing:
+    current = state.releases.current if episode.kind == "release" else None
+    return Standing(
+        kind=episode.kind,
+        waits_for="recovery",
+        release=current,
+        against=state.releases.against if episode.kind == "release" else (),
+        baseline=_rate(settings, state, episode.state.baseline),
+        candidate=_rate(settings, state, episode.watch.total.sample().mirrored),
+        evidence=_evidence(episode.watch),
+        threshold=math.exp(episode.watch.log_threshold),
+    )
+
+
+def _release(settings: MonitorSettings, state: MonitorState) -> Standing:
+    releases = Releases(state.releases, settings)
+    return Standing(
+        kind="release",
+        waits_for="alarm",
+        release=releases.current,
+        against=releases.against,
+        baseline=_rate(settings, state, releases.baseline.sample()),
+        candidate=_rate(settings, state, releases.own.sample()),
+        evidence=None if releases.watch is None else _evidence(releases.watch),
+        threshold=math.exp(settings.log_release_threshold),
+    )
+
+
+def _drift(settings: MonitorSettings, state: MonitorState) -> Standing:
+    drift = Drift(state.drift, settings)
+    found = drift.watch.finding() if drift.watch.starts else None
+    return Standing(
+        kind="drift",
+        waits_for="alarm",
+        release=None,
+        against=(),
+        baseline=_rate(settings, state, drift.window.sample if found is None else found.baseline),
+        candidate=None if found is None else _rate(settings, state, found.candidate),
+        evidence=_evidence(drift.watch),
+        threshold=math.exp(settings.log_drift_threshold),
+    )
+
+
+def _evidence(watch: Watch) -> float | None:
+    return math.exp(min(watch.finding().log_evidence, _LARGEST_LOG)) if watch.starts else None
+
+
+def _rate(settings: MonitorSettings, state: MonitorState, sample: Sample) -> Rate | None:
+    mirrored = state.measure == "score" and settings.lower_is_better
+    return rate_of(sample, settings.alpha, lower_is_better=mirrored) if sample.count else None

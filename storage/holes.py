@@ -1,0 +1,109 @@
+"""Giving blocks of the DuckDB file that are free back to the file system, which DuckDB itself does only at its end.
+
+DuckDB uses freed blocks again, so a file never shrinks while anything lies behind them. Which blocks are free stands
+in the file: its header names the list that the last checkpoint wrote. Punching a hole there (`fallocate`) frees the
+room and makes the bytes read as zeros, without touching anything that is in use. The caller makes sure that the list is
+true: nothing was written since the checkpoint, and nobody reads.
+"""
+
+import ctypes
+import errno
+import itertools
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_HEADER_BYTES, _HEADERS = 4096, 3  # the file's own header, then two of the database, written by turns
+_MAGIC, _MAGIC_OFFSET = b"DUCK", 8
+_DATABASE_HEADER = struct.Struct(
+    "<8xqQQQQ"
+)  # after a checksum: iteration, metadata, free list, blocks, size of a block
+_CHECKSUM_BYTES = 8
+_METADATA_BLOCKS = 64  # of each block that holds some
+_INDEX_SHIFT = 56  # a pointer has the number of the block in its low bits
+_NOWHERE = 2**64 - 1
+_MOST_BLOCKS = 1 << 26  # 16 TiB
+
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of linux/falloc.h
+_NOT_HERE = {errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class UnknownFormat(Exception):
+    """The file does not look as expected, so nothing may be done to it."""
+
+
+def free_blocks(path: Path) -> tuple[int, list[int]]:
+    """The size of a block, and the numbers of those that are free as of the last checkpoint.
+
+    Raises:
+        UnknownFormat: another version of DuckDB lays its files out differently.
+    """
+    with path.open("rb") as file:
+        start = file.read(_HEADER_BYTES * _HEADERS)
+        if len(start) < _HEADER_BYTES * _HEADERS or start[_MAGIC_OFFSET:][: len(_MAGIC)] != _MAGIC:
+            raise UnknownFormat("no header")
+        headers = [_DATABASE_HEADER.unpack_from(start, _HEADER_BYTES * number) for number in range(1, _HEADERS)]
+        _, _, pointer, _, block_bytes = max(headers)
+        if block_bytes & (block_bytes - 1) or not 1 << 14 <= block_bytes <= 1 << 18:
+            raise UnknownFormat(f"blocks of {block_bytes} bytes")
+        if pointer == _NOWHERE:
+            return block_bytes, []
+        numbers = b"".join(_chain(file, pointer, block_bytes))
+    (count,) = struct.unpack_from("<Q", numbers)
+    if count > _MOST_BLOCKS or len(numbers) < 8 * (count + 1):
+        raise UnknownFormat(f"a list of {count} free blocks")
+    return block_bytes, list(struct.unpack_from(f"<{count}q", numbers, 8))
+
+
+def _chain(file: BinaryIO, pointer: int, block_bytes: int) -> Iterator[bytes]:
+    """What a chain of metadata blocks holds, each of which begins with where the next one is."""
+    # Each takes a 64th of what a block holds beside its checksum, in whole words.
+    nbytes = (block_bytes - _CHECKSUM_BYTES) // _METADATA_BLOCKS // 8 * 8
+    seen: set[int] = set()
+    while pointer != _NOWHERE:
+        block, index = pointer & ((1 << _INDEX_SHIFT) - 1), pointer >> _INDEX_SHIFT
+        if pointer in seen or block >= _MOST_BLOCKS or index >= _METADATA_BLOCKS:
+            raise UnknownFormat("metadata that runs in a circle, or away")
+        seen.add(pointer)
+        file.seek(_HEADER_BYTES * _HEADERS + block * block_bytes + _CHECKSUM_BYTES + index * nbytes)
+        content = file.read(nbytes)
+        if len(content) < nbytes:
+            raise UnknownFormat("metadata beyond the end")
+        (pointer,) = struct.unpack_from("<Q", content)
+        yield content[8:]
+
+
+def punch(path: Path, block_bytes: int, blocks: list[int]) -> int:
+    """Free the room that these blocks take on the disk; how many bytes less the file takes after it."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        before = os.fstat(descriptor).st_blocks
+        for first, count in _runs(blocks):
+            offset = _HEADER_BYTES * _HEADERS + first * block_bytes
+            if not _punch_hole(descriptor, offset, count * block_bytes):
+                return 0
+        return (before - os.fstat(descriptor).st_blocks) * 512
+    finally:
+        os.close(descriptor)
+
+
+def _runs(blocks: list[int]) -> Iterator[tuple[int, int]]:
+    for _, run in itertools.groupby(enumerate(sorted(blocks)), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in run]
+        yield numbers[0], len(numbers)
+
+
+def _punch_hole(descriptor: int, offset: int, nbytes: int) -> bool:
+    """Whether it was possible: some file systems have no holes."""
+    fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+    if fallocate is None:
+        return False
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    if fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, offset, nbytes) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_HERE:
+        return False
+    raise OSError(number, os.strerror(number))

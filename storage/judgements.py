@@ -1,0 +1,126 @@
+"""What became of traces and their spans by the rules: decisions, and evaluations; and what others made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from storage import sql
+from storage.database import Database
+from storage.queries import bounds_of
+from storage.writer import SEQ_BITS
+
+MAX_DECISIONS = 20_000
+"""Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvaluation:
+    """What came of one evaluation. None: not told, or there is none."""
+
+    job_id: int
+    rule_id: str
+    rule: str
+    revision: int
+    digest: str
+    evaluator: str  # the name of its kind
+    span_id: str | None  # None: of the trace
+    name: str  # what the evaluator's outcomes are called
+    fingerprint: str | None
+    outcome: str  # scored, failed or skipped
+    score: float | None
+    passed: bool | None
+    threshold: float | None
+    reason: str | None
+    error_kind: str | None
+    metadata: str | None  # JSON
+    judge_model: str | None
+    judge_calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    latency_ms: float | None
+    attempts: int
+    release: str | None
+    round: int
+    created_at_ns: int
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalScore:
+    """A score that somebody else gave and sent. None: not told."""
+
+    span_id: str | None  # None: of the trace
+    project: str | None
+    name: str
+    outcome: str  # scored, failed or skipped
+    score: float | None  # as it came
+    passed: bool | None  # as its label says
+    label: str | None
+    reason: str | None
+    error_kind: str | None
+    metadata: str | None  # JSON
+    created_at_ns: int  # when it came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDecision:
+    """What became of a span or a trace by one revision of a rule.
+
+    `decision` is filtered (`clause` says by which), sampled_out, waiting, ready, claimed, over_budget, failed, skipped,
+    scored, undecided where that could not be found out, or matched where what came of it is not kept.
+    """
+
+    rule_id: str
+    rule: str
+    revision: int
+    digest: str
+    span_id: str | None  # None: of the trace
+    decision: str
+    clause: str | None
+    decided_at_ns: int | None  # None: it is not decided yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the rules, and others, made of a trace and its spans; `whole` unless there is more than is read at once."""
+
+    evaluations: Sequence[StoredEvaluation] = ()
+    decisions: Sequence[StoredDecision] = ()
+    external_scores: Sequence[ExternalScore] = ()
+    whole: bool = True
+
+
+class Judgements:
+    """Read-only questions about what the rules made of what is stored. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:
+        """What the rules made of one trace and its spans; nothing where it is not stored."""
+        key = {"tenant": tenant, "trace_id": trace_id}
+        with self._database.snapshot() as cursor:
+            bounds = bounds_of(cursor, tenant, trace_id)
+            if bounds is None:
+                return Judged()
+            own = {
+                "first_seq": bounds["first_batch"] << SEQ_BITS,
+                "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
+                "rows": MAX_DECISIONS,
+            }
+            evaluations = [
+                StoredEvaluation(**row) for row in _rows(cursor, sql.query("evaluations_of_trace"), key | own)
+            ]
+            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
+            select, most = sql.query("external_scores_of_trace"), {"rows": MAX_DECISIONS}
+            scores = [ExternalScore(**row) for row in _rows(cursor, select, key | most)]
+        whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
+        return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+    return rows

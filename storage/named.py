@@ -1,0 +1,87 @@
+"""Which tables and views a parsed SELECT names, for who may read views only."""
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from storage.errors import BadQuery
+
+_HARMLESS: Final = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest"})
+"""Functions to read FROM that see nothing but their arguments; `query_table` and `duckdb_tables` see all there is."""
+
+
+_CATALOG: Final = frozenset({"duckdb_columns", "duckdb_databases", "duckdb_schemas", "duckdb_tables", "duckdb_views"})
+"""What a client of DuckDB's remote protocol asks which tables there are."""
+
+_OURS: Final = ("tracejury_", "quack_", "write_log")
+"""How functions begin that do something where such a question is answered."""
+
+
+def require_views(tree: str, views: Collection[str], others: Collection[str]) -> None:
+    """Refuse a SELECT, as `json_serialize_sql` tells it, that reads anything but `views` and what it defines itself.
+
+    `others` are the names of all else there is. Nothing that a SELECT defines may have such a name, because where the
+    definition does not reach, the name is that of the table.
+
+    Raises:
+        BadQuery: it does.
+    """
+    nodes = list(_nodes(json.loads(tree)))
+    defined = {each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", [])}
+    taken = sorted(defined & set(others))
+    if taken:
+        raise BadQuery(f"{taken[0]} is the name of a table; call what you define otherwise")
+    for node in nodes:
+        if "table_name" not in node and node.get("type") != "TABLE_FUNCTION":
+            continue
+        match node.get("type"):
+            case "TABLE_FUNCTION":
+                _require(node["function"]["function_name"].lower() in _HARMLESS, node["function"]["function_name"])
+            case "BASE_TABLE":
+                is_plain = not node.get("catalog_name") and node.get("schema_name", "").lower() in {"", "main"}
+                _require(is_plain and node["table_name"].lower() in {*views, *defined}, node["table_name"])
+            case "SHOW_REF":
+                _require(not node["table_name"], node["table_name"])
+            case _:  # a column, which says whose it is
+                pass
+
+
+def reads_catalog_only(tree: str) -> bool:
+    """Whether a SELECT reads what there is to be read, and none of it."""
+    nodes = list(_nodes(json.loads(tree)))
+    called = [node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"]
+    read = _relations(nodes)
+    return bool(
+        read
+        and all(schema == "information_schema" or name in _CATALOG for schema, name in read)
+        and not any(name.startswith(_OURS) for name in called if name not in _CATALOG)
+    )
+
+
+def reads_one_file(tree: str) -> bool:
+    """Whether a SELECT reads a file of Parquet once and nothing else."""
+    return _relations(list(_nodes(json.loads(tree)))) == [("", "read_parquet")]
+
+
+def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Schema and name of each table and function that is read from, in lower case."""
+    return [
+        (node.get("schema_name", "").lower(), (node.get("table_name") or node["function"]["function_name"]).lower())
+        for node in nodes
+        if node.get("type") in ("BASE_TABLE", "TABLE_FUNCTION")  # of a cast it is a dict
+    ]
+
+
+def _require(is_allowed: bool, name: str) -> None:  # noqa: FBT001 - a condition, as in an assertion
+    if not is_allowed:
+        raise BadQuery(f"the documented views may be read here, by their plain names, and nothing else; {name} is none")
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from _nodes(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _nodes(inner)

@@ -1,0 +1,11 @@
+-- What one of the latest evaluations by a kind of evaluator that asked a judge took on average, and of how many that is.
+SELECT count(*), avg(input_tokens + output_tokens), avg(cost_usd)
+FROM (
+    SELECT e.input_tokens, e.output_tokens, e.cost_usd
+    FROM evaluation AS e
+    WHERE e.judge_calls > 0
+        AND ($tenant::VARCHAR IS NULL OR e.tenant IN ($tenant, ''))
+        AND e.revision IN (SELECT revision FROM rule_revision WHERE evaluator = $evaluator)
+    ORDER BY e.number DESC
+    LIMIT $rows
+);

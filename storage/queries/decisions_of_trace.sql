@@ -1,0 +1,16 @@
+-- What became of one trace and of its spans, whose numbers lie between two, by each revision of a rule: what was matched
+-- before what was not, the trace before its spans.
+SELECT
+    v.rule_id,
+    d.rule,
+    d.revision,
+    v.digest,
+    d.span_id,
+    d.decision,
+    d.clause,
+    epoch_ns(d.decided_at) AS decided_at_ns
+FROM decisions AS d
+INNER JOIN rule_revision AS v ON v.revision = d.revision
+WHERE d.seq BETWEEN $first_seq AND $last_seq AND d.tenant = $tenant AND d.trace_id = $trace_id
+ORDER BY d.decision IN ('filtered', 'sampled_out'), d.span_id IS NOT NULL, d.revision, d.seq
+LIMIT $rows;

@@ -1,0 +1,5 @@
+-- Mark a receiver as deleted, if it has the version that was looked at, and keep nothing secret of it.
+UPDATE alert_webhook
+SET deleted_at = make_timestamp($at_us::BIGINT), enabled = false, sealed = NULL, has_secret = false
+WHERE webhook_id = $webhook_id AND "version" = $version AND deleted_at IS NULL
+RETURNING webhook_id;

@@ -1,0 +1,7 @@
+-- Forget what was remembered of streams about which there is news.
+DELETE FROM monitor_state
+USING incoming_states AS i
+WHERE i.tenant = monitor_state.tenant
+    AND i.project IS NOT DISTINCT FROM monitor_state.project
+    AND i.rule_id = monitor_state.rule_id
+    AND i.fingerprint = monitor_state.fingerprint;

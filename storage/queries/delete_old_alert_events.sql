@@ -1,0 +1,5 @@
+-- Forget events from before an instant that nobody is to be told of any more.
+DELETE FROM alert_event
+WHERE
+    created_at < make_timestamp($before_us::BIGINT)
+    AND event_id NOT IN (SELECT event_id FROM alert_delivery);

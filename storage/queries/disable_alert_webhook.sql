@@ -1,0 +1,8 @@
+-- Switch a receiver off, and say why.
+UPDATE alert_webhook
+SET
+    enabled = false,
+    disabled_at = make_timestamp($at_us::BIGINT),
+    disabled_reason = $reason,
+    "version" = "version" + 1
+WHERE webhook_id = $webhook_id AND enabled;

@@ -1,0 +1,36 @@
+-- What came of the evaluations of a trace and its spans, which have numbers between two, in the order in which they were
+-- asked for.
+SELECT
+    e.job_id,
+    r.rule_id,
+    r.rule,
+    e.revision,
+    r.digest,
+    r.evaluator,
+    e.span_id,
+    e.name,
+    e.fingerprint,
+    e.outcome,
+    e.score,
+    e.passed,
+    e.threshold,
+    e.reason,
+    e.error_kind,
+    e.metadata,
+    e.judge_model,
+    e.judge_calls,
+    e.input_tokens,
+    e.output_tokens,
+    e.cost_usd,
+    e.latency_ms,
+    e.attempts,
+    e.release,
+    e.round,
+    epoch_ns(e.created_at) AS created_at_ns,
+    s.job_id IS NOT NULL AS superseded
+FROM evaluation AS e
+JOIN rule_revision AS r USING (revision)
+LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s USING (job_id)
+WHERE e.tenant = $tenant AND e.trace_id = $trace_id AND e.seq BETWEEN $first_seq AND $last_seq
+ORDER BY e.job_id
+LIMIT $rows;

@@ -1,0 +1,6 @@
+-- Parts of traces that came after a commit and have expired, those that came first foremost.
+SELECT tenant, trace_id, trace_key, span_count, batch
+FROM trace_part
+WHERE expires_at < make_timestamp($cutoff_us) AND batch > $after
+ORDER BY batch
+LIMIT $parts;

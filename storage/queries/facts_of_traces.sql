@@ -1,0 +1,8 @@
+-- Project and releases of the first spans of each trace that have some, of its roots and of the others apart.
+SELECT
+    trace,
+    is_root,
+    min(start_time) AS project_at,
+    arg_min(project, start_time) AS project/* releases */
+FROM looked_at
+GROUP BY trace, is_root;

@@ -1,0 +1,11 @@
+-- The failed evaluations that still count: of a tenant, or NULL for all; of a rule and with an error, where these are given.
+SELECT e.job_id
+FROM evaluation AS e
+INNER JOIN rule_revision AS r ON r.revision = e.revision
+WHERE e.outcome = 'failed'
+    AND ($tenant::VARCHAR IS NULL OR e.tenant = $tenant)
+    AND ($rule::VARCHAR IS NULL OR r.rule = $rule OR r.rule_id = $rule)
+    AND ($error_kind::VARCHAR IS NULL OR e.error_kind = $error_kind)
+    AND e.job_id NOT IN (SELECT job_id FROM superseded)
+ORDER BY e.job_id
+LIMIT $jobs;

@@ -1,0 +1,9 @@
+-- What has become of one job of a tenant, or NULL for all: its state, and the kind of error; a superseded one is that whatever came of it.
+SELECT
+    CASE WHEN $job_id IN (SELECT job_id FROM superseded) THEN 'superseded' ELSE one."state" END AS "state",
+    one.error_kind
+FROM (
+    SELECT "state", error_kind FROM job WHERE job_id = $job_id AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+    UNION ALL
+    SELECT outcome, error_kind FROM evaluation WHERE job_id = $job_id AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+) AS one;

@@ -1,0 +1,2 @@
+-- Forget what monitors remember.
+DELETE FROM monitor_state;

@@ -1,0 +1,14 @@
+-- Remember a backfill; up to where it goes is known when it begins.
+INSERT INTO backfill BY NAME
+SELECT
+    $backfill_id AS backfill_id,
+    $revision AS revision,
+    make_timestamp_ns($from_ns) AS from_time,
+    make_timestamp_ns($to_ns) AS to_time,
+    -1 AS after_seq,
+    -1 AS until_seq,
+    0 AS looked_at,
+    0 AS matched,
+    'running' AS "state",
+    make_timestamp($now_us) AS created_at,
+    make_timestamp($now_us) AS updated_at;

@@ -1,0 +1,4 @@
+-- Store what was decided.
+INSERT INTO decision BY NAME
+SELECT revision, seq, outcome, clause, make_timestamp($now_us) AS decided_at
+FROM incoming_decisions;

@@ -1,0 +1,34 @@
+-- Store what is to be evaluated where no job waits for that already: a round later than what was evaluated before. What was
+-- counted is not counted again, and what a backfill found is no news later.
+INSERT INTO job BY NAME
+SELECT
+    $last_job::BIGINT + row_number() OVER (ORDER BY seq, revision) AS job_id,
+    revision,
+    seq,
+    tenant,
+    project,
+    trace_id,
+    span_id,
+    release,
+    coalesce(last_round + 1, 0) AS round,
+    'ready' AS "state",
+    0 AS attempts,
+    make_timestamp($now_us) AS created_at,
+    coalesce(e.occasion, 'live') AS occasion
+FROM incoming_jobs
+LEFT JOIN (
+    SELECT
+        revision,
+        tenant,
+        trace_id,
+        max(round) AS last_round,
+        bool_or(is_ready) AS is_waiting,
+        CASE
+            WHEN bool_or(counted OR occasion = 'again') THEN 'again'
+            WHEN bool_or(occasion = 'backfill') THEN 'backfill'
+            ELSE 'live'
+        END AS occasion
+    FROM earlier_jobs
+    GROUP BY ALL
+) AS e USING (revision, tenant, trace_id)
+WHERE NOT coalesce(e.is_waiting, false);

@@ -1,0 +1,11 @@
+-- Remember streams.
+INSERT INTO monitor_state BY NAME
+SELECT
+    tenant,
+    project,
+    rule_id,
+    fingerprint,
+    "state",
+    make_timestamp(since_us) AS since,
+    make_timestamp(updated_us) AS updated
+FROM incoming_states;

@@ -1,0 +1,5 @@
+-- Store projects that are not there yet.
+INSERT INTO project BY NAME
+SELECT * EXCLUDE (created_at_us), make_timestamp(created_at_us) AS created_at
+FROM new_projects
+ANTI JOIN project USING (tenant, "name");

@@ -1,0 +1,13 @@
+-- What is to be evaluated of the spans that rules matched, in the order of the spans.
+SELECT
+    d.revision,
+    d.seq,
+    w.tenant,
+    w.project,
+    w.trace_id,
+    w.span_id,
+    /* release */ AS release
+FROM decided AS d
+INNER JOIN looked_at AS w ON w.seq = d.seq
+WHERE d.outcome = 2
+ORDER BY d.seq, d.revision;

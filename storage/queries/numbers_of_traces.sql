@@ -1,0 +1,13 @@
+-- The spans of the wanted traces up to one by number: those that start between two instants and came with the commits
+-- between two numbers. The place of a row tells how far spans lie apart.
+SELECT
+    w.trace,
+    s.seq,
+    s.rowid AS place,
+    s.parent_span_id IS NULL AND epoch_ns(s.end_time) <> 0 AS is_ended_root
+FROM span AS s
+INNER JOIN wanted_traces AS w ON w.tenant = s.tenant AND w.trace_id = s.trace_id
+WHERE s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+    AND s.batch BETWEEN $first_batch AND $last_batch
+    AND s.seq <= $until
+ORDER BY s.seq;

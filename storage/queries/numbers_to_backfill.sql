@@ -1,0 +1,7 @@
+-- The next spans of one tenant, or of all, that start between two instants, in the order of their commits.
+SELECT seq
+FROM span
+WHERE seq > $after AND seq <= $until
+    AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+    AND start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns)
+LIMIT $rows;

@@ -1,0 +1,40 @@
+-- Traces that have settled at a time; and those without a root among what came lately that would have, if their root had
+-- ended before, and were not looked at since. Those first that settled, then those that were quiet for longest.
+WITH arrivals AS (
+    SELECT
+        tenant,
+        trace_id,
+        epoch_us(min(first_at)) AS first_us,
+        epoch_us(max(last_at)) AS last_us,
+        bool_or(root_ended) AS root_ended,
+        sum(span_count)::BIGINT AS span_count,
+        min(last_seq) AS first_part,
+        max(last_seq) AS last_part,
+        count(*) AS parts
+    FROM trace_open
+    GROUP BY tenant, trace_id
+), settling AS (
+    SELECT
+        *,
+        last_us + least($after_root_us::BIGINT, $quiet_us::BIGINT) AS settles_with_root_us,
+        least(
+            CASE WHEN root_ended THEN settles_with_root_us ELSE last_us + $quiet_us::BIGINT END,
+            first_us + $longest_us::BIGINT
+        ) <= $now_us::BIGINT AS has_settled
+    FROM arrivals
+)
+SELECT
+    tenant,
+    trace_id,
+    ('0x' || trace_id[17:])::UBIGINT AS trace_key,
+    span_count,
+    first_part,
+    last_part,
+    parts,
+    settles_with_root_us,
+    has_settled
+FROM settling
+WHERE has_settled
+    OR (NOT root_ended AND settles_with_root_us > $looked_us::BIGINT AND settles_with_root_us <= $now_us::BIGINT)
+ORDER BY has_settled DESC, settles_with_root_us
+LIMIT $traces;

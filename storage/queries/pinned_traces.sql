@@ -1,0 +1,5 @@
+-- Traces that are kept, those first that were last kept, with every reason.
+SELECT tenant, trace_id, why, epoch_us(pinned_at) * 1000
+FROM trace_pin
+ORDER BY pinned_at DESC, tenant, trace_id, why
+LIMIT $pins;

@@ -1,0 +1,5 @@
+-- Why a trace is kept.
+SELECT why
+FROM trace_pin
+WHERE tenant = $tenant AND trace_id = $trace_id
+ORDER BY why;

@@ -1,0 +1,112 @@
+-- Results of a rule about one project, added up by step of time, evaluator and release. `points` says how scores from 0
+-- to 1 are spread: how many lie at each 1/32 or less than that above it, and the sum of how far above, where 2048 is the
+-- next one. Results of traces that have left are known by the day, and their scores as a sum only.
+WITH each_one AS (
+    SELECT
+        date_trunc($step, e.created_at) AS step_at,
+        e.fingerprint,
+        e.release,
+        e.outcome,
+        e.passed,
+        e.cost_usd,
+        e.threshold,
+        e.number,
+        e.created_at,
+        CASE WHEN e.outcome = 'scored' AND e.score BETWEEN 0 AND 1
+            THEN (e.score * 65536)::INTEGER -- rounds to the nearest, to the even one in the middle
+        END AS place,
+        s.job_id IS NULL AS counts
+    FROM evaluation AS e
+    LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s ON s.job_id = e.job_id
+    WHERE e.tenant = $tenant
+        AND e.project IS NOT DISTINCT FROM $project
+        AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+        AND e.created_at >= make_timestamp($from_us::BIGINT)
+),
+by_point AS (
+    SELECT
+        step_at,
+        fingerprint,
+        release,
+        place >> 11 AS point,
+        sum(place & 2047) FILTER (WHERE counts) AS above,
+        count(*) FILTER (WHERE counts AND outcome = 'scored') AS scored,
+        count(*) FILTER (WHERE counts AND outcome = 'failed') AS failed,
+        count(*) FILTER (WHERE counts AND outcome = 'skipped') AS skipped,
+        count(*) FILTER (WHERE counts AND passed) AS passed,
+        count(*) FILTER (WHERE counts AND NOT passed) AS not_passed,
+        sum(cost_usd) AS cost_usd,
+        max(threshold) AS threshold,
+        min(number) AS first_number,
+        min(created_at) AS first_at,
+        max(created_at) AS last_at
+    FROM each_one
+    GROUP BY ALL
+),
+steps AS (
+    SELECT
+        step_at,
+        fingerprint,
+        release,
+        sum(scored) AS scored,
+        sum(failed) AS failed,
+        sum(skipped) AS skipped,
+        sum(passed) AS passed,
+        sum(not_passed) AS not_passed,
+        sum(cost_usd) AS cost_usd,
+        max(threshold) AS threshold,
+        min(first_number) AS first_number,
+        min(first_at) AS first_at,
+        max(last_at) AS last_at,
+        0 AS summed,
+        0.0 AS score_sum,
+        list({'point': point, 'scored': scored, 'above': above::BIGINT}) FILTER (
+            WHERE point IS NOT NULL AND scored > 0
+        ) AS points
+    FROM by_point
+    GROUP BY ALL
+    UNION ALL
+    SELECT
+        date_trunc($step, d.day::TIMESTAMP) AS step_at,
+        d.fingerprint,
+        d.release,
+        sum(d.scored) AS scored,
+        sum(d.failed) AS failed,
+        sum(d.skipped) AS skipped,
+        sum(d.passed) AS passed,
+        sum(d.not_passed) AS not_passed,
+        sum(d.cost_usd) AS cost_usd,
+        NULL AS threshold,
+        NULL AS first_number,
+        min(d.day)::TIMESTAMP AS first_at,
+        max(d.day)::TIMESTAMP AS last_at,
+        sum(d.scored) AS summed,
+        sum(d.score_sum) AS score_sum,
+        NULL AS points
+    FROM evaluation_day AS d
+    WHERE d.tenant = $tenant
+        AND d.project IS NOT DISTINCT FROM $project
+        AND d.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+        AND d.day >= make_timestamp($from_us::BIGINT)::DATE
+        AND $step <> 'hour'
+    GROUP BY ALL
+)
+SELECT
+    epoch_us(step_at) AS at_us,
+    fingerprint,
+    release,
+    scored::BIGINT AS scored,
+    failed::BIGINT AS failed,
+    skipped::BIGINT AS skipped,
+    passed::BIGINT AS passed,
+    not_passed::BIGINT AS not_passed,
+    coalesce(cost_usd, 0) AS cost_usd,
+    threshold,
+    coalesce(first_number, 0) AS first_number,
+    epoch_us(first_at) AS first_us,
+    epoch_us(last_at) AS last_us,
+    summed::BIGINT AS summed,
+    score_sum,
+    points
+FROM steps
+ORDER BY step_at, first_at, first_number, fingerprint, release;

@@ -1,0 +1,13 @@
+-- What traces of a list mean, in short. $trace_ids is a parameter for each trace.
+SELECT
+    tenant,
+    trace_id,
+    left("input", $characters) AS input,
+    left("output", $characters) AS output,
+    session_id,
+    input_tokens,
+    output_tokens,
+    cost_usd
+FROM trace_reading
+WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+    AND trace_id IN ($trace_ids);

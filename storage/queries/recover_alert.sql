@@ -1,0 +1,5 @@
+-- Note that the episode is over; the id, if it was not before.
+UPDATE alert
+SET "state" = 'recovered', recovered_at = make_timestamp($at_us::BIGINT), recovery = $recovery
+WHERE tenant = $tenant AND alert_id = $alert_id AND "state" <> 'recovered'
+RETURNING alert_id;

@@ -1,0 +1,18 @@
+-- Make new jobs of finished ones, under the numbers after one; each is another round about the same target.
+INSERT INTO job BY NAME
+SELECT
+    $last_job + row_number() OVER (ORDER BY e.job_id) AS job_id,
+    e.revision,
+    e.seq,
+    e.tenant,
+    e.project,
+    e.trace_id,
+    e.span_id,
+    e.release,
+    e.round + 1 AS round,
+    'ready' AS "state",
+    0 AS attempts,
+    make_timestamp($now_us) AS created_at,
+    CASE WHEN e.counted THEN 'again' ELSE e.occasion END AS occasion
+FROM evaluation AS e
+SEMI JOIN repeated_jobs USING (job_id);

@@ -1,0 +1,10 @@
+-- Queue a delivery again from the start, unless it waits anyway.
+UPDATE alert_delivery
+SET
+    "state" = 'pending',
+    attempts = 0,
+    replays = replays + 1,
+    not_before = make_timestamp($at_us::BIGINT),
+    finished_at = NULL
+WHERE webhook_id = $webhook_id AND delivery_id = $delivery_id AND "state" <> 'pending'
+RETURNING delivery_id;

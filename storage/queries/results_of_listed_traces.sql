@@ -1,0 +1,17 @@
+-- What came of the evaluations of traces of a list that count, theirs and those of their spans, by rule and name. $trace_ids is a parameter for each trace.
+SELECT
+    e.tenant,
+    e.trace_id,
+    r.rule,
+    e.name,
+    count(*) FILTER (WHERE e.passed) AS passed,
+    count(*) FILTER (WHERE NOT e.passed) AS not_passed,
+    count(*) FILTER (WHERE e.outcome = 'failed') AS broken,
+    avg(e.score) AS score
+FROM evaluation AS e
+JOIN rule_revision AS r USING (revision)
+WHERE e.trace_id IN ($trace_ids)
+    AND e.seq BETWEEN $first_seq AND $last_seq
+    AND e.job_id NOT IN (SELECT job_id FROM superseded)
+GROUP BY ALL
+ORDER BY r.rule, e.name;

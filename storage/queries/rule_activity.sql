@@ -1,0 +1,32 @@
+-- What each rule did since an instant, and what its judges took on a day, as counts by rule and what is counted.
+SELECT rule_id, counted, sum(amount)::DOUBLE
+FROM (
+    SELECT r.rule_id, ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1] AS counted, d.amount
+    FROM (
+        SELECT revision, outcome, count(*) AS amount
+        FROM decision
+        WHERE decided_at >= make_timestamp($since_us::BIGINT)
+        GROUP BY ALL
+    ) AS d
+    JOIN rule_revision AS r USING (revision)
+    UNION ALL
+    SELECT r.rule_id, e.counted, e.amount
+    FROM (
+        SELECT
+            revision,
+            CASE WHEN outcome <> 'scored' THEN outcome WHEN passed THEN 'passed' ELSE 'not_passed' END AS counted,
+            count(*) AS amount
+        FROM evaluation
+        WHERE created_at >= make_timestamp($since_us::BIGINT)
+        GROUP BY ALL
+    ) AS e
+    JOIN rule_revision AS r USING (revision)
+    UNION ALL
+    SELECT rule_id, unnest(['calls', 'tokens', 'usd']), unnest([
+        count(*)::DOUBLE, sum(coalesce(tokens, reserved_tokens))::DOUBLE, sum(coalesce(usd, reserved_usd))::DOUBLE
+    ])
+    FROM judge_call
+    WHERE "day" = $day AND rule_id IS NOT NULL
+    GROUP BY rule_id
+)
+GROUP BY rule_id, counted;

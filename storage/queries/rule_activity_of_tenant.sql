@@ -1,0 +1,34 @@
+-- What each rule made of the spans of one tenant since an instant, and what its judges took for that on a day, as counts
+-- by rule and what is counted.
+SELECT rule_id, counted, sum(amount)::DOUBLE
+FROM (
+    SELECT r.rule_id, ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1] AS counted, d.amount
+    FROM (
+        SELECT c.revision, c.outcome, count(*) AS amount
+        FROM decision AS c
+        INNER JOIN span AS s ON s.seq = c.seq
+        WHERE s.tenant = $tenant AND c.decided_at >= make_timestamp($since_us::BIGINT)
+        GROUP BY ALL
+    ) AS d
+    JOIN rule_revision AS r USING (revision)
+    UNION ALL
+    SELECT r.rule_id, e.counted, e.amount
+    FROM (
+        SELECT
+            revision,
+            CASE WHEN outcome <> 'scored' THEN outcome WHEN passed THEN 'passed' ELSE 'not_passed' END AS counted,
+            count(*) AS amount
+        FROM evaluation
+        WHERE tenant = $tenant AND created_at >= make_timestamp($since_us::BIGINT)
+        GROUP BY ALL
+    ) AS e
+    JOIN rule_revision AS r USING (revision)
+    UNION ALL
+    SELECT rule_id, unnest(['calls', 'tokens', 'usd']), unnest([
+        count(*)::DOUBLE, sum(coalesce(tokens, reserved_tokens))::DOUBLE, sum(coalesce(usd, reserved_usd))::DOUBLE
+    ])
+    FROM judge_call
+    WHERE tenant = $tenant AND "day" = $day AND rule_id IS NOT NULL
+    GROUP BY rule_id
+)
+GROUP BY rule_id, counted;

@@ -1,0 +1,10 @@
+-- Notes what requests to judges took. The bounds keep the search to where such calls are.
+UPDATE judge_call SET
+    input_tokens = settled.input_tokens,
+    output_tokens = settled.output_tokens,
+    tokens = settled.tokens,
+    usd = settled.usd,
+    outcome = settled.outcome,
+    ended_at = settled.ended_at
+FROM settled_calls AS settled
+WHERE judge_call.call_id = settled.call_id AND judge_call.call_id BETWEEN $first AND $last

@@ -1,0 +1,12 @@
+-- The moment up to which traces have to expire, to the minute, so that at least so many spans are of such traces.
+SELECT epoch_us(min(minute + INTERVAL 1 MINUTE))
+FROM (
+    SELECT minute, sum(spans) OVER (ORDER BY minute) AS spans
+    FROM (
+        SELECT time_bucket(INTERVAL 1 MINUTE, expires_at) AS minute, sum(span_count) AS spans
+        FROM trace_part AS p
+        ANTI JOIN trace_pin AS k ON k.tenant = p.tenant AND k.trace_id = p.trace_id
+        GROUP BY minute
+    )
+)
+WHERE spans >= $spans;

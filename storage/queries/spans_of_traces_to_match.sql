@@ -1,0 +1,11 @@
+-- What rules ask about some spans between two numbers, with the numbers of their traces: some columns, and whatever else
+-- they need.
+SELECT
+    w.trace,
+    s.tenant,
+    s.project,
+    s.start_time,
+    s.parent_span_id IS NULL AS is_root/* asked */
+FROM spans AS s
+INNER JOIN wanted_spans AS w ON w.seq = s.seq
+WHERE s.seq BETWEEN $first AND $last;

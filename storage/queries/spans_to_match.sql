@@ -1,0 +1,12 @@
+-- What rules ask about the spans after one and up to another: some columns, and whatever else they need.
+SELECT
+    seq,
+    tenant,
+    trace_id,
+    span_id,
+    project,
+    start_time,
+    parent_span_id IS NULL AS is_root,
+    end_time IS NOT NULL AS has_ended/* asked */
+FROM spans
+WHERE seq > $after AND seq <= $until;

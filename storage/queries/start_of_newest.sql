@@ -1,0 +1,9 @@
+-- When the first of the newest spans since an instant started, at most so many of them, and how many there are in all.
+WITH recent AS NOT MATERIALIZED (
+    SELECT start_time
+    FROM span
+    WHERE start_time >= make_timestamp_ns($since_ns::BIGINT) AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+)
+SELECT
+    (SELECT epoch_ns(min(start_time)) FROM (SELECT start_time FROM recent ORDER BY start_time DESC LIMIT $rows)),
+    (SELECT count(*) FROM recent);

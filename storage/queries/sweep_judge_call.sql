@@ -1,0 +1,9 @@
+-- Delete requests to judges from before a moment, those made first foremost; never the last, from which numbers go on.
+DELETE FROM judge_call
+WHERE call_id IN (
+    SELECT call_id
+    FROM judge_call
+    WHERE started_at < make_timestamp($before_us) AND call_id < (SELECT max(call_id) FROM judge_call)
+    ORDER BY call_id
+    LIMIT $rows
+);

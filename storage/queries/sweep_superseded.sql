@@ -1,0 +1,11 @@
+-- Delete the marks of evaluations that leave, and of jobs that leave before they have one.
+DELETE FROM superseded
+WHERE job_id IN (
+    SELECT job_id
+    FROM evaluation
+    WHERE seq BETWEEN $first_seq AND $last_seq AND seq IN (SELECT seq FROM leaving_spans)
+    UNION ALL
+    SELECT job_id
+    FROM job
+    WHERE seq BETWEEN $first_seq AND $last_seq AND seq IN (SELECT seq FROM leaving_spans)
+);

@@ -1,0 +1,14 @@
+-- The traces of these spans that have settled.
+SELECT
+    (row_number() OVER () - 1)::BIGINT AS trace,
+    tenant,
+    trace_id,
+    ('0x' || trace_id[17:])::UBIGINT AS trace_key
+FROM (
+    SELECT DISTINCT tenant, trace_id
+    FROM span
+    WHERE seq > $after AND seq <= $until
+        AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+        AND start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns)
+)
+ANTI JOIN trace_open USING (tenant, trace_id);

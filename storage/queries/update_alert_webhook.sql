@@ -1,0 +1,18 @@
+-- Change what a receiver is, if it has the version that was looked at; one that we had switched off begins anew when it is switched on.
+UPDATE alert_webhook
+SET
+    url = $url,
+    template = $template,
+    events = $events,
+    sealed = $sealed,
+    has_secret = $has_secret,
+    previous_until = make_timestamp($previous_until_us::BIGINT),
+    disabled_at = CASE WHEN NOT $enabled THEN disabled_at END,
+    disabled_reason = CASE WHEN NOT $enabled THEN disabled_reason END,
+    failing_since = CASE WHEN enabled THEN failing_since END,
+    failures = CASE WHEN enabled THEN failures ELSE 0 END,
+    enabled = $enabled,
+    "version" = "version" + 1,
+    updated_at = make_timestamp($at_us::BIGINT)
+WHERE webhook_id = $webhook_id AND "version" = $version AND deleted_at IS NULL
+RETURNING webhook_id;

@@ -1,0 +1,10 @@
+-- Record how far a backfill is, if it still is where it was.
+UPDATE backfill SET
+    after_seq = $after_seq,
+    until_seq = $until_seq,
+    looked_at = looked_at + $looked_at,
+    matched = matched + $matched,
+    "state" = $state,
+    error = $error,
+    updated_at = make_timestamp($now_us)
+WHERE backfill_id = $backfill_id AND "state" = 'running' AND after_seq = $was_after;

@@ -1,0 +1,2 @@
+-- Record how far spans are matched, and the number of the last job.
+UPDATE matching_state SET seq = $seq, last_job = $last_job;

@@ -1,0 +1,263 @@
+"""What rules are as rows, and a change of some of them, worked out before it is written."""
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.errors import Conflict, Missing, Moved, require_version
+
+Origin: TypeAlias = Literal["API", "FILE"]
+
+MAX_RULES: Final = 1_000
+"""Rules at the same time. A guess: each costs a statement for each window of spans."""
+
+MAX_OF_TENANT: Final = 100
+"""Of them, rules of one tenant: a guess, so that nobody takes the room of all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a rule is to be."""
+
+    tenant: str
+    project: str | None  # None: about all
+    name: str
+    origin: Origin
+    file: str | None  # of a rule from a file, its name
+    text: str  # as it was written
+    enabled: bool
+    digest: str
+    target: str
+    evaluator: str
+    document: str  # everything it says, as JSON
+    clauses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRule:
+    """A rule as it stands; a deleted one keeps its row, because its results name it."""
+
+    tenant: str
+    rule_id: str
+    project: str | None
+    name: str
+    origin: Origin
+    file: str | None
+    text: str
+    enabled: bool
+    revision: int
+    version: int
+    created_at_us: int
+    updated_at_us: int
+    deleted_at_us: int | None
+
+    @property
+    def identity(self) -> tuple[str, str | None, str]:
+        """What only one rule has at a time."""
+        return self.tenant, self.project, self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRevision:
+    """What a rule said at one time."""
+
+    revision: int
+    rule_id: str
+    tenant: str
+    digest: str
+    rule: str
+    project: str | None
+    target: str
+    evaluator: str
+    document: str
+    clauses: tuple[str, ...]
+
+
+class RuleChange:
+    """What is to be written, gathered over what is stored. Nobody else changes that meanwhile."""
+
+    def __init__(self, rules: Sequence[StoredRule], numbers: Iterable[tuple[str, str, int]], now_us: int) -> None:
+        self._rules = {rule.rule_id: rule for rule in rules}
+        self._versions = {rule.rule_id: rule.version for rule in rules}
+        self._numbers = {(rule_id, digest): number for rule_id, digest, number in numbers}
+        self._last = max(self._numbers.values(), default=0)
+        self._now_us = now_us
+        self.changed: dict[str, StoredRule] = {}
+        self.revisions: list[StoredRevision] = []
+
+    def living(self, rule_id: str, seen: Collection[int] | None = None) -> StoredRule:
+        """The rule of that id, if it has one of the versions that were seen; None: whichever.
+
+        Raises:
+            Missing: there is none.
+            Stale: it has another version.
+        """
+        rule = self._rules.get(rule_id)
+        if rule is None or rule.deleted_at_us is not None:
+            raise Missing(f"there is no rule {rule_id}")
+        require_version(rule.version, seen)
+        return rule
+
+    def of_files(self) -> list[StoredRule]:
+        """The rules from files."""
+        return [rule for rule in self._rules.values() if rule.origin == "FILE" and rule.deleted_at_us is None]
+
+    def refuse_taken(self, draft: Draft, *, but: str | None = None) -> None:
+        """Refuse a name that another rule has.
+
+        Raises:
+            Conflict: it is taken.
+        """
+        holder = self._holder(draft)
+        if holder is not None and holder.rule_id != but:
+            by = f"the file {holder.file} has" if holder.origin == "FILE" else f"the API made ({holder.rule_id})"
+            raise Conflict(f"{_of(draft.project)} there is a rule {draft.name!r} already, which {by}")
+
+    def refuse_many(self, draft: Draft) -> None:
+        """Refuse one more rule than there may be.
+
+        Raises:
+            Conflict: there are as many.
+        """
+        living = [rule for rule in self._rules.values() if rule.deleted_at_us is None]
+        if len(living) >= MAX_RULES:
+            raise Conflict(f"there are {MAX_RULES} rules already, and no more can be in force")
+        if draft.tenant and sum(rule.tenant == draft.tenant for rule in living) >= MAX_OF_TENANT:
+            raise Conflict(f"there are {MAX_OF_TENANT} rules of this tenant already, and it can have no more")
+
+    def follow(self, draft: Draft) -> str:
+        """The id of the rule that a file says, which may have been there before.
+
+        Raises:
+            Conflict: the API made one of that name, or there are too many.
+        """
+        holder = self._holder(draft)
+        if holder is not None and holder.origin == "API":
+            self.refuse_taken(draft)
+        if holder is None:
+            self.refuse_many(draft)
+            earlier = [
+                rule
+                for rule in self._rules.values()
+                if rule.origin == "FILE" and rule.identity == (draft.tenant, draft.project, draft.name)
+            ]
+            holder = max(earlier, key=lambda rule: rule.updated_at_us, default=None)
+        return self.put(draft, holder).rule_id
+
+    def put(self, draft: Draft, current: StoredRule | None) -> StoredRule:
+        """Let a rule be as the draft has it."""
+        rule_id = uuid.uuid4().hex if current is None else current.rule_id
+        made = StoredRule(
+            tenant=draft.tenant,
+            rule_id=rule_id,
+            project=draft.project,
+            name=draft.name,
+            origin=draft.origin,
+            file=draft.file,
+            text=draft.text,
+            enabled=draft.enabled,
+            revision=self._number(rule_id, draft),
+            version=1 if current is None else current.version,
+            created_at_us=self._now_us if current is None else current.created_at_us,
+            updated_at_us=self._now_us if current is None else current.updated_at_us,
+            deleted_at_us=None,
+        )
+        if made == current:
+            return made
+        return self._changes(made if current is None else self._touched(made))
+
+    def delete(self, rule: StoredRule) -> None:
+        """Let a rule be no more."""
+        self._changes(self._touched(replace(rule, deleted_at_us=self._now_us)))
+
+    def write(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Store it. The writer's thread calls this in a transaction.
+
+        Raises:
+            Moved: one of the rules is not as it was when the change was worked out.
+        """
+        rules = list(self.changed.values())
+        changed = [asdict(rule) | {"was": self._versions.get(rule.rule_id)} for rule in rules]
+        cursor.register("changed_rules", _table(_RULES.append(pa.field("was", _COUNT)), changed))
+        if moved := cursor.execute(sql.query("versions_of_rules")).fetchall():
+            raise Moved(f"the rule {moved[0][0]} was changed meanwhile")
+        cursor.execute(sql.query("delete_changed_rules"))
+        cursor.execute(sql.query("insert_changed_rules"))
+        stamp = {"created_at_us": self._now_us}
+        if self.revisions:
+            rows = [asdict(revision) | stamp for revision in self.revisions]
+            cursor.register("new_revisions", _table(_REVISIONS, rows))
+            cursor.execute(sql.query("insert_rule_revisions"))
+        named = {(rule.tenant, rule.project) for rule in rules if rule.project is not None}
+        if named:
+            rows = [{"tenant": tenant, "name": name, "project_id": uuid.uuid4().hex} | stamp for tenant, name in named]
+            cursor.register("new_projects", _table(_PROJECTS, rows))
+            cursor.execute(sql.query("insert_projects"))
+
+    def _holder(self, draft: Draft) -> StoredRule | None:
+        identity = (draft.tenant, draft.project, draft.name)
+        held = (rule for rule in self._rules.values() if rule.deleted_at_us is None and rule.identity == identity)
+        return next(held, None)
+
+    def _number(self, rule_id: str, draft: Draft) -> int:
+        known = self._numbers.get((rule_id, draft.digest))
+        if known is not None:
+            return known
+        self._last += 1
+        self._numbers[rule_id, draft.digest] = self._last
+        self.revisions.append(
+            StoredRevision(
+                revision=self._last,
+                rule_id=rule_id,
+                tenant=draft.tenant,
+                digest=draft.digest,
+                rule=draft.name,
+                project=draft.project,
+                target=draft.target,
+                evaluator=draft.evaluator,
+                document=draft.document,
+                clauses=draft.clauses,
+            )
+        )
+        return self._last
+
+    def _touched(self, rule: StoredRule) -> StoredRule:
+        return replace(rule, version=rule.version + 1, updated_at_us=self._now_us)
+
+    def _changes(self, rule: StoredRule) -> StoredRule:
+        self._rules[rule.rule_id] = self.changed[rule.rule_id] = rule
+        return rule
+
+
+def _of(project: str | None) -> str:
+    return "about all projects" if project is None else f"in the project {project!r}"
+
+
+def _table(schema: pa.Schema, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+_TEXT, _COUNT, _TIME = pa.string(), pa.int32(), pa.int64()
+_RULES: Final = pa.schema(
+    [
+        *((name, _TEXT) for name in ("tenant", "rule_id", "project", "name", "origin", "file", "text")),
+        ("enabled", pa.bool_()),
+        *((name, _COUNT) for name in ("revision", "version")),
+        *((name, _TIME) for name in ("created_at_us", "updated_at_us", "deleted_at_us")),
+    ]
+)
+_REVISIONS: Final = pa.schema(
+    [
+        ("revision", _COUNT),
+        *((name, _TEXT) for name in ("rule_id", "tenant", "digest", "rule", "project", "target", "evaluator")),
+        ("document", _TEXT),
+        ("clauses", pa.list_(_TEXT)),
+        ("created_at_us", _TIME),
+    ]
+)
+_PROJECTS: Final = pa.schema([("tenant", _TEXT), ("name", _TEXT), ("project_id", _TEXT), ("created_at_us", _TIME)])

@@ -1,0 +1,52 @@
+"""On which terms a statement is asked."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from storage.errors import BadQuery
+
+NOBODY: Final = "nobody waits for the answer any more"
+
+
+class Stop:
+    """Ends a query from another thread, once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._interrupt: Callable[[], None] | None = None
+        self.asked = False
+
+    def ask(self) -> None:
+        """End the query that is running, or the one that is about to."""
+        with self._lock:
+            self.asked = True
+            if self._interrupt is not None:
+                self._interrupt()
+
+    @contextmanager
+    def armed(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, asking interrupts it.
+
+        Raises:
+            BadQuery: somebody asked before.
+        """
+        with self._lock:
+            if self.asked:
+                raise BadQuery(NOBODY)
+            self._interrupt = interrupt
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupt = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a statement is asked: whether our views are all that it may read, and what ends it."""
+
+    views_only: bool = False
+    stop: Stop = field(default_factory=Stop)

@@ -1,0 +1,56 @@
+-- What became of each span and each trace by each rule, one row each. Of a trace that has not settled that is to be seen:
+-- it waits. `revision` is the number of the rule's revision, `seq` that of the span, or of the trace's last.
+CREATE OR REPLACE VIEW decisions AS
+WITH decided AS NOT MATERIALIZED (
+    SELECT
+        s.tenant,
+        coalesce(j.project, e.project, s.project) AS project,
+        v.rule,
+        left(v.digest, 12) AS rule_revision,
+        s.trace_id,
+        CASE v.target WHEN 'SPAN' THEN s.span_id END AS span_id,
+        CASE
+            WHEN d.outcome = 0 THEN 'filtered'
+            WHEN d.outcome = 1 THEN 'sampled_out'
+            WHEN d.outcome = 3 THEN 'undecided'
+            WHEN j.state = 'ready' AND j.not_before > now()::TIMESTAMP THEN 'waiting'
+            WHEN j.state IS NOT NULL THEN j.state
+            WHEN e.outcome = 'skipped' AND e.error_kind = 'over_budget' THEN 'over_budget'
+            ELSE coalesce(e.outcome, 'matched') -- the latter where neither job nor evaluation is kept
+        END AS decision,
+        v.clauses[d.clause + 1] AS clause,
+        d.decided_at,
+        d.revision,
+        d.seq,
+        v.target
+    FROM decision AS d
+    INNER JOIN rule_revision AS v ON v.revision = d.revision
+    INNER JOIN span AS s ON s.seq = d.seq
+    LEFT JOIN job AS j ON j.seq = d.seq AND j.revision = d.revision
+    LEFT JOIN (
+        SELECT
+            revision,
+            seq,
+            arg_max(project, round) AS project,
+            arg_max(outcome, round) AS outcome,
+            arg_max(coalesce(error_kind, ''), round) AS error_kind
+        FROM evaluation
+        GROUP BY revision, seq
+    ) AS e ON e.seq = d.seq AND e.revision = d.revision
+),
+open AS NOT MATERIALIZED (
+    SELECT t.tenant, t.trace_id, t.seq, r.revision, r.name AS rule, left(v.digest, 12) AS rule_revision
+    FROM (SELECT tenant, trace_id, max(last_seq) AS seq FROM trace_open GROUP BY tenant, trace_id) AS t
+    INNER JOIN rule AS r ON r.tenant IN (t.tenant, '') AND r.enabled AND r.deleted_at IS NULL
+    INNER JOIN rule_revision AS v ON v.revision = r.revision AND v.target = 'TRACE'
+)
+SELECT * EXCLUDE (target) FROM decided WHERE target = 'SPAN'
+UNION ALL
+SELECT d.* EXCLUDE (target)
+FROM decided AS d
+ANTI JOIN open AS o ON o.trace_id = d.trace_id AND o.tenant = d.tenant AND o.revision = d.revision
+WHERE d.target = 'TRACE'
+UNION ALL
+SELECT o.tenant, s.project, o.rule, o.rule_revision, o.trace_id, NULL, 'waiting', NULL, NULL, o.revision, o.seq
+FROM open AS o
+INNER JOIN span AS s ON s.seq = o.seq;

@@ -1,0 +1,93 @@
+-- What came of each job, one row each; of a target that was evaluated again, the earlier rows are superseded. And a row
+-- for each score that came from elsewhere as a log record; those that came from here are rows already.
+CREATE OR REPLACE VIEW evaluations AS
+SELECT
+    e.tenant,
+    e.project,
+    r.rule,
+    left(r.digest, 12) AS rule_revision,
+    e.trace_id,
+    e.span_id,
+    r.evaluator,
+    e.fingerprint,
+    e.outcome,
+    e.score,
+    e.passed,
+    e.reason,
+    e.judge_model,
+    e.input_tokens,
+    e.output_tokens,
+    e.cost_usd,
+    e.latency_ms,
+    e.attempts,
+    e.created_at,
+    e.job_id IN (SELECT job_id FROM superseded) AS superseded,
+    e.name,
+    e.threshold,
+    e.error_kind,
+    e.metadata,
+    e.judge_calls,
+    e.release,
+    e.round,
+    e.job_id,
+    r.rule_id,
+    e.revision,
+    e.enqueued_at,
+    e.number,
+    e.occasion,
+    e.counted,
+    'rule' AS origin,
+    NULL::VARCHAR AS label
+FROM evaluation AS e
+INNER JOIN rule_revision AS r ON r.revision = e.revision
+UNION ALL BY NAME
+SELECT
+    l.tenant,
+    coalesce(
+        r.attributes['dokimos.project'],
+        r.attributes['dokimos.project.name'],
+        r.attributes['openinference.project.name'],
+        r.attributes['service.name']
+    ) AS project,
+    l.trace_id,
+    CASE WHEN l.attributes['tracejury.target'] = 'trace' THEN NULL ELSE l.span_id END AS span_id,
+    CASE
+        WHEN l.attributes['gen_ai.evaluation.score.value'] IS NOT NULL THEN 'scored'
+        WHEN l.attributes['gen_ai.evaluation.score.label'] IS NOT NULL THEN 'scored'
+        WHEN l.attributes['error.type'] IS NOT NULL THEN 'failed'
+        ELSE 'skipped'
+    END AS outcome,
+    CASE
+        WHEN isfinite(TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE))
+            THEN TRY_CAST(l.attributes['gen_ai.evaluation.score.value'] AS DOUBLE)
+    END AS score,
+    CASE lower(l.attributes['gen_ai.evaluation.score.label'])
+        WHEN 'pass' THEN true
+        WHEN 'passed' THEN true
+        WHEN 'correct' THEN true
+        WHEN 'relevant' THEN true
+        WHEN 'true' THEN true
+        WHEN 'yes' THEN true
+        WHEN 'fail' THEN false
+        WHEN 'failed' THEN false
+        WHEN 'incorrect' THEN false
+        WHEN 'not_relevant' THEN false
+        WHEN 'false' THEN false
+        WHEN 'no' THEN false
+    END AS passed,
+    l.attributes['gen_ai.evaluation.explanation'] AS reason,
+    l.received_at AS created_at,
+    false AS superseded,
+    coalesce(l.attributes['gen_ai.evaluation.name'], '') AS name,
+    l.attributes['error.type'] AS error_kind,
+    to_json(map_from_entries(list_filter(
+        map_entries(l.attributes),
+        lambda pair: NOT starts_with(pair.key, 'gen_ai.evaluation.') AND pair.key NOT IN ('error.type', 'event.name')
+    )))::VARCHAR AS metadata,
+    false AS counted,
+    'external' AS origin,
+    l.attributes['gen_ai.evaluation.score.label'] AS label
+FROM log_record AS l
+LEFT JOIN resource AS r ON r.resource_id = l.resource_id
+WHERE l.event_name = 'gen_ai.evaluation.result'
+    AND l.attributes['tracejury.instance'] IS DISTINCT FROM (SELECT instance FROM results_out);

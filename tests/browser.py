@@ -1,0 +1,150 @@
+"""A real Chromium for the tests of pages: Debian's, which is installed where that is possible."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+_INSTALL_S: Final = 300
+_PAGE_MS: Final = 30_000
+PHONE: Final = {"width": 390, "height": 844}
+DESK: Final = {"width": 1280, "height": 860}
+_AXE: Final = Path(AXE_FILE_PATH).read_text(encoding="utf-8")
+_LISTENING: Final = re.compile(r"DevTools listening on (ws://\S+)")
+_FLAGS: Final = (
+    "--headless=new",
+    "--no-sandbox",  # tests run as root, in containers
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--remote-debugging-port=0",
+)
+
+
+def find_chromium() -> str | None:
+    """Where the browser is, after an attempt to install it where there is none."""
+    return _on_path() or (_installed() if shutil.which("apt-get") and os.geteuid() == 0 else None)
+
+
+def _on_path() -> str | None:
+    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+def _installed() -> str | None:
+    """Several runs of the tests may want it at once, and apt takes one at a time."""
+    with (Path(tempfile.gettempdir()) / "tracejury-tests-chromium.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _on_path() is None:
+            packages = ("--no-install-recommends", "chromium", "fonts-dejavu-core")
+            for arguments in (("update", "-qq"), ("install", "-y", "-qq", *packages)):
+                try:
+                    subprocess.run(
+                        ["apt-get", *arguments],
+                        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+                        capture_output=True,
+                        timeout=_INSTALL_S,
+                        check=False,
+                    )
+                except subprocess.TimeoutExpired:
+                    return None
+        return _on_path()
+
+
+@contextmanager
+def a_chromium() -> Iterator[str]:
+    """Where a running Chromium takes orders, until the block ends; the test is skipped where there is none."""
+    found = find_chromium()
+    if found is None:
+        pytest.skip("there is no Chromium, and it cannot be installed with apt-get here")
+    with tempfile.TemporaryDirectory() as profile:
+        command = [found, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            told = (_LISTENING.search(line) for line in process.stderr)
+            address = next(match[1] for match in told if match)
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            try:
+                yield address
+            finally:
+                process.kill()
+
+
+@contextmanager
+def a_browser(address: str) -> Iterator[Browser]:
+    """A connection to it. While it lasts, this thread counts as one that runs an event loop, so it has to be short."""
+    with sync_playwright() as playwright:
+        yield playwright.chromium.connect_over_cdp(address)
+
+
+@dataclass(slots=True)
+class Watch:
+    """A page, and what went wrong on it."""
+
+    page: Page
+    origin: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        """Go to a page of the server."""
+        self.page.goto(self.origin + path)
+
+    def scan(self) -> list[str]:
+        """What keeps people from using this page, as axe sees it: rules of WCAG 2.2 AA and good practice."""
+        self.page.evaluate(_AXE)
+        run = "axe.run(document, {resultTypes: ['violations']})"
+        found: list[dict[str, Any]] = self.page.evaluate(run)["violations"]
+        return [
+            f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]
+        ]
+
+    def sideways(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return width
+
+
+@contextmanager
+def a_page(browser: Browser, origin: str, **options: Any) -> Iterator[Watch]:
+    """A page in a browser without any cookies; at the end, nothing may have gone wrong on it.
+
+    What counts: errors and warnings of the console, with them what the security policy forbade, errors of scripts, and
+    requests to any other host.
+    """
+    context: BrowserContext = browser.new_context(**({"viewport": DESK} | options))
+    context.set_default_timeout(_PAGE_MS)
+    watch = Watch(context.new_page(), origin)
+    host = urlsplit(origin).netloc
+
+    def note_request(request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in {"data", "blob"} and parts.netloc != host:
+            watch.problems.append(f"asked another host: {request.url}")
+
+    context.on("request", note_request)
+    watch.page.on("pageerror", lambda error: watch.problems.append(f"script: {error}"))
+    watch.page.on(
+        "console",
+        lambda message: (
+            watch.problems.append(f"console: {message.text}") if message.type in {"error", "warning"} else None
+        ),
+    )
+    try:
+        yield watch
+    finally:
+        context.close()
+    assert watch.problems == []

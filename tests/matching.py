@@ -1,0 +1,126 @@
+"""A store whose spans are read and matched: the short ways that tests of rules in force need."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import duckdb
+
+from collector.conventions.own import OwnKeys
+from collector.live.active import ActiveRule
+from collector.live.matcher import Matcher, Surroundings
+from collector.reading.process import ReadingProcess
+from collector.reading.reader import Reader
+from rules.settling import Settling
+from storage.reading_batch import reading_batch
+from storage.readings import Progress
+from storage.store import Store
+from tests.ruling import a_rule
+from tests.storing import START_NS, WAIT_S, rows
+
+
+@dataclass(slots=True)
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    now_ns: int = START_NS
+
+    def __call__(self) -> int:
+        """The time."""
+        return self.now_ns
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_ns += round(seconds * 1e9)
+
+
+@dataclass(slots=True)
+class InForce:
+    """The rules in force, which a test may replace."""
+
+    rules: tuple[ActiveRule, ...] = ()
+    enqueued: int = 0
+    clock: Clock = field(default_factory=Clock)
+
+    def revision(self, number: int) -> ActiveRule | None:
+        """The revision of that number, if it is in force."""
+        return next((active for active in self.rules if active.revision == number), None)
+
+    def note(self) -> None:
+        """Count that there are new jobs."""
+        self.enqueued += 1
+
+
+def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
+    """A rule in force."""
+    rule = a_rule(**keys)
+    return ActiveRule(tenant=tenant, rule_id=f"rule-{revision}", revision=revision, rule=rule, lane="check")
+
+
+@contextmanager
+def reading_and_matching(
+    store: Store, in_force: InForce, settling: Settling | None = None
+) -> Iterator[Callable[[], bool]]:
+    """A reader and a matcher at work on the store; what is yielded waits for both of them."""
+    reader = Reader(store.readings, ReadingProcess(OwnKeys({})), edition="1", ingest_is_behind=lambda: False)
+    with matching(store, in_force, settling) as matcher:
+        reader.start()
+        try:
+            yield lambda: reader.wait_read(WAIT_S) and matcher.wait_matched(WAIT_S)
+        finally:
+            reader.close()
+
+
+@contextmanager
+def matching(store: Store, in_force: InForce, settling: Settling | None = None) -> Iterator[Matcher]:
+    """A matcher at work on the store."""
+    matcher = Matcher(
+        store.matching,
+        lambda: in_force.rules,
+        settling or Settling(),
+        enqueued=in_force.note,
+        revision=in_force.revision,
+        surroundings=Surroundings(clock=in_force.clock),
+    )
+    matcher.start()
+    try:
+        yield matcher
+    finally:
+        matcher.close()
+
+
+def say_read(store: Store) -> None:
+    """Let all committed spans count as read, with nothing found in them."""
+    ((last,),) = rows(store, "SELECT coalesce(max(seq), -1) FROM span")
+    state = replace(store.readings.state(), seq=int(str(last)))
+    store.readings.store(Progress(batch=reading_batch([], []), state=state, replaces=False, due=(), finished=()))
+
+
+def write(store: Store, statement: str, values: Mapping[str, object] | None = None) -> None:
+    """What a worker would store."""
+
+    def execute(cursor: duckdb.DuckDBPyConnection) -> None:
+        cursor.execute(statement, dict(values or {}))
+
+    store.matching._writer.store(execute, 1)
+
+
+def remember(store: Store, *rules: ActiveRule) -> None:
+    """Store the rules as those in force, as their owner would."""
+    for one in rules:
+        clauses = [str(clause) for clause in one.rule.clauses]
+        values = {"name": one.rule.name, "rule": one.rule_id, "revision": one.revision, "tenant": one.tenant}
+        more = {"target": one.rule.target, "clauses": clauses}
+        write(store, _RULE, values)
+        write(store, _REVISION, values | more)
+
+
+_RULE = """
+INSERT INTO rule BY NAME SELECT $tenant AS tenant, $rule AS rule_id, $name AS name, 'API' AS origin, '' AS text,
+    true AS enabled, $revision AS revision, 1 AS version, now()::TIMESTAMP AS created_at, now()::TIMESTAMP AS updated_at
+"""
+_REVISION = """
+INSERT INTO rule_revision BY NAME SELECT $revision AS revision, $rule AS rule_id, $tenant AS tenant, '' AS digest,
+    $name AS rule, $target AS target, '' AS evaluator, '{}' AS document, $clauses AS clauses,
+    now()::TIMESTAMP AS created_at
+"""

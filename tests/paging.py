@@ -1,0 +1,162 @@
+"""What the tests of pages share: a server that has something on every page, and where each page is found."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import httpx
+from fastapi.routing import APIRoute
+
+from collector.app import Running
+from collector.delivery.receivers import Wish
+from collector.sample import SampleReport, send_sample
+from collector.web.site import make_site
+from tests.alerting import a_finding
+from tests.live import a_client, until
+from tests.serving import a_server
+
+SAMPLE_RULES = Path(__file__).parent.parent / "collector" / "sample_rules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A server that needs no key, with the sample in it and what its rules made of that."""
+
+    running: Running
+    sample: SampleReport
+
+    @property
+    def origin(self) -> str:
+        """The address of its pages."""
+        return f"http://{self.running.http}"
+
+    @property
+    def trace_id(self) -> str:
+        """One of its traces."""
+        return self.sample.trace_ids[0]
+
+
+def connection_id(shown: Shown) -> str:
+    """A connection of such a server, made where there is none."""
+    connections = shown.running.context.judging.connections
+    document = {"name": "judge", "baseUrl": "https://models.example/v1", "model": "judge-1"}
+    return (connections.all() or [connections.create(document)])[0].connection_id
+
+
+def webhook_id(shown: Shown) -> str:
+    """A webhook of such a server, likewise."""
+    receivers = shown.running.context.receivers
+    return (receivers.all() or [receivers.create(None, Wish(url="https://alerts.example/hook", secret=None))])[
+        0
+    ].webhook_id
+
+
+def _alert(shown: Shown) -> str:
+    """An alert, which is opened once however often it is asked for."""
+    finding = a_finding(project="sample")
+    shown.running.store.alerts.open(finding, time.time_ns())
+    return f"/alerts/{finding.alert_id}"
+
+
+def own_rule(shown: Shown) -> str:
+    """The id of a rule that can be changed on a page."""
+    with a_client() as client:
+        rules = client.get(f"{shown.origin}/api/v1/trace-eval-rules").json()["content"]
+        own = [rule["id"] for rule in rules if rule["origin"] == "API"]
+        if not own:
+            made = client.post(f"{shown.origin}/api/v1/projects/sample/trace-eval-rules", json=OWN_RULE)
+            own = [made.raise_for_status().json()["id"]]
+    return str(own[0])
+
+
+OWN_RULE = {
+    "name": "short answers",
+    "conditions": [{"field": "span_type", "op": "=", "value": "llm"}],
+    "evaluator": "length",
+    "config": {"maximumOutputLength": 400},
+    "budget": {"callsPerDay": 10},
+}
+
+
+EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
+    "/connections/{connection_id}": lambda shown: f"/connections/{connection_id(shown)}",
+    "/connections/{connection_id}/edit": lambda shown: f"/connections/{connection_id(shown)}/edit",
+    "/connections/{connection_id}/delete": lambda shown: f"/connections/{connection_id(shown)}/delete",
+    "/webhooks/{webhook_id}": lambda shown: f"/webhooks/{webhook_id(shown)}",
+    "/webhooks/{webhook_id}/edit": lambda shown: f"/webhooks/{webhook_id(shown)}/edit",
+    "/webhooks/{webhook_id}/secret": lambda shown: f"/webhooks/{webhook_id(shown)}/secret",
+    "/webhooks/{webhook_id}/delete": lambda shown: f"/webhooks/{webhook_id(shown)}/delete",
+    "/rules/{rule_id}": lambda shown: f"/rules/{own_rule(shown)}",
+    "/rules/{rule_id}/edit": lambda shown: f"/rules/{own_rule(shown)}/edit",
+    "/traces/{trace_id}": lambda shown: f"/traces/{shown.trace_id}",
+    "/alerts/{alert_id}": _alert,
+}
+"""Of each page whose address has something in braces, one such address; a test says which are missing."""
+
+NO_PAGES = {
+    "/",
+    "/static/{digest}/{name}",
+    "/favicon.ico",
+    "/traces/{trace_id}/otlp",
+    "/traces/{trace_id}/spans/{span_id}/text",
+}
+"""What answers with something else than a page."""
+
+OF_KEYS = {"/keys/{key_id}/disable", "/keys/{key_id}/delete"}
+"""Pages about what a server has not that needs no key; tests/test_web_keys.py looks at them."""
+
+
+def templates() -> list[str]:
+    """The addresses of all pages, as routes have them."""
+    routes = [route for route in make_site().routes if isinstance(route, APIRoute)]
+    return [route.path for route in routes if "GET" in (route.methods or ()) and route.path not in NO_PAGES | OF_KEYS]
+
+
+def path_of(template: str, shown: Shown) -> str:
+    """A page to look at."""
+    return EXAMPLES[template](shown) if "{" in template else template
+
+
+@contextmanager
+def a_shown_server(data: Path) -> Iterator[Shown]:
+    """Such a server, as soon as its rules are through with the sample."""
+    with a_server(data, rules=SAMPLE_RULES, settle_after_root_seconds=0, settle_quiet_seconds=0) as running:
+        sample = send_sample(grpc=running.grpc, otlp_http=running.otlp_http)
+        until(lambda: running.store.queries.sql(_JUDGED, max_rows=1, timeout_s=10).rows, bool)
+        running.reader.wait_read(30)
+        yield Shown(running=running, sample=sample)
+
+
+_JUDGED = "SELECT 1 FROM evaluations"
+
+
+class Visit:
+    """A visitor without a browser, who keeps cookies and fills in forms."""
+
+    def __init__(self, origin: str) -> None:
+        self.client: httpx.Client = a_client()
+        self.origin = origin
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def get(self, path: str, accept: str = "text/html") -> httpx.Response:
+        """A page."""
+        return self.client.get(self.origin + path, headers={"accept": accept})
+
+    def send(self, page: str, action: str, **fields: str) -> httpx.Response:
+        """A form that is on a page, with its token."""
+        return self.client.post(self.origin + action, data={"csrf": token_on(self.get(page).text)} | fields)
+
+
+def token_on(page: str) -> str:
+    """The token of the forms of a page; "" where it has none."""
+    found = re.search(r'name="csrf" value="([0-9a-f]+)"', page)
+    return found[1] if found else ""

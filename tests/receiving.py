@@ -1,0 +1,108 @@
+"""A receiver of OTLP log records that remembers what it was told, and answers what a script says."""
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+
+Told = dict[str, str | float | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer; status 0 hangs up instead."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Receiver:
+    """What came so far. `answer` says what is answered to the records of a request."""
+
+    answer: Callable[[Sequence[LogRecord]], Reply]
+    url: str = ""
+    asked: list[tuple[Reply, dict[str, str], ExportLogsServiceRequest]] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """The records of all requests that were answered with success, in order."""
+        return [each for reply, _, export in self.asked if reply.status == 200 for each in records_of(export)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Which results these are about."""
+        return [int(told(record)["tracejury.number"]) for record in self.records]
+
+
+def records_of(export: ExportLogsServiceRequest) -> list[LogRecord]:
+    """The log records of a request."""
+    return [
+        record
+        for resource_logs in export.resource_logs
+        for scope_logs in resource_logs.scope_logs
+        for record in scope_logs.log_records
+    ]
+
+
+def told(record: LogRecord) -> Told:
+    """The attributes as plain values."""
+    return {pair.key: _plain(pair.value) for pair in record.attributes}
+
+
+def _plain(value: AnyValue) -> str | float | int | bool:
+    kind = value.WhichOneof("value")
+    assert kind in {"string_value", "double_value", "int_value", "bool_value"}
+    plain: str | float | int | bool = getattr(value, kind)
+    return plain
+
+
+def in_turn(*replies: Reply) -> Callable[[Sequence[LogRecord]], Reply]:
+    """One answer after the other; the last one stays."""
+    left = list(replies)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+@contextmanager
+def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Receiver]:
+    """A receiver that listens on this machine."""
+    receiver = Receiver(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
+            export = ExportLogsServiceRequest.FromString(body)
+            reply = receiver.answer(records_of(export))
+            headers = {name.lower(): value for name, value in self.headers.items()} | {"path": self.path}
+            receiver.asked.append((reply, headers, export))
+            if not reply.status:
+                self.close_connection = True
+                return
+            response = ExportLogsServiceResponse()
+            response.partial_success.rejected_log_records = reply.rejected
+            content = response.SerializeToString()
+            self.send_response(reply.status)
+            own = {"content-type": "application/x-protobuf", "content-length": str(len(content))}
+            for name, value in {**own, **reply.headers}.items():
+                self.send_header(name, value)
+            with suppress(ConnectionError):  # whoever asked may have been killed
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gave it
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        receiver.url = f"http://127.0.0.1:{server.server_port}/v1/logs"
+        try:
+            yield receiver
+        finally:
+            server.shutdown()

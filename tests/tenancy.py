@@ -1,0 +1,183 @@
+"""A server in which two tenants, and nobody in particular, have something of everything, under the same names and ids.
+
+What belongs to a tenant has its mark somewhere in it, which nothing that another one is told may hold.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage.store import Store
+from tests.access import Closed, a_closed_server, request
+from tests.alerting import PASSPHRASE, a_finding
+from tests.live import until
+from tests.log_requests import MESSAGE
+from tests.serving import START_NS, unused_port
+from tests.storing import rows
+
+TENANTS = ("", "acme", "other")
+TRACE = "a" * 32  # one in each tenant
+TOOL_CALL = "2" * 16  # a span of it
+SPANS, LOGS = 2, 1
+
+PROJECT = "/api/v1/projects/shop"
+JSON = {"content-type": "application/json"}
+
+
+def mark_of(tenant: str) -> str:
+    """What only things of a tenant hold."""
+    return f"of-{tenant or 'nobody'}-alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenancy:
+    """The server, and the ids of what each tenant has, by the names that paths have for them."""
+
+    server: Closed
+    ids: Mapping[str, Mapping[str, str]]
+
+    @property
+    def store(self) -> Store:
+        """Its store."""
+        return self.server.running.store
+
+    def key(self, tenant: str, role: str = "admin") -> str:
+        """A key of a tenant; of none, one that sees everything."""
+        return self.server.keys[f"{role} of {tenant}" if tenant else role]
+
+    def rows(self, statement: str) -> list[tuple[object, ...]]:
+        """What the operator's SQL answers."""
+        return rows(self.store, statement)
+
+
+@contextmanager
+def two_tenants(data: Path) -> Iterator[Tenancy]:
+    """All of it, once everything is judged."""
+    settings = {
+        "encryption_key": PASSPHRASE,
+        "webhook_private_hosts": ["127.0.0.0/8"],
+        "settle_after_root_seconds": 0.2,
+    }
+    with a_closed_server(data, **settings) as server:
+        tenancy = Tenancy(server=server, ids={tenant: {} for tenant in TENANTS})
+        ids = {tenant: _make(tenancy, tenant) for tenant in TENANTS}
+        for tenant in TENANTS:
+            _send(tenancy, tenant)
+        tenancy = Tenancy(server=server, ids=ids)
+        judged = [("", 2), ("acme", 4), ("other", 4)]
+        until(lambda: tenancy.rows(_JUDGED), lambda found: found == judged, within_s=120)
+        for tenant in TENANTS:
+            _make_late(tenancy, tenant)
+        watched = "SELECT DISTINCT tenant FROM monitor_state ORDER BY 1"
+        until(lambda: tenancy.rows(watched), lambda found: len(found) == len(TENANTS), within_s=120)
+        yield tenancy
+
+
+_JUDGED = "SELECT tenant, count(*) FROM evaluation WHERE outcome = 'scored' GROUP BY tenant ORDER BY tenant"
+"""Each tenant has a rule about the spans of tools, of which there is one, and one about traces; so has nobody."""
+
+
+def _rule(name: str, mark: str, **keys: object) -> dict[str, object]:
+    of_tools = [{"field": "span_type", "op": "=", "value": "tool"}]
+    return {"name": name, "evaluator": "tool_error", "conditions": of_tools, "expected": {"mark": mark}, **keys}
+
+
+def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
+    """Whatever somebody can make before there is a trace."""
+    mark = mark_of(tenant)
+
+    def made(path: str, document: Mapping[str, object]) -> str:
+        answer = tenancy.server.ask("POST", f"/api/v1/{path}", key=tenancy.key(tenant), json=document)
+        assert answer.status_code == 201, answer.text
+        assert answer.json().get("tenant", tenant) == tenant
+        return str(answer.json()["id"])
+
+    hook = {"url": f"http://127.0.0.1:{unused_port()}/{mark}", "secret": None}
+    connection = {"name": "judge", "baseUrl": "http://127.0.0.1:9/v1", "model": mark, "apiKey": f"sk-{mark}"}
+    return {
+        "tenant": tenant,
+        "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
+        "trace_rule_id": made("projects/shop/trace-eval-rules", _rule("whole", mark, target="TRACE")),
+        "webhook_id": made("projects/shop/alert-webhooks", hook),
+        "connection_id": made("llm-connections", connection),
+        "key_id": made("api-keys", {"name": mark, "role": "VIEWER"}),
+        "trace_id": TRACE,
+        "span_id": TOOL_CALL,
+        "project": "shop",
+        "service": f"service {mark}",
+    }
+
+
+def _make_late(tenancy: Tenancy, tenant: str) -> None:
+    """What there can be once there are results, with its id."""
+    ids: dict[str, str] = dict(tenancy.ids[tenant])
+    key, mark = tenancy.key(tenant), mark_of(tenant)
+    rule = f"{PROJECT}/trace-eval-rules/{ids['rule_id']}"
+    backfill = tenancy.server.ask("POST", f"{rule}/backfills", key=key, json={"from": "2026-11-20T00:00:00Z"})
+    assert backfill.status_code == 201, backfill.text
+    hook = f"{PROJECT}/alert-webhooks/{ids['webhook_id']}"
+    tested = tenancy.server.ask("POST", f"{hook}/test", key=key)
+    assert tested.status_code == 202, tested.text
+    pinned = tenancy.server.ask("POST", f"/api/v1/traces/{TRACE}/pin", key=key)
+    assert pinned.status_code == 200, pinned.text
+    finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")
+    assert tenancy.store.alerts.open(finding, START_NS)
+    ((job_id,),) = tenancy.rows(
+        f"SELECT min(job_id) FROM evaluation WHERE tenant = '{tenant}' AND revision IN "
+        f"(SELECT revision FROM rule WHERE rule_id = '{ids['rule_id']}')"
+    )
+    late = {
+        "backfill_id": backfill.json()["id"],
+        "delivery_id": tested.json()["id"],
+        "alert_id": finding.alert_id,
+        "job_id": str(job_id),
+    }
+    tenancy.ids[tenant].update(late)  # type: ignore[attr-defined] # made here
+
+
+def _send(tenancy: Tenancy, tenant: str) -> None:
+    """The same trace for everybody: a root and a call of a tool, and a record of what was said."""
+    mark = mark_of(tenant)
+    url = f"http://{tenancy.server.running.otlp_http}/v1"
+    key = tenancy.key(tenant, "ingest")
+    for signal, name, items in (("traces", "resourceSpans", _spans(mark)), ("logs", "resourceLogs", _logs(mark))):
+        document = json.dumps({name: [{"resource": {"attributes": _attributes(_resource(mark))}, **items}]})
+        answer = _request(f"{url}/{signal}", key, document)
+        assert answer == 200, answer
+
+
+def _request(url: str, key: str, document: str) -> int:
+
+    return request(url, "POST", key=key, content=document, headers=JSON).status_code
+
+
+def _resource(mark: str) -> dict[str, str]:
+    return {"service.name": f"service {mark}", "dokimos.project": "shop", "service.version": "1"}
+
+
+def _spans(mark: str) -> dict[str, Any]:
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": f"tool {mark}",
+        "gen_ai.tool.call.arguments": "{}",
+        "gen_ai.tool.call.result": mark,
+    }
+    root = {"traceId": TRACE, "spanId": "1" * 16, "name": f"root {mark}", **_times(10)}
+    call = {"traceId": TRACE, "spanId": TOOL_CALL, "parentSpanId": "1" * 16, "name": f"call {mark}", **_times(5)}
+    return {"scopeSpans": [{"spans": [root, call | {"attributes": _attributes(tool)}]}]}
+
+
+def _logs(mark: str) -> dict[str, Any]:
+    record = {"traceId": TRACE, "spanId": "1" * 16, "timeUnixNano": str(START_NS), "eventName": MESSAGE}
+    return {"scopeLogs": [{"logRecords": [record | {"body": {"stringValue": mark}}]}]}
+
+
+def _times(milliseconds: int) -> dict[str, str]:
+    return {"startTimeUnixNano": str(START_NS), "endTimeUnixNano": str(START_NS + milliseconds * 1_000_000)}
+
+
+def _attributes(values: Mapping[str, str]) -> list[dict[str, object]]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]

@@ -1,0 +1,186 @@
+"""Every route, asked by everybody: made from the application's own routes, so that no new one is forgotten."""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from fastapi.routing import APIRoute
+
+from collector.access.permission import GRANTS, Permission, Role, need_of
+from collector.api.application import routes
+from collector.web.site import make_site
+from tests.access import TRACE_EXPORT, WRONG_KEY, Closed, a_closed_server, call, request
+
+ROUTES = [
+    (method, route.path, route.endpoint)
+    for route in [*routes(), *make_site().routes]
+    if isinstance(route, APIRoute)
+    for method in sorted(route.methods or ())
+]
+NAMES = [f"{method} {path}" for method, path, _ in ROUTES]
+KEYS = [role.lower() for role in Role] + [f"{role.lower()} of acme" for role in Role]
+
+# What is not as the method alone says. An entry more, here, is a decision that somebody looked at.
+OPEN_PAGES = {  # what is needed to sign in
+    "GET /sign-in",
+    "POST /sign-in",
+    "POST /sign-out",
+    "GET /static/{digest}/{name}",
+    "GET /favicon.ico",
+}
+OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs"} | OPEN_PAGES
+SENDING = {"POST /api/v1/traces"}
+READING = {"POST /api/v1/sql"}
+WRITING = {"GET /rules/new", "GET /rules/{rule_id}/edit", "GET /jobs/retry"}  # the form, or the question before one
+ADMINISTERING = {
+    "GET /api/v1/api-keys",
+    "POST /api/v1/api-keys",
+    "POST /api/v1/api-keys/{key_id}/disable",
+    "DELETE /api/v1/api-keys/{key_id}",
+    "GET /api/v1/audit",
+    "DELETE /api/v1/traces",
+    "DELETE /api/v1/traces/{trace_id}",
+    "POST /traces/{trace_id}/delete",
+    "GET /keys",
+    "GET /keys/new",
+    "POST /keys/new",
+    "GET /keys/{key_id}/disable",
+    "POST /keys/{key_id}/disable",
+    "GET /keys/{key_id}/delete",
+    "POST /keys/{key_id}/delete",
+    "GET /audit",
+    "POST /api/v1/llm-connections",
+    "PUT /api/v1/llm-connections/{connection_id}",
+    "DELETE /api/v1/llm-connections/{connection_id}",
+    "POST /api/v1/llm-connections/{connection_id}/test",
+    "POST /api/v1/projects/{project}/alert-webhooks",
+    "PUT /api/v1/projects/{project}/alert-webhooks/{webhook_id}",
+    "DELETE /api/v1/projects/{project}/alert-webhooks/{webhook_id}",
+    "POST /api/v1/projects/{project}/alert-webhooks/{webhook_id}/test",
+    "POST /api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}/replay",
+    "GET /connections/new",
+    "POST /connections/new",
+    "GET /connections/{connection_id}/edit",
+    "POST /connections/{connection_id}/edit",
+    "GET /connections/{connection_id}/delete",
+    "POST /connections/{connection_id}/delete",
+    "POST /connections/{connection_id}/test",
+    "GET /webhooks/new",
+    "POST /webhooks/new",
+    "GET /webhooks/{webhook_id}/edit",
+    "POST /webhooks/{webhook_id}/edit",
+    "GET /webhooks/{webhook_id}/secret",
+    "POST /webhooks/{webhook_id}/secret",
+    "GET /webhooks/{webhook_id}/delete",
+    "POST /webhooks/{webhook_id}/delete",
+    "POST /webhooks/{webhook_id}/switch",
+    "POST /webhooks/{webhook_id}/test",
+    "POST /webhooks/{webhook_id}/deliveries/{delivery_id}/replay",
+    "GET /projects/sweep",
+    "POST /projects/sweep",
+    "POST /projects/backup",
+}
+ADMINISTERING_ALL = {"GET /api/v1/backup", "POST /api/v1/sweep"}
+OF_THE_WHOLE_SERVER = (ADMINISTERING_ALL | READING | {"GET /metrics", "GET /api/v1/status"}) | {  # closed to tenants
+    name for name in NAMES if name.partition(" ")[2].startswith(("/projects", "/status"))
+}
+
+sources = (f"127.0.{high}.{low}" for high, low in itertools.product(range(1, 255), range(1, 255)))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """One server for all."""
+    with a_closed_server(tmp_path_factory.mktemp("matrix") / "data") as closed:
+        yield closed
+
+
+def wanted(name: str) -> Permission:
+    """What a route should ask for."""
+    for names, permission in (
+        (OPEN, Permission.OPEN),
+        (SENDING, Permission.SEND),
+        (READING, Permission.READ),
+        (WRITING, Permission.WRITE),
+        (ADMINISTERING | ADMINISTERING_ALL, Permission.ADMINISTER),
+    ):
+        if name in names:
+            return permission
+    return Permission.READ if name.startswith("GET ") else Permission.WRITE
+
+
+def path_of(template: str) -> str:
+    """A path of a route, about something that is not there."""
+    return re.sub(r"\{[^}]+\}", "key_0123456789abcdef", template)
+
+
+def test_the_tables_name_routes() -> None:
+    """What is listed here as an exception is a route."""
+    assert set(NAMES) >= (OPEN | SENDING | READING | WRITING | ADMINISTERING | OF_THE_WHOLE_SERVER)
+
+
+@pytest.mark.parametrize("method, path, endpoint", ROUTES, ids=NAMES)
+def test_a_route_asks_for_what_the_tables_say(method: str, path: str, endpoint: object) -> None:
+    """A route declares no other need than is written down here."""
+    need = need_of(endpoint, method)
+    name = f"{method} {path}"
+    assert need.permission is wanted(name)
+    assert need.by_tenant == (name not in OF_THE_WHOLE_SERVER | OPEN)
+
+
+@pytest.mark.parametrize("method, path", [each[:2] for each in ROUTES], ids=NAMES)
+def test_every_route_lets_in_whom_it_should(server: Closed, method: str, path: str) -> None:
+    """Without a key and with a wrong one the answer is 401, with one that is too small 403, and else neither."""
+    name = f"{method} {path}"
+    permission = wanted(name)
+    without_key = server.ask(method, path_of(path)).status_code
+    wrong = server.ask(method, path_of(path), key=WRONG_KEY, source=next(sources)).status_code
+    assert [code in {401, 403} for code in (without_key, wrong)] == [permission is not Permission.OPEN] * 2 or (
+        name in OPEN_PAGES  # forms without their token
+    )
+    assert permission is Permission.OPEN or (without_key, wrong) == (401, 401)
+    for key, role in zip(KEYS, [*Role, *Role], strict=True):
+        status = server.ask(method, path_of(path), key=server.keys[key]).status_code
+        may = permission in GRANTS[role] and ("of" not in key or name not in OF_THE_WHOLE_SERVER)
+        assert (status == 403) is not may, (key, status)
+        assert status != 401
+        assert status < 500
+
+
+def test_what_is_no_route_is_nobodys_business(server: Closed) -> None:
+    """Without a key, also what is not there is 401, so that nobody learns what is."""
+    assert server.ask("GET", "/api/v1/nothing").status_code == 401
+    assert server.ask("GET", "/api/v1/nothing", key=server.keys["viewer"]).status_code == 404
+    assert server.ask("PATCH", "/api/v1/api-keys", key=server.keys["admin"]).status_code == 405
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs", "metrics"])
+def test_the_doors_take_spans_from_whom_they_should(server: Closed, signal: str) -> None:
+    """OTLP over HTTP and over gRPC take what INGEST, EDITOR and ADMIN keys send, and nothing else."""
+    url = f"http://{server.running.otlp_http}/v1/{signal}"
+    service = {"traces": "trace.v1.Trace", "logs": "logs.v1.Logs", "metrics": "metrics.v1.Metrics"}[signal]
+    path = f"/opentelemetry.proto.collector.{service}Service/Export"
+    protobuf = {"content-type": "application/x-protobuf"}
+    assert request(url, "POST", headers=protobuf).status_code == 401
+    assert request(url, "POST", headers=protobuf, key=WRONG_KEY, source=next(sources)).status_code == 401
+    assert call(server.running.grpc, path=path) is grpc.StatusCode.UNAUTHENTICATED
+    for key, role in zip(KEYS, [*Role, *Role], strict=True):
+        may = Permission.SEND in GRANTS[role]
+        status = request(url, "POST", headers=protobuf, key=server.keys[key]).status_code
+        assert status == (200 if may else 403), key
+        code = call(server.running.grpc, key=server.keys[key], path=path)
+        assert code is (grpc.StatusCode.OK if may else grpc.StatusCode.PERMISSION_DENIED), key
+
+
+def test_a_wrong_key_over_grpc_is_told_so(server: Closed) -> None:
+    """The status is UNAUTHENTICATED, which exporters do not retry."""
+    assert call(server.running.grpc, key=WRONG_KEY, path=TRACE_EXPORT) is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_refusal_says_what_the_seeds_say(server: Closed) -> None:
+    """The body holds their sentence, and the header says which kind of key is missing."""
+    answer = server.ask("GET", "/api/v1/traces")
+    assert answer.json()["error"] == "Invalid or missing API key"
+    assert answer.headers["www-authenticate"] == "Bearer"

@@ -1,0 +1,199 @@
+"""A rule run over what was stored before it decides as it would have, each span and trace once, and can be stopped."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from collector.live.matcher import Matcher
+from rules.settling import Settling
+from storage.backfills import Backfill
+from storage.errors import Moved
+from storage.store import Store
+from storage.taking_out import WindowLimits
+from tests.matching import InForce, active, matching, say_read, write
+from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
+
+MINUTE_NS = 60 * 10**9
+EACH = "SELECT revision, outcome, count(*), count(DISTINCT seq) FROM decision GROUP BY ALL ORDER BY ALL"
+NAMED = [{"field": "name", "op": "=", "value": "span 3"}]
+
+
+def fill(store: Store, *, batches: int, spans: int = 10) -> None:
+    """Traces a minute apart, a commit each."""
+    for number in range(batches):
+        start_ns = START_NS + number * MINUTE_NS
+        commit(store, a_batch(an_export(spans, trace=number, first=spans * number, start_ns=start_ns)))
+    say_read(store)
+
+
+def finished(live: Matcher, backfill_id: str) -> Backfill:
+    """The backfill, once it has ended."""
+    deadline_s = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline_s:
+        (found,) = [one for one in live.backfills.all() if one.backfill_id == backfill_id]
+        if found.state != "running":
+            return found
+        time.sleep(0.02)
+    pytest.fail("the backfill does not end")
+
+
+@pytest.mark.parametrize("target", ["SPAN", "TRACE"])
+def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str) -> None:
+    """That of a tenant's rule looks at its spans alone, that of a rule of nobody at everybody's."""
+    of_nobody, of_a = active(1, target=target), active(2, target=target, tenant="a")
+    in_force = InForce()
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        commit(store, *(a_batch(an_export(), tenant=tenant) for tenant in ("a", "b", "")))
+        say_read(store)
+        assert live.wait_matched(WAIT_S)
+        in_force.rules = (of_nobody, of_a)
+        found = [finished(live, live.backfills.start(rule, START_NS, START_NS + 1)) for rule in in_force.rules]
+        assert [(each.looked_at, each.matched) for each in found] == [(3, 3), (1, 1)]
+        jobs = "SELECT revision, tenant FROM job ORDER BY ALL"
+        assert rows(store, jobs) == [(1, ""), (1, "a"), (1, "b"), (2, "a")]
+
+
+@pytest.mark.parametrize("target", ["SPAN", "TRACE"])
+def test_a_backfill_decides_about_what_started_in_its_time(tmp_path: Path, target: str) -> None:
+    """Of ten minutes it takes the four that it is asked for, and a second one finds nothing left to decide."""
+    rule = active(1, target=target, conditions=NAMED)
+    in_force = InForce()
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        fill(store, batches=10)
+        assert live.wait_matched(WAIT_S)
+        in_force.rules = (rule,)
+        window = START_NS, START_NS + 4 * MINUTE_NS
+        found = finished(live, live.backfills.start(rule, *window))
+        looked_at = 40 if target == "SPAN" else 4
+        assert (found.state, found.looked_at, found.matched) == ("done", looked_at, 1)
+        assert rows(store, EACH) == [(1, 0, looked_at - 1, looked_at - 1), (1, 2, 1, 1)]
+        assert rows(store, "SELECT trace_id, round, state, occasion FROM job") == [
+            (trace_id(0), 0, "ready", "backfill")
+        ]
+        again = finished(live, live.backfills.start(rule, START_NS, START_NS + 6 * MINUTE_NS))
+        assert (again.looked_at, again.matched) == (20 if target == "SPAN" else 2, 0)
+        assert in_force.enqueued == 1
+
+
+def test_a_backfill_and_what_comes_meanwhile_meet(tmp_path: Path) -> None:
+    """Spans that are matched as they come are passed over, and nothing between the two is left out."""
+    rule = active(1)
+    in_force = InForce()
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        fill(store, batches=5)
+        in_force.rules = (rule,)
+        backfill_id = live.backfills.start(rule, 0, START_NS + 10**15)
+        commit(store, a_batch(an_export(7, trace=50, first=1000)))
+        say_read(store)
+        finished(live, backfill_id)
+        assert live.wait_matched(WAIT_S)
+        assert rows(store, EACH) == [(1, 2, 57, 57)]
+        assert rows(store, "SELECT count(DISTINCT job_id), max(job_id) FROM job") == [(57, 57)]
+
+
+def test_an_open_trace_is_left_to_settling(tmp_path: Path) -> None:
+    """A backfill does not decide about half a trace; when it has settled the rule in force does."""
+    rule = active(1, target="TRACE")
+    in_force = InForce(rules=(rule,))
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        fill(store, batches=2)
+        assert live.wait_matched(WAIT_S)
+        found = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
+        assert (found.state, found.looked_at) == ("done", 0)
+        in_force.clock.pass_s(11)
+        assert live.wait_matched(WAIT_S)
+        assert rows(store, EACH) == [(1, 2, 2, 2)]
+
+
+def test_a_backfill_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step by step, interrupted after each, it decides about every span once."""
+    monkeypatch.setattr("collector.live.backfill._LIMITS", limits(rows=7))
+    rule = active(1)
+    in_force = InForce()
+    with a_store(tmp_path) as store:
+        fill(store, batches=5)
+        with matching(store, in_force) as live:
+            assert live.wait_matched(WAIT_S)
+    steps, state = 0, "running"
+    while state == "running":
+        with a_store(tmp_path) as store:
+            live = not_started(store, InForce(rules=(rule,)))
+            if not steps:
+                live.backfills.start(rule, 0, START_NS + 10**15)
+            live.backfills.step()
+            state = live.backfills.all()[0].state
+            live._scratch.close()
+        steps += 1
+    with a_store(tmp_path) as store:
+        assert steps == 8
+        assert rows(store, EACH) == [(1, 2, 50, 50)]
+
+
+def test_a_step_that_was_stored_all_the_same_is_not_stored_again(tmp_path: Path) -> None:
+    """When a commit seems to fail and did not, the next attempt finds that out."""
+    rule = active(1)
+    with a_store(tmp_path) as store:
+        fill(store, batches=3)
+        live = not_started(store, InForce(rules=(rule,)))
+        live._matching.pass_over(live._matching.state())
+        live.backfills.start(rule, 0, START_NS + 10**15)
+        (running,) = live.backfills.all()
+        step = live.backfills._next(live.backfills._begun(running), rule)
+        live.backfills.step()
+        with pytest.raises(Moved):
+            store.matching.backfills.store(step)
+        assert rows(store, EACH) == [(1, 2, 30, 30)]
+        live._scratch.close()
+
+
+@pytest.mark.parametrize("target", ["SPAN", "TRACE"])
+def test_a_backfill_decides_what_could_not_be_decided(tmp_path: Path, target: str) -> None:
+    """Once a rule can be asked again, a backfill puts a decision in the place of each that is missing."""
+    rule = active(1, target=target)
+    in_force = InForce(rules=(rule,))
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        fill(store, batches=3)
+        assert live.wait_matched(WAIT_S)
+        in_force.clock.pass_s(11)
+        assert live.wait_matched(WAIT_S)
+        write(store, "DELETE FROM job")
+        write(store, "UPDATE decision SET outcome = 3 WHERE seq < 3 << 20")
+        undecided = 20 if target == "SPAN" else 2
+        found = finished(live, live.backfills.start(rule, 0, START_NS + 10**15))
+        assert (found.looked_at, found.matched) == (undecided, undecided)
+        everything = undecided * 3 // 2
+        assert rows(store, EACH) == [(1, 2, everything, everything)]
+        assert rows(store, "SELECT count(*) FROM job") == [(undecided,)]
+
+
+def test_a_backfill_can_be_cancelled_and_ends_with_its_rule(tmp_path: Path) -> None:
+    """What is cancelled, or whose rule is gone, decides nothing more."""
+    rule = active(1)
+    with a_store(tmp_path) as store:
+        fill(store, batches=3)
+        live = not_started(store, InForce())
+        first = live.backfills.start(rule, 0, START_NS + 10**15)
+        assert live.backfills.cancel(first)
+        assert not live.backfills.cancel(first)
+        live.backfills.start(rule, 0, START_NS + 10**15)
+        assert live.backfills.step() == 0
+        assert live.backfills.step() is None
+        assert [(one.state, one.error) for one in live.backfills.all()] == [
+            ("cancelled", None),
+            ("cancelled", "the rule was deleted"),
+        ]
+        assert rows(store, EACH) == []
+        live._scratch.close()
+
+
+def limits(*, rows: int) -> WindowLimits:
+    """As many spans at once."""
+    return WindowLimits(rows=rows, nbytes=1 << 20)
+
+
+def not_started(store: Store, in_force: InForce) -> Matcher:
+    """A matcher whose steps a test makes."""
+    return Matcher(
+        store.matching, lambda: in_force.rules, Settling(), enqueued=in_force.note, revision=in_force.revision
+    )

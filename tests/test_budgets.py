@@ -1,0 +1,274 @@
+"""Budgets over a real store and a model server that counts: nothing is spent that was not set aside before."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluators.chat.client import Unanswered
+from evaluators.errors import BadConfiguration, OverBudget
+from evaluators.judging import Reply
+from rules.rule import Budget
+from storage.store import Store
+from tests.connecting import AJob, Hub, a_connection, an_active_rule
+from tests.live import until
+from tests.model_server import Asked, Hangs, ModelServer, Says, Status, a_model
+from tests.serving import unused_port
+from tests.storing import a_store
+
+GOOD = Says({"score": 1})
+TOO_MANY = 60
+
+
+def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
+    """What comes of asking so often at once."""
+    active = an_active_rule(**rule)  # type: ignore[arg-type] # keys of the rule
+
+    async def ask_all() -> list[Reply | BaseException]:
+        return await asyncio.gather(*(hub.ask(active) for _ in range(times)), return_exceptions=True)
+
+    return hub.run(ask_all())
+
+
+async def asked(server: ModelServer, times: int) -> None:
+    """Wait until the model was asked so often."""
+    await asyncio.to_thread(until, lambda: len(server.asked), lambda count: count >= times)
+
+
+def replies(outcomes: list[Reply | BaseException]) -> int:
+    """How many of them were answered; the others must be over budget."""
+    assert [each for each in outcomes if not isinstance(each, Reply | OverBudget)] == []
+    return sum(isinstance(each, Reply) for each in outcomes)
+
+
+@pytest.mark.parametrize("whose", ["rule", "project", "connection"])
+def test_a_crowd_makes_as_many_calls_as_the_budget_has(tmp_path: Path, whose: str) -> None:
+    """Of sixty questions at once exactly seventeen are asked, whoever's budget it is, and each is on record."""
+    limit = {"callsPerDay": 17}
+    project_budgets = {"shop": Budget(calls_per_day=17)} if whose == "project" else {}
+    rule = {"budget": limit} if whose == "rule" else {}
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store, project_budgets=project_budgets)
+        hub.connections.create(a_connection(server.base_url, **({"budget": limit} if whose == "connection" else {})))
+        outcomes = crowd(hub, TOO_MANY, **rule)
+        assert replies(outcomes) == len(server.asked) == 17
+        assert hub.rows("SELECT count(*), count(*) FILTER (WHERE outcome = 'answered') FROM judge_call") == [(17, 17)]
+        assert f"the budget of {whose}" in str(next(each for each in outcomes if isinstance(each, OverBudget)))
+
+
+def test_tokens_are_set_aside_and_what_is_left_over_is_used(tmp_path: Path) -> None:
+    """A request that may take more than is left waits for those under way, whose rest it then has."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url, maxOutputTokens=100))
+        outcomes = crowd(hub, TOO_MANY, budget={"tokensPerDay": 2000})
+        spent = 120 * len(server.asked)  # what the model says that each took
+        (most,) = hub.rows("SELECT DISTINCT reserved_tokens FROM judge_call")
+        assert isinstance(most[0], int)
+        assert most[0] > 300  # so that fewer than six fit at once
+        assert replies(outcomes) == len(server.asked) > 2000 // most[0]
+        assert spent <= 2000 < spent + most[0]
+        assert server.asked[0].body["max_tokens"] == 100
+
+
+def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
+    """What calls cost adds up without drift, in memory and in the table, and is never more than the budget."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        price = {"inputUsdPerMillion": 0.1, "outputUsdPerMillion": 0.7}
+        hub.connections.create(a_connection(server.base_url, price=price, maxOutputTokens=50))
+        outcomes = crowd(hub, TOO_MANY, budget={"usdPerDay": 0.0005})
+        cost = 100 * 0.1e-6 + 20 * 0.7e-6
+        assert 0 < replies(outcomes) == len(server.asked) <= 0.0005 / cost
+        (today,) = [each for each in hub.budgets.today() if each.kind == "rule"]
+        assert today.usd == round(len(server.asked) * cost, 9)
+        assert (today.held_usd, today.held_calls, today.held_tokens) == (0, 0, 0)
+        assert hub.rows("SELECT sum(round(usd * 1e9)::BIGINT) FROM judge_call") == [(round(today.usd * 1e9),)]
+        taken = hub.budgets.taken  # as /metrics tells it
+        assert (taken.usd, taken.tokens) == (today.usd, today.tokens)
+        assert taken.outcomes == {"answered": taken.answers.count, "failed": 0}
+        assert taken.answers.count == len(server.asked)
+        assert taken.answers.sum_s > 0
+
+
+def test_every_attempt_is_a_call(tmp_path: Path) -> None:
+    """Retries, and the second try without a form, are paid like the first one, and the budget may end between them."""
+    busy = Status(429, headers={"retry-after-ms": "1"})
+    with a_model(busy) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url, limits={"attempts": 5}))
+        (outcome,) = crowd(hub, 1, budget={"callsPerDay": 3})
+        assert isinstance(outcome, OverBudget)
+        assert len(server.asked) == 3
+        assert hub.rows("SELECT outcome, tokens FROM judge_call") == [("rate_limited", 0)] * 3
+
+
+def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:
+    """A request that is cancelled or runs out of time may have been answered and paid."""
+    with a_model(Hangs()) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url, limits={"attempts": 1, "timeoutSeconds": 3}))
+        (late,) = crowd(hub, 1)
+        assert isinstance(late, Unanswered)
+
+        async def cancelled() -> None:
+            asking = asyncio.create_task(hub.ask(an_active_rule()))
+            await asked(server, 2)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+        hub.run(cancelled())
+        rows = hub.rows("SELECT outcome, tokens = reserved_tokens FROM judge_call")
+        assert rows == [("timeout", True), ("cancelled", True)]
+        (today,) = [each for each in hub.budgets.today() if each.kind == "connection"]
+        assert today.calls == 2
+
+
+def test_what_never_left_is_no_call(tmp_path: Path) -> None:
+    """An endpoint that nobody listens at, however often it is tried, spends nothing."""
+    with a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(f"http://127.0.0.1:{unused_port()}/v1"))
+        outcomes = crowd(hub, 5, budget={"callsPerDay": 2})
+        assert [each.kind for each in outcomes if isinstance(each, Unanswered)] == ["unreachable"] * 5
+        assert hub.rows("SELECT DISTINCT outcome, tokens FROM judge_call") == [("unsent", 0)]
+        assert {each.calls for each in hub.budgets.today()} == {0}
+
+
+def test_a_new_day_has_a_new_budget(tmp_path: Path) -> None:
+    """At midnight, UTC, there is as much again, and what is under way counts for the day on which it began."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        assert replies(crowd(hub, 5, budget={"callsPerDay": 2})) == 2
+        hub.clock.forward(hours=11, minutes=59)
+        assert replies(crowd(hub, 5, budget={"callsPerDay": 2})) == 0
+        hub.clock.forward(minutes=1)
+        assert replies(crowd(hub, 5, budget={"callsPerDay": 2})) == 2
+        hub.clock.forward(days=-1)
+        assert replies(crowd(hub, 5, budget={"callsPerDay": 2})) == 0
+        assert hub.rows('SELECT "day"::VARCHAR, count(*) FROM judge_call GROUP BY ALL ORDER BY ALL') == [
+            ("2026-11-21", 2),
+            ("2026-11-22", 2),
+        ]
+
+
+def test_the_budget_is_remembered(tmp_path: Path) -> None:
+    """What was spent before a restart is spent after it, by rule, project and connection alike."""
+    with a_model(GOOD) as server:
+        with a_store(tmp_path) as store:
+            hub = Hub(store)
+            hub.connections.create(a_connection(server.base_url))
+            assert replies(crowd(hub, 3)) == 3
+        with a_store(tmp_path) as store:
+            again = Hub(store)
+            before, after = hub.budgets.today(), again.budgets.today()
+            assert {(each.kind, each.calls, each.tokens) for each in after} == {
+                (kind, 3, 360) for kind in ("rule", "project", "connection")
+            }
+            assert before == after
+            assert replies(crowd(again, 9, budget={"callsPerDay": 5})) == 2
+
+
+def test_each_project_has_its_own_share(tmp_path: Path) -> None:
+    """The budget `*` is one for each project that has none of its own."""
+    budgets = {"*": Budget(calls_per_day=2), "rich": Budget(calls_per_day=4)}
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store, project_budgets=budgets)
+        hub.connections.create(a_connection(server.base_url))
+
+        async def ask_for(project: str | None) -> int:
+            asked = (hub.ask(an_active_rule(), AJob(project=project)) for _ in range(6))
+            return replies(await asyncio.gather(*asked, return_exceptions=True))
+
+        async def ask_for_all() -> list[int]:
+            return [await ask_for(project) for project in ("a", "b", "rich", None)]
+
+        assert hub.run(ask_for_all()) == [2, 2, 4, 2]
+
+
+def test_a_model_without_a_price_is_refused_under_a_limit_in_usd(tmp_path: Path) -> None:
+    """Nothing is asked before somebody gave a price, or allowed it."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        limited = an_active_rule(budget={"usdPerDay": 1})
+        for attempt in (hub.judges.connection_of, lambda active: hub.judges.judge(active, AJob())):
+            with pytest.raises(BadConfiguration, match="give the connection a price, or set allowUnpriced"):
+                attempt(limited)
+        assert replies(crowd(hub, 1, budget={"usdPerDay": 1, "allowUnpriced": True})) == 1
+        assert hub.rows("SELECT usd FROM judge_call") == [(None,)]
+
+
+def test_requests_are_paced(tmp_path: Path) -> None:
+    """With 600 a minute, six questions at once take half a second."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url, limits={"requestsPerMinute": 600}))
+        started_s = time.monotonic()
+        assert replies(crowd(hub, 6)) == 6
+        assert time.monotonic() - started_s >= 0.5
+
+
+def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
+    """While the table cannot be written no request leaves, nothing is counted, and then it goes on by itself."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        assert replies(crowd(hub, 1, budget={"callsPerDay": 5})) == 1
+        assert store.spending.flush(10)
+        _rename(store, "judge_call", "hidden")
+        outcomes = crowd(hub, 8, budget={"callsPerDay": 5})
+        kinds = {each.kind for each in outcomes if isinstance(each, Unanswered | OverBudget)}
+        assert kinds <= {"unavailable", "over_budget"}
+        assert "unavailable" in kinds
+        assert len(server.asked) == 1
+        _rename(store, "hidden", "judge_call")
+        assert store.spending.flush(10)
+        assert replies(crowd(hub, 8, budget={"callsPerDay": 5})) == 4
+        assert hub.rows("SELECT count(*) FROM judge_call WHERE outcome = 'answered'") == [(5,)]
+        assert hub.rows("SELECT count(*) FROM judge_call WHERE outcome IS NULL") == [(0,)]
+
+
+def test_what_is_under_way_at_midnight_counts_for_its_day(tmp_path: Path) -> None:
+    """A request that began before midnight is paid by the day on which it began."""
+    gate = threading.Event()
+
+    def script(_: Asked) -> Says:
+        gate.wait(10)
+        return GOOD
+
+    with a_model(script) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        active = an_active_rule(budget={"callsPerDay": 1})
+
+        async def over_midnight() -> None:
+            first = asyncio.create_task(hub.ask(active))
+            await asked(server, 1)
+            waiting = asyncio.create_task(hub.ask(active))
+            await asyncio.sleep(0.05)
+            hub.clock.forward(hours=12)
+            second = asyncio.create_task(hub.ask(active))
+            await asked(server, 2)
+            gate.set()
+            await asyncio.gather(first, second)
+            with pytest.raises(OverBudget, match="1 of 1 calls"):
+                await waiting
+
+        hub.run(over_midnight())
+        assert hub.rows('SELECT "day"::VARCHAR, outcome FROM judge_call ORDER BY call_id') == [
+            ("2026-11-21", "answered"),
+            ("2026-11-22", "answered"),
+        ]
+
+
+def _rename(store: Store, old: str, new: str) -> None:
+    def write(cursor: Any) -> None:
+        cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    store.connections._writer.store(write, 1)

@@ -1,0 +1,90 @@
+"""Killed at any moment between an alert, its commit and its delivery: nothing is lost, and each event has one id."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from tests.alerting import Script, a_finding, a_receiver, answer, hang_up
+from tests.live import environment, until
+from tests.source_tree import ROOT
+
+KILLS = 12
+EACH = 4
+
+
+@contextmanager
+def a_process(data: Path, url: str, first: int, count: int) -> Iterator["subprocess.Popen[str]"]:
+    """A process that is ready; killed at the end of the block."""
+    command = [sys.executable, "-m", "tests.alerting_process", str(data), url, str(first), str(count)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def committed(process: "subprocess.Popen[str]") -> set[str]:
+    """The alerts that a killed process had committed, and said so."""
+    assert process.stdout is not None
+    return {line.strip() for line in process.stdout if line.endswith("\n")}
+
+
+def ids_by_alert(script: Script) -> dict[str, set[str]]:
+    """The ids under which each alert arrived."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for each in script.taken:
+        found[json.loads(each.body)["data"]["alertId"]].add(each.headers["webhook-id"])
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int) -> None:
+    """Twelve kills between opening, sending, and noting the answer leave every alert delivered, under one id."""
+    source = random.Random(seed)
+    said: set[str] = set()
+    with a_receiver() as (url, script):
+
+        def act(handler: BaseHTTPRequestHandler, number: int) -> None:
+            time.sleep(0.05 * (number % 3))  # so that some are killed between the request and the answer
+            answer(handler, 200) if number % 4 else hang_up(handler, number)
+
+        script.act = act
+        for number in range(KILLS):
+            with a_process(tmp_path / "data", url, number * EACH // 2, EACH) as process:  # half of them once more
+                time.sleep(source.uniform(0, 0.5))
+                process.kill()
+                said |= committed(process)
+        everything = {a_finding(number).alert_id for number in range(KILLS * EACH)}
+        with a_process(tmp_path / "data", url, 0, KILLS * EACH) as process:
+            until(lambda: ids_by_alert(script).keys(), lambda seen: seen == everything, within_s=100)
+        found = ids_by_alert(script)
+    assert said
+    assert said <= found.keys()
+    assert {alert: len(ids) for alert, ids in found.items()} == dict.fromkeys(everything, 1)
+    assert len({event for ids in found.values() for event in ids}) == KILLS * EACH
+
+
+def test_what_was_committed_before_any_delivery_is_delivered_after_the_kill(tmp_path: Path) -> None:
+    """Alerts whose process dies while no receiver answers arrive from the next process, although it opens none."""
+    with a_receiver() as (url, script):
+        script.act = hang_up
+        with a_process(tmp_path / "data", url, 0, 3) as process:
+            until(lambda: len(script.taken), lambda count: count >= 3)
+            process.kill()
+            assert len(committed(process)) == 3
+        before = set(script.ids)
+        script.act = lambda handler, _: answer(handler, 200)
+        welcomed = len(script.taken)
+        with a_process(tmp_path / "data", url, 0, 0):
+            until(lambda: set(script.ids[welcomed:]), lambda ids: ids == before, within_s=60)

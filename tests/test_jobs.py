@@ -1,0 +1,223 @@
+"""The ledger of jobs: claimed once, finished once, put back, freed, and retried by hand."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from storage.jobs import Claim, Job, PutBack, Result, Turn
+from storage.store import Store
+from tests.serving import a_server, run
+from tests.storing import a_store, rows, trace_id
+from tests.working import NOW, Book, evaluated, states
+
+NOW_US = int(NOW.replace(tzinfo=dt.UTC).timestamp()) * 1_000_000
+LEASE_US = 60_000_000
+
+
+def a_book(store: Store, *, jobs: int = 4) -> Book:
+    """A rule with some jobs."""
+    book = Book(store)
+    active = book.rule(target="TRACE", evaluator="tool_error", name="errors")
+    book.enqueue(active, [(trace_id(number), None) for number in range(jobs)])
+    return book
+
+
+def a_turn(*, at_us: int = NOW_US, **more: object) -> Turn:
+    """A turn with what it is to do."""
+    return Turn(now_us=at_us, until_us=at_us + LEASE_US, **more)  # type: ignore[arg-type] # its fields
+
+
+def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) -> list[Job]:
+    """Claim jobs of the first rule."""
+    (claimed,) = store.jobs.take_turn(a_turn(at_us=at_us, claims=[Claim(revisions=[1], jobs=jobs)], **more))
+    return claimed
+
+
+def a_result(job_id: int, **more: object) -> Result:
+    """A verdict, unless told otherwise."""
+    told: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
+    return Result(job_id=job_id, name="x", **told | more)  # type: ignore[arg-type] # its fields
+
+
+def a_failure(job_id: int, kind: str = "timeout") -> Result:
+    """A failure."""
+    return a_result(job_id, outcome="failed", score=None, passed=None, error_kind=kind, reason="too late")
+
+
+def test_a_job_is_claimed_once(tmp_path: Path) -> None:
+    """What is claimed is not claimed again, the oldest comes first, and each claim counts as an attempt."""
+    with a_store(tmp_path) as store:
+        a_book(store)
+        assert [(job.job_id, job.attempts, job.state) for job in claim(store, 3)] == [
+            (1, 1, "claimed"),
+            (2, 1, "claimed"),
+            (3, 1, "claimed"),
+        ]
+        assert [job.job_id for job in claim(store)] == [4]
+        assert claim(store) == []
+        assert states(store) == {"claimed": 4}
+
+
+def test_finishing_twice_equals_finishing_once(tmp_path: Path) -> None:
+    """A turn that is taken again stores nothing twice, and a job that is gone has no second evaluation."""
+    with a_store(tmp_path) as store:
+        a_book(store)
+        claim(store)
+        for score in (1.0, 0.0):
+            store.jobs.take_turn(a_turn(finished=[a_result(1, score=score), a_result(2), a_result(99)]))
+        assert evaluated(store, "job_id, score, attempts") == [(1, 1.0, 1), (2, 1.0, 1)]
+        assert states(store) == {"scored": 2, "claimed": 2}
+
+
+def test_a_job_that_was_put_back_waits(tmp_path: Path) -> None:
+    """A job is not claimed before its time, shows as waiting with its error until then, and comes behind the others."""
+    with a_store(tmp_path) as store:
+        a_book(store, jobs=2)
+        claim(store, 1)
+        later = PutBack(job_id=1, attempts=1, not_before_us=NOW_US + 10, error_kind="timeout", error="too late")
+        store.jobs.take_turn(a_turn(put_back=[later]))
+        ((waiting,),) = [[one] for one in store.jobs.waiting(NOW_US)]
+        assert (waiting.due, waiting.next_us) == (1, NOW_US + 10)
+        assert {depth.state: depth.jobs for depth in store.jobs.counts(NOW_US)} == {"waiting": 1, "ready": 1}
+        found = claim(store, at_us=NOW_US + 10)
+        assert [(job.job_id, job.attempts, job.error_kind) for job in found] == [(2, 1, None), (1, 2, "timeout")]
+
+
+def test_a_lease_that_ends_frees_its_job(tmp_path: Path) -> None:
+    """A job that nobody holds is claimed again when its lease has ended; one whose lease is renewed is not."""
+    with a_store(tmp_path) as store:
+        a_book(store, jobs=2)
+        claim(store)
+        late = NOW_US + LEASE_US - 1
+        store.jobs.take_turn(a_turn(at_us=late, held=[1], sweeps=True))
+        assert claim(store, at_us=late + 2) == []
+        assert [job.job_id for job in claim(store, at_us=late + 2, sweeps=True)] == [2]
+
+
+def test_a_start_frees_everything(tmp_path: Path) -> None:
+    """What an earlier process had claimed is ready at once, attempts stay counted, and no wait is absurdly long."""
+    with a_store(tmp_path) as store:
+        a_book(store, jobs=2)
+        claim(store)
+        far = PutBack(job_id=1, attempts=1, not_before_us=NOW_US + 10**12)
+        store.jobs.take_turn(a_turn(put_back=[far]))
+    with a_store(tmp_path) as store:
+        store.jobs.release_all(now_us=NOW_US, longest_wait_us=1000)
+        assert [(job.job_id, job.attempts) for job in claim(store, at_us=NOW_US + 1000)] == [(2, 2), (1, 2)]
+
+
+def test_superseded_results_stay_superseded(tmp_path: Path) -> None:
+    """A job whose target is evaluated again stores its row if it was done, and is skipped if it was put back."""
+    with a_store(tmp_path) as store:
+        book = a_book(store, jobs=2)
+        claim(store)
+        book.supersede(1)
+        book.supersede(2)
+        store.jobs.take_turn(a_turn(finished=[a_result(1)], put_back=[PutBack(job_id=2, attempts=1)]))
+        assert evaluated(store, "job_id, outcome, superseded, error_kind") == [
+            (1, "scored", True, None),
+            (2, "skipped", True, "superseded"),
+        ]
+        assert [(job.job_id, job.round) for job in claim(store)] == [(3, 1), (4, 1)]
+
+
+def test_failures_are_retried_by_hand(tmp_path: Path) -> None:
+    """A retry is a new job of another round, whose number is new, and the failure is kept as superseded."""
+    with a_store(tmp_path) as store:
+        a_book(store)
+        claim(store)
+        over = a_result(3, outcome="skipped", score=None, passed=None, error_kind="over_budget")
+        store.jobs.take_turn(a_turn(finished=[a_result(1), a_failure(2), over]))
+        repeated = store.jobs.retry([1, 2, 3, 4, 5], now_us=NOW_US)
+        assert (repeated.jobs, repeated.refused) == (2, {1: "scored", 4: "claimed", 5: None})
+        assert [(job.job_id, job.round, job.attempts) for job in claim(store)] == [(5, 1, 1), (6, 1, 1)]
+        assert store.jobs.retry([2], now_us=NOW_US).refused == {2: "superseded"}
+        assert states(store) == {"scored": 1, "superseded": 2, "claimed": 3}
+        assert rows(store, "SELECT last_job FROM matching_state") == [(6,)]
+
+
+def test_a_waiting_job_can_be_hurried(tmp_path: Path) -> None:
+    """A retry of a job that waits for its next attempt makes it due, with all its attempts before it."""
+    with a_store(tmp_path) as store:
+        a_book(store, jobs=1)
+        claim(store)
+        store.jobs.take_turn(a_turn(put_back=[PutBack(job_id=1, attempts=7, not_before_us=NOW_US + 10**9)]))
+        assert claim(store) == []
+        assert store.jobs.retry([1], now_us=NOW_US).jobs == 1
+        assert [(job.job_id, job.attempts) for job in claim(store)] == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    "filters, retried",
+    [({}, 3), ({"rule": "errors"}, 3), ({"rule": "id-1"}, 3), ({"rule": "other"}, 0), ({"error_kind": "refused"}, 1)],
+)
+def test_failures_are_retried_by_what_they_have_in_common(
+    tmp_path: Path, filters: dict[str, str], retried: int
+) -> None:
+    """A filter takes the failures of a rule, by name or id, or with a kind of error, and nothing that has a score."""
+    with a_store(tmp_path) as store:
+        a_book(store)
+        claim(store)
+        failures = [a_failure(1), a_failure(2), a_failure(3, "refused")]
+        store.jobs.take_turn(a_turn(finished=[*failures, a_result(4)]))
+        wanted = {"rule": filters.get("rule"), "error_kind": filters.get("error_kind")}
+        assert store.jobs.retry_failed(**wanted, now_us=NOW_US).jobs == retried
+        assert store.jobs.retry_failed(**wanted, now_us=NOW_US).jobs == 0
+        assert len(claim(store)) == retried
+
+
+def test_jobs_over_http(tmp_path: Path) -> None:
+    """The API lists jobs by state, rule and trace, page by page, and retries what failed."""
+    with a_server(tmp_path / "data") as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as http:
+        a_book(server.store)
+        claim(server.store, 3)
+        server.store.jobs.take_turn(a_turn(finished=[a_result(1), a_failure(2)]))
+        page = http.get("/api/v1/jobs", params={"size": 3}).json()
+        assert [job["id"] for job in page["content"]] == [4, 3, 2]
+        assert (page["last"], page["numberOfElements"]) == (False, 3)
+        (failed,) = http.get("/api/v1/jobs", params={"state": "failed"}).json()["content"]
+        assert (failed["id"], failed["rule"], failed["errorKind"], failed["error"]) == (
+            2,
+            "errors",
+            "timeout",
+            "too late",
+        )
+        assert failed["createdAt"] == "2026-11-21T10:00:00.000000000Z"
+        of_trace = http.get("/api/v1/jobs", params={"trace": trace_id(0).upper(), "rule": "errors"}).json()["content"]
+        assert [(job["id"], job["state"]) for job in of_trace] == [(1, "scored")]
+        assert http.post("/api/v1/jobs/2/retry").json() == {"retried": 1}
+        again = http.post("/api/v1/jobs/2/retry")
+        assert (again.status_code, "superseded" in again.json()["error"]) == (409, True)
+        assert http.post("/api/v1/jobs/77/retry").status_code == 404
+        assert http.post("/api/v1/jobs/nonsense/retry").status_code == 400
+        assert http.get("/api/v1/jobs", params={"state": "lost"}).status_code == 400
+        assert http.post("/api/v1/jobs/retry", json={"errorKind": "x"}).json() == {"retried": 0, "more": False}
+        assert http.post("/api/v1/jobs/retry", json={"kind": "x"}).status_code == 400
+
+
+def test_jobs_on_the_command_line(tmp_path: Path) -> None:
+    """The commands list and retry jobs of a data directory, with and without a server."""
+    data = tmp_path / "data"
+    with a_store(data) as store:
+        a_book(store)
+        claim(store)
+        store.jobs.take_turn(a_turn(finished=[a_result(1), a_failure(2), a_failure(3, "refused"), a_failure(4)]))
+    listed = run("jobs", "list", "--data", data, "--state", "failed").output
+    assert "timeout: too late" in listed
+    assert listed.count("failed") == 3
+    assert "it is scored" in run("jobs", "retry", "--data", data, "1").output
+    assert run("jobs", "retry", "--data", data, "--error", "nothing").output == "0 to be evaluated again\n"
+    with a_server(data) as server:
+        server.pipeline.close()  # so that nothing comes of them meanwhile
+        assert run("jobs", "retry", "--data", data, "2").output == "1 to be evaluated again\n"
+        assert run("jobs", "retry", "--data", data, "--error", "refused").output == "1 to be evaluated again\n"
+        assert run("jobs", "retry", "--data", data, "--rule", "errors").output == "1 to be evaluated again\n"
+        assert "there is no such job" in run("jobs", "retry", "--server", f"http://{server.http}", "99").output
+        documents = json.loads(run("jobs", "list", "--data", data, "--json", "--limit", "2").output)
+        assert [job["id"] for job in documents] == [7, 6]
+    assert run("jobs", "retry", "--data", data).exit_code == 2
+    assert run("jobs", "retry", "--data", data, "--failed", "3").exit_code == 2
+    assert run("jobs", "list", "--data", data, "--rule", "nobody").output == "no jobs here\n"

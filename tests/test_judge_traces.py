@@ -1,0 +1,110 @@
+"""Our own calls to judges as spans: stored when wanted, and never judged."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from collector.app import Running
+from collector.evaluation.rule_trial import explain_trace, try_rule
+from evaluators.chat.client import Unanswered
+from evaluators.errors import OverBudget
+from tests.connecting import QUESTION, WANTED, AJob, a_connection, an_active_rule
+from tests.live import a_client
+from tests.model_server import MODEL_RETURNED, ModelServer, Says, Status, a_model
+from tests.ruling import a_rule
+from tests.serving import a_server, an_export, post
+
+GOOD = Says({"score": 1})
+YEARS_S = 100 * 365 * 86_400.0
+
+
+def judged(server: Running, model: ModelServer) -> None:
+    """Three questions of a rule in a running server: one is answered, one fails, one is over budget."""
+    connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 2})
+    server.pipeline.judging.connections.create(connection)
+
+    async def ask() -> None:
+        judges = server.pipeline.judging.judges
+        judge = judges.judge(an_active_rule(name="tone"), AJob(job_id=7))
+        await judge(QUESTION, WANTED)
+        with pytest.raises(Unanswered):
+            await judge(QUESTION, WANTED)
+        with pytest.raises(OverBudget):
+            await judge(QUESTION, WANTED)
+        await judges.close()
+
+    asyncio.run(ask())
+
+
+def rows(server: Running, select: str, parameters: Mapping[str, Any] = MappingProxyType({})) -> Sequence[Sequence[Any]]:
+    """What the server's database answers."""
+    return server.store.queries.sql(select, parameters, max_rows=1000, timeout_s=20).rows
+
+
+OURS = """
+    SELECT name, kind, status_code, status_message, input_tokens, error, tool_name, model,
+        attributes['error.type'], attributes['tracejury.rule'], attributes['tracejury.job_id']
+    FROM spans WHERE service_name = 'tracejury' ORDER BY start_time
+"""
+
+
+def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
+    """The SDK's exporter sends them to the server's own door, where rules without a condition match all but them."""
+    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True) as server:
+        judged(server, model)
+        post(f"http://{server.http}/api/v1/traces", an_export("a" * 32, "theirs").SerializeToString())
+        server.pipeline.judging.flush()
+        assert server.store.wait_committed(10)
+        assert server.reader.wait_read(20)
+        (answered, failed) = rows(server, OURS)
+        assert tuple(answered[:3]) == ("chat judge-1", "CLIENT", "UNSET")
+        assert (answered[4], answered[7], *answered[8:]) == (100, MODEL_RETURNED, None, "tone", "7")
+        assert tuple(failed[:4]) == ("chat judge-1", "CLIENT", "ERROR", "unavailable")
+        assert (failed[4], failed[7], *failed[8:]) == (None, "judge-1", "unavailable", "tone", "7")
+        ask = partial(rows, server)
+        ours = rows(server, "SELECT DISTINCT trace_id FROM spans WHERE service_name = 'tracejury'")
+        for target in ("SPAN", "TRACE"):
+            rule = a_rule(target=target)
+            trial = try_rule(rule, "never", YEARS_S, ask)
+            assert (trial.looked_at, trial.evaluations) == (3, 1)
+            for (trace_id,) in ours:
+                explained = explain_trace(rule, trace_id, ask)
+                assert explained is not None
+                assert {span["decision"] for span in explained["spans"]} == {"filtered"}
+
+
+def test_requests_carry_no_trace_context(tmp_path: Path) -> None:
+    """An endpoint learns who asks, and of no trace."""
+    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True) as server:
+        judged(server, model)
+        assert {asked.headers["user-agent"] for asked in model.asked} == {"tracejury-judge"}
+        assert [name for asked in model.asked for name in asked.headers if name in {"traceparent", "baggage"}] == []
+
+
+def test_without_the_setting_there_are_no_spans(tmp_path: Path) -> None:
+    """Nothing is stored about calls but their rows."""
+    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path) as server:
+        judged(server, model)
+        assert server.store.spending.flush(10)
+        assert rows(server, "SELECT count(*) FROM spans")[0][0] == 0
+        assert [row[0] for row in rows(server, "SELECT outcome FROM judge_call ORDER BY call_id")] == [
+            "answered",
+            "unavailable",
+        ]
+
+
+def test_a_server_with_keys_takes_its_own_spans(tmp_path: Path) -> None:
+    """It has a key of its own, which reads nothing."""
+    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True, api_key="k" * 16) as server:
+        judged(server, model)
+        server.pipeline.judging.flush()
+        assert server.store.wait_committed(10)
+        assert len(rows(server, OURS)) == 2
+        own = {"authorization": f"Bearer {server.context.entrance.keyring.own_key}"}
+        with a_client() as client:
+            assert client.get(f"http://{server.http}/api/v1/traces", headers=own).status_code == 403

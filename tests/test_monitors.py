@@ -1,0 +1,312 @@
+"""Monitors over stored results: which of them count, when an alert is opened, and that it can be checked."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.live.monitors import MonitorThread
+from collector.live.streams import Alarm
+from storage.alerts import AlertFilter, Finding
+from tests.matching import write
+from tests.storing import a_store, rows, trace_id
+from tests.test_alerts import a_webhook
+from tests.watching import Made, come, drawn, finish, rebuild, remembered, watching
+from tests.working import Book
+
+CHECK = {"evaluator": "length", "config": {"maximumOutputLength": 100}}
+
+
+def test_a_release_that_got_worse_opens_one_alert_that_can_be_checked(tmp_path: Path) -> None:
+    """The SQL of the alert counts both sides as it tells them, and its examples are failures of the new release."""
+    source = random.Random(1)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        a_webhook(store)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 400, 0.95, first=1))
+            watched()
+            assert store.alerts.newest() == []
+            come(store, active, drawn(source, 300, 0.6, first=401, release="2"))
+            watched()
+            (alert,) = store.alerts.newest()
+            finding = alert.finding
+            assert (finding.kind, finding.baseline.release, finding.candidate.release) == ("release", "1", "2")
+            assert (finding.project, finding.rule, finding.evaluator) == ("shop", "rule 1", "Politeness")
+            assert finding.fingerprint == "print-1"
+            assert finding.evidence >= finding.evidence_threshold
+            counted = rows(store, str(finding.document["sql"]))
+            assert counted == [
+                ("baseline", 400, pytest.approx(finding.baseline.rate)),
+                ("candidate", finding.candidate.count, pytest.approx(finding.candidate.rate)),
+            ]
+            failed = round(finding.candidate.count * (1 - finding.candidate.rate))
+            assert finding.regressed_count == failed
+            examples = finding.document["examples"]
+            assert isinstance(examples, list)
+            assert len(examples) == min(failed, 10)
+            bad = "SELECT trace_id FROM evaluations WHERE NOT passed AND release = '2'"
+            assert {each["traceId"] for each in examples if isinstance(each, dict)} <= {t for (t,) in rows(store, bad)}
+            come(store, active, drawn(source, 400, 0.97, first=701, release="3"))
+            watched()
+            (alert,) = store.alerts.newest(AlertFilter(state="recovered"))
+            assert alert.recovery is not None
+            assert alert.recovery["how"] == "recovered"
+        told = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
+        assert rows(store, told) == [("alert.opened", 1), ("alert.recovered", 1)]
+        before = remembered(store)
+        assert rebuild(book) == before
+        assert rows(store, told) == [("alert.opened", 1), ("alert.recovered", 1)]
+
+
+def test_results_of_two_tenants_are_never_compared(tmp_path: Path) -> None:
+    """By one rule, in one project: each tenant has a stream, and where one becomes worse the alert is its own."""
+    source = random.Random(2)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 200, 0.95, first=1, tenant="a", release="1"))
+            come(store, active, drawn(source, 200, 0.2, first=201, tenant="b", release="2"))
+            watched()
+            assert store.alerts.newest() == []
+            come(store, active, drawn(source, 200, 0.2, first=401, tenant="a", release="2"))
+            watched()
+        assert sorted(row["tenant"] for row in remembered(store)) == ["a", "b"]
+        assert {alert.finding.tenant for alert in store.alerts.newest()} == {"a"}
+        assert store.alerts.newest(tenant="b") == []
+        assert "tenant = 'a'" in str(store.alerts.newest(tenant="a")[0].finding.document["sql"])
+
+
+def test_nothing_happens_when_nothing_changes(tmp_path: Path) -> None:
+    """Releases that are as good as those before open no alert, however often the monitors look."""
+    source = random.Random(2)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            for part in range(20):
+                come(store, active, drawn(source, 60, 0.9, first=1 + 60 * part, release=str(part // 4)))
+                watched()
+        assert store.alerts.newest() == []
+        (stream,) = remembered(store)
+        assert stream["state"]["monitor"]["scored"] == 1_200
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": "failed", "passed": None},
+        {"outcome": "skipped", "passed": None},
+        {"occasion": "backfill"},
+        {"occasion": "again", "round": 1},
+        {"fingerprint": None},
+    ],
+    ids=str,
+)
+def test_what_is_no_news_does_not_count(tmp_path: Path, changes: dict[str, object]) -> None:
+    """Failures, skips, backfills, and targets that were counted before change no state and open no alert."""
+    source = random.Random(3)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 200, 0.95, first=1))
+            watched()
+            before = remembered(store)
+            bad: dict[str, object] = {"passed": False, "release": "2", **changes}
+            come(store, active, [Made(number=1_000 + at, **bad) for at in range(200)])  # type: ignore[arg-type]
+            watched()
+            assert remembered(store) == before
+        assert store.alerts.newest() == []
+        assert rows(store, "SELECT count(*), max(number) FROM evaluations WHERE NOT counted") == [(200, 400)]
+
+
+def test_what_was_superseded_when_it_was_stored_does_not_count(tmp_path: Path) -> None:
+    """A result that comes when its target is to be evaluated again leaves that to the next round, which counts."""
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        book.enqueue(active, [(trace_id(at), None) for at in range(1, 5)])
+        book.supersede(2)  # whose successor is job 5
+        finish(store, [Made(number=at) for at in (1, 2, 3)])
+        finish(store, [Made(number=5)])
+        with watching(book) as watched:
+            watched()
+        assert rows(store, "SELECT job_id, number, counted, superseded FROM evaluations ORDER BY number") == [
+            (1, 1, True, False),
+            (2, 2, False, True),
+            (3, 3, True, False),
+            (5, 4, True, False),
+        ]
+        (stream,) = remembered(store)
+        assert (stream["state"]["monitor"]["scored"], stream["state"]["last"]) == (3, 4)
+
+
+def test_a_failure_that_is_retried_counts_once_it_has_a_score(tmp_path: Path) -> None:
+    """The retry of a failure is its target's first score, and keeps what a backfill found out of the monitors."""
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        come(store, active, [Made(number=1, outcome="failed"), Made(number=2, outcome="failed", occasion="backfill")])
+        store.jobs.retry([1, 2], now_us=1_795_255_200_000_000)
+        jobs = rows(store, "SELECT job_id, occasion, round FROM job ORDER BY job_id")
+        assert [job[1:] for job in jobs] == [("live", 1), ("backfill", 1)]
+        finish(store, [Made(number=int(str(job[0]))) for job in jobs])
+        counted = rows(store, "SELECT round, occasion, counted FROM evaluations ORDER BY number")
+        assert counted == [(0, "live", False), (0, "backfill", False), (1, "live", True), (1, "backfill", False)]
+
+
+def test_another_evaluator_begins_anew_and_says_so(tmp_path: Path) -> None:
+    """Another fingerprint is not compared with what was before, and ends the alert that nothing else can end."""
+    source = random.Random(4)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 300, 0.95, first=1))
+            come(store, active, drawn(source, 100, 0.5, first=301, release="2"))
+            watched()
+            (alert,) = store.alerts.newest(AlertFilter(state="open"))
+            come(store, active, drawn(source, 9, 0.5, first=401, release="2", fingerprint="print-2"))
+            watched()
+            assert len(store.alerts.newest(AlertFilter(state="open"))) == 1
+            come(store, active, drawn(source, 300, 0.5, first=501, release="2", fingerprint="print-2"))
+            watched()
+        (alert,) = store.alerts.newest()
+        assert alert.recovery == {"how": "evaluator", "at": 410}
+        one, two = remembered(store)
+        assert (one["fingerprint"], one["state"]["began"], one["state"]["monitor"]["results"]) == (
+            "print-1",
+            "first",
+            0,
+        )
+        assert (two["state"]["began"], two["state"]["replaced"], two["state"]["first"]) == ("evaluator", "print-1", 401)
+        assert rebuild(book) == [one, two]
+
+
+def test_other_settings_begin_anew_and_stragglers_do_not_turn_back(tmp_path: Path) -> None:
+    """The newest job of a first round says which settings are used, in whatever order results come."""
+    source = random.Random(5)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        old = book.rule("check", **CHECK)
+        new = book.rule("check", **CHECK, monitor={"off": "drift"})
+        book.revisions[2] = new = replace(new, rule_id=old.rule_id)
+        write(store, "UPDATE rule_revision SET rule_id = 'id-1'")
+        with watching(book) as watched:
+            come(store, old, drawn(source, 50, 0.9, first=1))
+            watched()
+            come(store, new, drawn(source, 5, 0.9, first=200))
+            come(store, old, drawn(source, 50, 0.9, first=100))
+            come(store, old, drawn(source, 5, 0.9, first=300, round=1))
+            watched()
+        (stream,) = remembered(store)
+        state = stream["state"]
+        assert (state["began"], state["settings_of"], state["first"]) == ("settings", 2, 51)
+        assert state["monitor"]["results"] == 60
+        assert state["monitor"]["drift"]["watch"]["total"]["weights"] == []
+        assert rebuild(book) == [stream]
+
+
+def test_a_monitor_that_is_off_says_nothing(tmp_path: Path) -> None:
+    """A rule can have its results watched by neither monitor."""
+    source = random.Random(6)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK, monitor={"off": True})
+        with watching(book) as watched:
+            come(store, active, drawn(source, 300, 0.95, first=1))
+            come(store, active, drawn(source, 300, 0.1, first=301, release="2"))
+            watched()
+        assert store.alerts.newest() == []
+        assert remembered(store)[0]["state"]["monitor"]["scored"] == 600
+
+
+def test_scores_are_watched_where_a_rule_says_so(tmp_path: Path) -> None:
+    """Drift of scores is found, and its SQL counts the same results and means."""
+    source = random.Random(7)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK, monitor={"of": "score", "lowerIsBetter": True, "off": "release"})
+
+        def made(first: int, count: int, mean: float) -> list[Made]:
+            scores = [min(max(source.gauss(mean, 0.1), 0), 1) for _ in range(count)]
+            return [Made(number=first + at, score=score) for at, score in enumerate(scores)]
+
+        with watching(book) as watched:
+            come(store, active, made(1, 600, 0.3))
+            come(store, active, [Made(number=900, score=2.0), Made(number=901, score=float("nan"))])
+            come(store, active, made(1_001, 400, 0.6))
+            watched()
+        (alert,) = store.alerts.newest()
+        finding = alert.finding
+        assert (finding.kind, finding.measure, finding.candidate.release) == ("drift", "score", None)
+        assert finding.candidate.rate > finding.baseline.rate + 0.05
+        sides = zip(("baseline", "candidate"), (finding.baseline, finding.candidate), strict=True)
+        expected = [(name, side.count, pytest.approx(side.rate, abs=1e-4)) for name, side in sides]
+        assert rows(store, str(finding.document["sql"])) == expected
+        examples = finding.document["examples"]
+        assert isinstance(examples, list)
+        scores = [float(str(each["score"])) for each in examples if isinstance(each, dict)]
+        assert scores == sorted(scores, reverse=True)
+        assert max(scores) <= 1
+
+
+def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    """When whatever is stored last fails, neither the cursor has moved nor a state, an alert or a delivery is there."""
+    source = random.Random(8)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        a_webhook(store)
+        come(store, active, drawn(source, 300, 0.95, first=1))
+        come(store, active, drawn(source, 300, 0.3, first=301, release="2"))
+        thread = MonitorThread(store.monitors, book.revisions.get)
+        finding = thread._finding
+
+        def broken(alarm: Alarm) -> Finding:
+            return replace(finding(alarm), document={"what JSON cannot hold": object()})  # type: ignore[dict-item]
+
+        thread._finding = broken  # type: ignore[method-assign]
+        with pytest.raises(TypeError):
+            thread._step(store.monitors.cursor())
+        assert rows(store, "SELECT number FROM monitor_cursor") == [(0,)]
+        for table in ("monitor_state", "alert", "alert_event", "alert_delivery"):
+            assert rows(store, f"SELECT count(*) FROM {table}") == [(0,)]
+        with watching(book) as watched:
+            watched()
+        assert rows(store, "SELECT count(*) FROM alert_delivery") == [(1,)]
+
+
+def test_state_does_not_depend_on_the_steps_in_which_it_was_made(tmp_path: Path) -> None:
+    """Streams that are looked at in parts, with restarts in between, are what one look makes of them."""
+    source = random.Random(9)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = [book.rule("check", **CHECK), book.rule("check", **CHECK, monitor={"minResults": 30, "baseline": 64})]
+        number = 1
+        for _ in range(12):
+            with watching(book) as watched:
+                for _ in range(source.randrange(1, 4)):
+                    count = source.randrange(1, 150)
+                    rate, print_of = source.choice([0.3, 0.9]), source.choice(["a", "a", "b"])
+                    release, project = source.choice(["1", "2", "3", None]), source.choice(["shop", None])
+                    same = {"release": release, "project": project, "fingerprint": print_of}
+                    come(store, source.choice(active), drawn(source, count, rate, first=number, **same))
+                    number += count
+                    watched()
+        before = remembered(store)
+        alerts = rows(store, "SELECT alert_id, state, recovery FROM alert ORDER BY alert_id")
+        assert len(before) > 4
+        assert len(alerts) >= 3
+        assert rebuild(book) == before
+        assert rows(store, "SELECT alert_id, state, recovery FROM alert ORDER BY alert_id") == alerts
+        write(store, "DELETE FROM alert")
+        write(store, "UPDATE monitor_cursor SET number = 0, told = 0")
+        write(store, "DELETE FROM monitor_state")
+        with watching(book) as watched:
+            watched()
+        assert rows(store, "SELECT alert_id, state, recovery FROM alert ORDER BY alert_id") == alerts

@@ -1,0 +1,167 @@
+"""Monitors from end to end: a process of the server, traces over HTTP, a real receiver, and kills at any moment."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from standardwebhooks import Webhook as StandardWebhook
+
+from tests.alerting import SECRET, Script, a_receiver
+from tests.live import ANY_PORTS, Live, a_live_server, until
+from tests.storing import a_store
+from tests.test_online import command
+from tests.traffic import over_http
+from tests.watching import rebuild, remembered
+from tests.working import Book, in_force
+
+KILLS = 12
+MONITOR = {"baseline": 256, "off": "drift"}
+"""Of a release whose first results fail where all passed before, drift may well be found before there are ten."""
+RULE = f"""
+name: short answers
+evaluator: length
+config: {{maximumOutputLength: 20}}
+monitor: {json.dumps(MONITOR)}
+"""
+
+
+def answers(source: random.Random, count: int, rate: float, release: str) -> bytes:
+    """Spans whose answers are short at this rate, each of a trace of its own, as a request."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    for key, value in (("service.name", "shop"), ("service.version", release)):
+        resource.resource.attributes.add(key=key).value.string_value = value
+    spans = resource.scope_spans.add().spans
+    now = time.time_ns()
+    for _ in range(count):
+        span = spans.add(
+            trace_id=source.randbytes(16),
+            span_id=source.randbytes(8),
+            name="chat",
+            start_time_unix_nano=now,
+            end_time_unix_nano=now + 1_000_000,
+        )
+        text = "on its way" if source.random() < rate else "I am sorry, but I do not know where your order is."
+        span.attributes.add(key="output.value").value.string_value = text
+    return request.SerializeToString()
+
+
+@contextmanager
+def a_watching_server(folder: Path, url: str) -> Iterator[Live]:
+    """A server with the rule and the receiver in its configuration."""
+    (folder / "rules").mkdir(exist_ok=True)
+    (folder / "rules" / "short.yaml").write_text(RULE)
+    webhook = {"project": "shop", "url": url, "secret": SECRET}
+    settings = {
+        "rules": str(folder / "rules"),
+        "alert_webhooks": [webhook],
+        "webhook_private_hosts": ["127.0.0.0/8"],
+        "encryption_key": "a passphrase for tests",
+    }
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    with a_live_server(folder / "data", flags=(*ANY_PORTS, "--config", str(config))) as server:
+        yield server
+
+
+def watched(server: Live, results: int) -> dict[str, Any]:
+    """The one stream, once its monitors have looked at so many results."""
+
+    def look() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = server.client.get(f"{server.http}/api/v1/monitors").json()["content"]
+        return found
+
+    (stream,) = until(look, lambda found: bool(found) and found[0]["results"] == results, within_s=100)
+    return stream
+
+
+def told(script: Script) -> list[dict[str, Any]]:
+    """What the receiver was told, with signatures that hold."""
+    return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
+
+
+@pytest.mark.timeout(300)
+def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, seed: int) -> None:
+    """Nothing is told while nothing changes; a bad release is told once, signed; and so is the way back."""
+    source = random.Random(seed)
+    with a_receiver() as (url, script), a_watching_server(tmp_path, url) as server, over_http(server) as send:
+
+        def come(count: int, rate: float, release: str) -> None:
+            assert send(answers(source, count, rate, release)).kind == "taken"
+
+        come(400, 1.0, "1.4.0")
+        assert watched(server, 400)["monitors"][0]["candidate"]["count"] == 400
+        come(300, 1.0, "1.4.1")
+        stream = watched(server, 700)
+        assert (stream["openAlertId"], stream["measure"], stream["began"]) == (None, "passed", "first")
+        assert script.taken == []
+        come(200, 0.7, "1.5.0")
+        stream = watched(server, 900)
+        until(lambda: len(script.taken), lambda count: count == 1)
+        (body,) = told(script)
+        assert (body["type"], body["projectName"], body["experimentName"]) == ("alert.opened", "shop", "short answers")
+        assert (body["baselineRunId"], body["runId"]) == ("1.4.1", "1.5.0")
+        assert body["data"]["alertId"] == stream["openAlertId"]
+        assert body["candidatePassRate"] < body["baselinePassRate"] == 1
+        sides = server.sql(body["data"]["details"]["sql"])
+        assert sides == [
+            [side, body["data"][side]["count"], pytest.approx(body["data"][side]["rate"])]
+            for side in ("baseline", "candidate")
+        ]
+        shown = command(server, "monitors", "--project", "shop", "--rule", "short answers")
+        assert "release, recovery" in shown
+        assert stream["openAlertId"] in shown
+        assert json.loads(command(server, "monitors", "--project", "other", "--json")) == []
+        come(300, 1.0, "1.5.1")
+        assert watched(server, 1_200)["openAlertId"] is None
+        until(lambda: len(script.taken), lambda count: count == 2)
+        back = told(script)[1]
+        assert (back["type"], back["data"]["recovery"]["how"]) == ("alert.recovered", "recovered")
+        assert len(server.sql("SELECT * FROM alert")) == 1
+
+
+@pytest.mark.timeout(600)
+def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int) -> None:
+    """Killed a dozen times, the server tells each episode once under one id, and its state is what the results say."""
+    source = random.Random(seed)
+    sent = 0
+    with a_receiver() as (url, script):
+        for number in range(KILLS):
+            with a_watching_server(tmp_path, url) as server:
+                with over_http(server) as send:
+                    for _ in range(source.randrange(1, 4)):
+                        count = source.randrange(20, 80)
+                        bad = number % 4 == 2
+                        body = answers(source, count, 0.3 if bad else 1.0, f"{number // 2}")
+                        assert send(body).kind == "taken"
+                        sent += count
+                time.sleep(source.uniform(0, 3))
+                server.kill()
+        with a_watching_server(tmp_path, url) as server:
+            stream = watched(server, sent)
+            events = server.sql("SELECT event_id FROM alert_event")
+            assert events
+            until(lambda: {each.headers["webhook-id"] for each in script.taken}, lambda ids: len(ids) == len(events))
+            assert server.sql("SELECT count(*), count(DISTINCT number) FROM evaluation") == [[sent, sent]]
+            assert server.sql("SELECT count(*), count(DISTINCT episode) FROM alert WHERE state = 'open'") == [
+                [int(stream["openAlertId"] is not None)] * 2
+            ]
+            assert server.stop() == 0
+    ids: dict[tuple[str, str], set[str]] = {}
+    for event, each in zip(told(script), script.taken, strict=True):
+        ids.setdefault((event["type"], event["data"]["alertId"]), set()).add(each.headers["webhook-id"])
+    assert {len(found) for found in ids.values()} == {1}
+    assert len(set().union(*ids.values())) == len(ids)
+    with a_store(tmp_path / "data") as store:
+        before = remembered(store)
+        book = Book(store)
+        revision = before[0]["state"]["settings_of"]
+        book.revisions[revision] = in_force(revision, "check", {"evaluator": "length", "monitor": MONITOR})
+        assert rebuild(book) == before

@@ -1,0 +1,285 @@
+"""DuckDB attaches over its own protocol: what it sees, what it may not do, and what becomes of those who leave."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import httpx
+import pyarrow as pa
+import pytest
+
+from collector.app import running
+from collector.settings import Settings
+from storage import sql
+from storage.errors import Unusable
+from storage.quack import Quack, QuackOptions, _extension, _Session
+from tests.access import OPERATOR_KEY, Closed, a_closed_server
+from tests.attacks import ATTACKS, HIDDEN, LETHAL
+from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, until
+from tests.quack_client import Client, a_client
+from tests.serving import ANY_PORT, PROTOBUF, a_server, an_export, unused_port
+from tests.storing import trace_id
+
+ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a, range(1000000) AS b WHERE a.range * b.range = 17"
+
+
+def send(url: str, number: int) -> None:
+    """Store a trace of two spans."""
+    headers = {"content-type": PROTOBUF, "authorization": f"Bearer {OPERATOR_KEY}"}
+    body = an_export(trace_id(number), "root", "step").SerializeToString()
+    httpx.post(f"{url}/v1/traces", content=body, headers=headers, trust_env=False).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """A server with keys and a trace."""
+    with a_closed_server(Path(tmp_path_factory.mktemp("quack")), quack=ANY_PORT, sql_seconds=5) as closed:
+        send(f"http://{closed.running.otlp_http}", 1)
+        assert closed.running.store.wait_committed(PATIENCE_S)
+        assert closed.running.reader.wait_read(PATIENCE_S)
+        yield closed
+
+
+def attached(server: Closed, key: str) -> Any:
+    """A client that shows a key of the server."""
+    assert server.running.quack is not None
+    return a_client(server.running.quack, server.keys.get(key, key))
+
+
+@pytest.fixture(scope="module")
+def client(server: Closed) -> Iterator[Client]:
+    """A DuckDB that has attached the server, with the key of a viewer."""
+    with attached(server, "viewer") as one:
+        assert "error" not in one.attached
+        yield one
+
+
+@pytest.mark.parametrize("view", sql.documented_views())
+def test_views_are_the_same_over_every_door(server: Closed, client: Client, view: str) -> None:
+    """An attached view has the columns, types and rows that SQL over HTTP has."""
+    shown = server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json={"sql": f"FROM {view}"}).json()
+    described = client.rows(f"DESCRIBE tj.{view}")
+    assert [row[:2] for row in described] == [[column["name"], column["type"]] for column in shown["columns"]]
+    assert len(client.rows(f"FROM tj.{view}")) == len(shown["rows"])
+    asked = client.remotely(f"FROM {view}")
+    assert (asked["types"], len(asked["rows"])) == ([column["type"] for column in shown["columns"]], len(shown["rows"]))
+
+
+def test_a_client_computes_and_so_does_the_server(client: Client) -> None:
+    """Attached views are joined with the client's own tables; the server runs what it is given as a text."""
+    assert client.rows("SELECT name, attributes['input.value'] FROM tj.spans WHERE parent_span_id IS NULL") == [
+        ["root", "asked root"]
+    ]
+    client.ask("CREATE TEMP TABLE wanted AS SELECT 'step' AS name")
+    assert client.rows("SELECT count(*) FROM tj.spans JOIN wanted USING (name)") == [[1]]
+    joined = "SELECT s.name, count(*) FROM traces AS t JOIN spans AS s USING (tenant, trace_id) GROUP BY ALL ORDER BY 1"
+    assert client.remotely(joined)["rows"] == [["root", 1], ["step", 1]]
+    odd = 'SELECT 1::HUGEINT AS "a""b", 2 AS "a""b", \'x\'\'y\' AS c, {\'x y\': [1.5]} AS d, NULL AS e'
+    assert client.remotely(odd)["rows"] == [[1, 2, "x'y", {"x y": ["1.5"]}, None]]
+    assert client.remotely("EXPLAIN SELECT 1")["rows"]
+
+
+def test_what_is_stored_is_seen_at_once(server: Closed, client: Client) -> None:
+    """A client sees what was committed after it attached, also within what it takes for a transaction."""
+    ((before,),) = client.rows("SELECT count(*) FROM tj.spans")
+    client.ask("BEGIN")
+    client.ask("SELECT count(*) FROM tj.spans")
+    send(f"http://{server.running.otlp_http}", 2)
+    assert server.running.store.wait_committed(PATIENCE_S)
+    assert client.rows("SELECT count(*) FROM tj.spans") == [[before + 2]]
+    client.ask("COMMIT")
+
+
+HARMLESS = {"BEGIN", "COMMIT", "ROLLBACK", "FROM duckdb_tables()", "FROM duckdb_views"}
+"""Of the attacks those that are answered: there is no transaction here, and no table but those that stand for views."""
+
+
+def test_no_attack_comes_through_any_door(server: Closed, client: Client) -> None:
+    """Nothing that writes, touches files, settings or secrets, has effects or is hidden is answered over any door."""
+    before = client.rows("SELECT count(*), max(received_at) FROM tj.spans")
+    over_quack = {text: client.remotely(text) for text in [*ATTACKS, *LETHAL, *HIDDEN]}
+    assert {text for text, answer in over_quack.items() if "error" not in answer} == HARMLESS
+    assert "api_key" not in str([over_quack[text] for text in HARMLESS])
+    over_http = {
+        text: server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json={"sql": text}).status_code
+        for text in [*ATTACKS, *LETHAL]
+    }
+    assert {text: status for text, status in over_http.items() if status != 400} == {}
+    assert client.rows("SELECT count(*), max(received_at) FROM tj.spans") == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO tj.spans (name) VALUES ('x')",
+        "INSERT INTO tj.spans FROM tj.spans",
+        "CREATE TABLE tj.x AS SELECT 1",
+        "CREATE TABLE tj.x (i INTEGER)",
+        "CREATE VIEW tj.x AS SELECT 1",
+        "CREATE SCHEMA tj.x",
+        "DROP TABLE tj.spans",
+        "ALTER TABLE tj.spans ADD COLUMN x INTEGER",
+        "DELETE FROM tj.spans",
+        "UPDATE tj.spans SET name = 'x'",
+        "FROM tj.query('FROM quack_stop(''quack:127.0.0.1:9494'')')",
+        "FROM tj.query('FROM quack_active_connections()')",
+        "FROM tj.query('SELECT tracejury_admit(''a'', ''b'', ''c'') FROM duckdb_tables()')",
+        "FROM tj.query('SELECT tracejury_answer(''a'', ''b'') FROM duckdb_tables()')",
+        "FROM tj.query('SELECT write_log(''x'') FROM duckdb_tables()')",
+        "FROM tj.query('FROM duckdb_tables(), read_parquet(''*'')')",
+        "FROM tj.query('SET quack_authorization_function = ''quack_nop_authorization''')",
+    ],
+)
+def test_attached_views_cannot_be_changed(client: Client, statement: str) -> None:
+    """What a client does to the attached database is refused, and so is what it does to the process that serves it."""
+    assert "error" in client.ask(statement)
+    assert "rows" in client.ask("SELECT count(*) FROM tj.spans")
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer", "editor", "admin"])
+def test_keys_that_read_attach(server: Closed, role: str) -> None:
+    """Whoever may read everything sees the views, and an administrator no more than these."""
+    with attached(server, role) as one:
+        assert "rows" in one.ask("SELECT count(*) FROM tj.traces")
+        assert "documented views" in one.remotely("FROM api_key")["error"]
+
+
+@pytest.mark.parametrize(
+    "key, told",
+    [
+        ("ingest", "a key with the role INGEST may not do this"),
+        ("viewer of acme", "this is not for keys with a tenant"),
+        ("admin of acme", "this is not for keys with a tenant"),
+        ("no-key-of-this-server", "Authentication failed"),
+        ("k\u00fc\n", "Authentication failed"),
+    ],
+)
+def test_other_keys_are_told_why_not(server: Closed, key: str, told: str) -> None:
+    """A key that may not read, or not everything, sees nothing, and learns the reason if there is such a key."""
+    with attached(server, key) as one:
+        assert told in (one.ask("FROM tj.traces") if "error" not in one.attached else one.attached)["error"]
+
+
+def test_a_key_that_is_gone_reads_nothing(server: Closed) -> None:
+    """A client that is attached already is refused from the moment on that its key is disabled."""
+    made = server.ask("POST", "/api/v1/api-keys", key=OPERATOR_KEY, json={"name": "q", "role": "VIEWER"}).json()
+    with attached(server, made["key"]) as one:
+        assert "rows" in one.ask("SELECT count(*) FROM tj.spans")
+        server.ask("POST", f"/api/v1/api-keys/{made['id']}/disable", key=OPERATOR_KEY)
+        assert "Invalid or missing API key" in one.ask("SELECT count(*) FROM tj.spans")["error"]
+
+
+def test_a_client_that_is_killed_leaves_nothing_behind(server: Closed) -> None:
+    """The query of a client that is killed ends, and others are answered."""
+    database = server.running.store._database
+    with attached(server, "viewer") as one:
+        one.begin(f"FROM tj.query('{ENDLESS}')")
+        until(lambda: database._cursors, lambda cursors: cursors > 0)
+        one.process.kill()
+        with attached(server, "viewer") as other:
+            assert "rows" in other.ask("SELECT count(*) FROM tj.spans")
+        until(lambda: database._cursors, lambda cursors: cursors == 0)
+
+
+def test_a_query_ends_when_its_time_is_over(client: Client) -> None:
+    """A client is told that its query took too long, and asks the next one."""
+    assert "the query ran longer than 5 s and was stopped" in client.remotely(ENDLESS)["error"]
+    assert client.remotely("SELECT 7")["rows"] == [[7]]
+
+
+def test_it_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    """A client attaches again after the server was started again, and after its process for Quack was killed."""
+    address = f"127.0.0.1:{unused_port()}"
+    env = {"TRACEJURY_API_KEY": OPERATOR_KEY, "TRACEJURY_QUACK": address}
+    with a_live_server(tmp_path, flags=ANY_PORTS, env=env) as first:
+        assert first.ready["quack"] == address
+        send(first.otlp_http, 1)
+        assert first.stop() == 0
+    with a_live_server(tmp_path, flags=ANY_PORTS, env=env) as second, a_client(address, OPERATOR_KEY) as client:
+        assert client.rows("SELECT count(*) FROM tj.spans") == [[2]]
+        tasks = Path(f"/proc/{second.process.pid}/task")
+        pids = {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+        (quack,) = [pid for pid in pids if "collector.quack" in Path(f"/proc/{pid}/cmdline").read_text()]
+        os.kill(int(quack), signal.SIGKILL)
+        until(lambda: _attaches(address), lambda works: works)
+        assert "is started again" in second.log
+
+
+def _attaches(address: str) -> bool:
+    with a_client(address, OPERATOR_KEY) as client:
+        return "error" not in client.attached
+
+
+def test_without_any_key_nobody_attaches(tmp_path: Path) -> None:
+    """A server that asks for no key cannot tell a page in somebody's browser from a client, and answers neither."""
+    with a_server(tmp_path, quack=ANY_PORT) as running:
+        assert running.quack is not None
+        with a_client(running.quack, "whatever") as client:
+            assert "this server has none" in client.ask("FROM tj.traces")["error"]
+
+
+def test_an_address_that_is_taken_is_named(server: Closed, tmp_path: Path) -> None:
+    """A second server at the same address does not start, where two would share what comes there."""
+    assert server.running.quack is not None
+    addresses = {"grpc": ANY_PORT, "otlp_http": ANY_PORT, "http": ANY_PORT, "quack": server.running.quack}
+
+    async def start() -> None:
+        async with running(Settings.model_validate({"data": tmp_path, **addresses})):
+            pass
+
+    with pytest.raises(OSError, match=f"cannot listen on {server.running.quack}"):
+        asyncio.run(start())
+
+
+def test_a_missing_extension_is_named() -> None:
+    """Without the wheel the server says which one to install."""
+    with pytest.raises(Unusable, match=f"pip install duckdb-extension-nowhere=={duckdb.__version__}"):
+        _extension("nowhere")
+
+
+class _Desk:
+    """Answers everything with many numbers."""
+
+    def admit(self, _token: str) -> bool:
+        """Everybody."""
+        return True
+
+    def batches(self, _token: str, _statement: str) -> Iterator[pa.RecordBatch]:
+        """Ten thousand batches of numbers."""
+        for number in range(10_000):
+            yield pa.RecordBatch.from_pydict({"n": list(range(number * 100, number * 100 + 100))})
+
+
+@pytest.fixture
+def quack(tmp_path: Path) -> Quack:
+    """One that does not listen, and takes 64 KiB of an answer."""
+    return Quack(
+        QuackOptions(address=ANY_PORT, views={}, answers=tmp_path, answer_bytes=64 << 10, all_bytes=64 << 10), _Desk()
+    )
+
+
+def test_too_much_is_an_error_and_never_a_wrong_sum(quack: Quack) -> None:
+    """Of an answer that is cut the beginning can be read, and whoever reads on is told."""
+    quack._sessions["s"] = _Session(token="t")
+    select = quack._answer("s", "SELECT n FROM numbers")
+    assert select is not None
+    answer = select.rstrip().rstrip(";")
+    assert quack._connection.execute(f"FROM ({answer}) LIMIT 3").fetchall() == [(0,), (1,), (2,)]
+    with pytest.raises(duckdb.InvalidInputException, match=r"Ask FROM tj\.query"):
+        quack._connection.execute(f"SELECT sum(n) FROM ({answer})").fetchall()
+
+
+def test_answers_are_bounded_on_the_disk_and_removed(quack: Quack, tmp_path: Path) -> None:
+    """One session has one answer at a time, all together are bounded, and what is left behind is removed."""
+    quack._sessions |= {name: _Session(token="t") for name in ("a", "b")}
+    for _ in range(3):
+        quack._answer("a", "SELECT 1")
+        assert len(list(tmp_path.iterdir())) == 1
+    assert "take too much room" in str(quack._answer("b", "SELECT 1"))
+    quack.tidy()  # neither session is one of a client that is connected
+    assert list(tmp_path.iterdir()) == []
+    assert quack._answer("a", "SELECT 1") is None

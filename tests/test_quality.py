@@ -1,0 +1,189 @@
+"""What is asked about the results of rules: sums by step, and results one by one."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+
+from rules.statistics.sample import Sample
+from storage.monitors import RuleKey
+from storage.quality import Cell, ResultsLike
+from storage.store import Store
+from tests.judged import NOW, put
+from tests.matching import write
+from tests.storing import a_store, trace_id
+from tests.working import Book
+
+FROM_US = 1_795_219_200_000_000 - 30 * 86_400_000_000
+HOUR = dt.timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One store for all; each test has a rule of its own."""
+    with a_store(tmp_path_factory.mktemp("quality")) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def book(store: Store) -> Book:
+    """Its rules."""
+    return Book(store)
+
+
+class Results:
+    """Results of one rule."""
+
+    jobs = 0
+
+    def __init__(self, book: Book, project: str | None = "shop") -> None:
+        active = book.rule(evaluator="length")
+        self.store, self.revision = book.store, active.revision
+        self.key = RuleKey("", project, active.rule_id)
+
+    def add(self, score: float | None = 1.0, **columns: object) -> int:
+        """One more."""
+        Results.jobs += 1
+        told = {"score": score, "passed": None if score is None else score >= 0.5, "fingerprint": "one", "release": "1"}
+        fixed = {"job_id": Results.jobs, "revision": self.revision, "seq": Results.jobs, "project": self.key.project}
+        put(self.store, "evaluation", **fixed, trace_id=trace_id(Results.jobs), **(told | columns))
+        return Results.jobs
+
+    def steps(self, step: str = "day") -> list[Cell]:
+        """Its sums."""
+        return self.store.quality.steps(self.key, from_us=FROM_US, step=step)  # type: ignore[arg-type] # of the tests
+
+
+def test_results_are_added_up_by_step_evaluator_and_release(book: Book) -> None:
+    """Every result is in the one cell of its hour, its evaluator and its release, with what it cost."""
+    results = Results(book)
+    for hours, fingerprint, release in ((0, "one", "1"), (0, "one", "2"), (0, "two", "2"), (2, "two", "2")):
+        results.add(created_at=NOW + hours * HOUR, fingerprint=fingerprint, release=release, cost_usd=0.5)
+    by_hour = results.steps("hour")
+    assert len({cell.at_us for cell in by_hour}) == 2
+    assert [(cell.fingerprint, cell.release, cell.scored) for cell in by_hour] == [
+        ("one", "1", 1),
+        ("one", "2", 1),
+        ("two", "2", 1),
+        ("two", "2", 1),
+    ]
+    days = results.steps("day")
+    assert [(cell.fingerprint, cell.release, cell.scored) for cell in days][-1] == ("two", "2", 2)
+    assert sum(cell.cost_usd for cell in days) == 2.0
+
+
+def test_failed_and_skipped_are_not_scores(book: Book) -> None:
+    """What came to no score is counted apart, and is in no rate."""
+    results = Results(book)
+    results.add(0.2)
+    results.add(None, outcome="failed")
+    results.add(None, outcome="skipped")
+    (cell,) = results.steps()
+    assert (cell.scored, cell.failed, cell.skipped, cell.passed, cell.not_passed) == (1, 1, 1, 0, 1)
+    assert sum(point.scored for point in cell.points) == 1
+
+
+def test_a_result_that_was_replaced_costs_and_counts_no_more(book: Book) -> None:
+    """The money is spent, and the score is that of the later round."""
+    results = Results(book)
+    replaced = results.add(0.0, cost_usd=1.0)
+    put(book.store, "superseded", job_id=replaced)
+    results.add(1.0, cost_usd=1.0, round=1)
+    (cell,) = results.steps()
+    assert (cell.scored, cell.passed, cell.cost_usd) == (1, 1, 2.0)
+    assert [each.score for each in book.store.quality.results(results.key, ResultsLike())] == [1.0]
+    (day,) = book.store.quality.streams(from_us=FROM_US, rule_id=results.key.rule_id)
+    assert (day.scored, day.score_sum, day.cost_usd) == (1, 1.0, 2.0)
+
+
+def test_points_hold_scores_as_monitors_do(book: Book) -> None:
+    """What is read back as a sample is the sample of the scores themselves; one beyond 0 to 1 is left out."""
+    results = Results(book)
+    scores = [0.0, 0.015, 0.33333, 0.5, 0.77, 0.999, 1.0, 1.0]
+    for score in (*scores, 7.0):
+        results.add(score)
+    (cell,) = results.steps()
+    weights = [0] * 33
+    for point, scored, above in cell.points:
+        weights[point] += scored * 2048 - above
+        if above:
+            weights[point + 1] += above
+    assert Sample.of_weights(weights) == Sample.of_scores(scores)
+    assert cell.scored == 9
+
+
+def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None:
+    """They are told as a sum of scores in days and longer steps, and not in hours, which nobody knows."""
+    results = Results(book)
+    results.add(1.0)
+    write(
+        book.store,
+        f"INSERT INTO evaluation_day VALUES (DATE '2026-11-20', '', 'shop', {results.revision}, 'Length', 'one', '1',"
+        " 3, 1, 0, 2, 1, 2.5, 2.25, 0, 0, 0, 0.25)",
+    )
+    gone, kept = results.steps()
+    assert (gone.scored, gone.failed, gone.passed, gone.summed, gone.score_sum, gone.points) == (3, 1, 2, 3, 2.5, ())
+    assert (kept.scored, kept.summed) == (1, 0)
+    assert [cell.scored for cell in results.steps("hour")] == [1]
+    assert sum(cell.scored for cell in results.steps("month")) == 4
+    days = book.store.quality.streams(from_us=FROM_US, rule_id=results.key.rule_id)
+    assert [day.scored for day in days] == [3, 1]
+
+
+def test_a_project_without_a_name_is_one_too(book: Book) -> None:
+    """Results of spans that name no project are not those of any other."""
+    nameless = Results(book, None)
+    nameless.add()
+    assert [cell.scored for cell in nameless.steps()] == [1]
+    other = RuleKey("", "shop", nameless.key.rule_id)
+    assert book.store.quality.steps(other, from_us=FROM_US, step="day") == []
+    (day,) = book.store.quality.streams(from_us=FROM_US, rule_id=nameless.key.rule_id)
+    assert (day.project, day.rule) == (None, f"rule {nameless.revision}")
+
+
+def test_another_tenant_is_not_mixed_in(book: Book) -> None:
+    """Results are asked for as those of one tenant."""
+    results = Results(book)
+    results.add()
+    results.add(tenant="acme")
+    assert [cell.scored for cell in results.steps()] == [1]
+    acme = results.key._replace(tenant="acme")
+    assert [cell.scored for cell in book.store.quality.steps(acme, from_us=FROM_US, step="day")] == [1]
+
+
+def test_results_are_found_one_by_one(book: Book) -> None:
+    """By time, release, outcome, pass and score, the latest first; or the worst first."""
+    results = Results(book)
+    first = results.add(0.9, created_at=NOW - HOUR)
+    second = results.add(0.1, release="2")
+    third = results.add(0.4, release=None, fingerprint="two")
+    fourth = results.add(None, outcome="failed", error_kind="timeout")
+    at_us = 1_795_255_200_000_000
+
+    def found(worst: str | None = None, **like: object) -> list[int]:
+        listed = book.store.quality.results(results.key, ResultsLike(**like), worst=worst)  # type: ignore[arg-type] # of the tests
+        return [int(each.trace_id, 16) - 1 for each in listed]
+
+    assert found() == [fourth, third, second, first]
+    assert found("lowest") == [second, third, first, fourth]
+    assert found("highest")[0] == first
+    assert found(from_us=at_us) == [fourth, third, second]
+    assert found(to_us=at_us) == [first]
+    assert found(release="2") == [second]
+    assert found(unreleased=True) == [third]
+    assert found(fingerprint="two") == [third]
+    assert found(outcome="failed") == [fourth]
+    assert found(passed=False) == [third, second]
+    assert found(low=0.4, high=0.9) == [third]
+
+
+def test_scores_are_the_latest_of_each_release(book: Book) -> None:
+    """At most so many of each, by one evaluator, and none of what failed."""
+    results = Results(book)
+    for number in range(4):
+        results.add(number / 4, created_at=NOW + number * HOUR)
+    results.add(0.5, release="2")
+    results.add(0.6, release="2", fingerprint="two")
+    results.add(None, release="2", outcome="failed")
+    found = book.store.quality.scores(results.key, "one", ["1", "2", "3"], from_us=FROM_US, each=2)
+    assert found == {"1": [0.5, 0.75], "2": [0.5], "3": []}

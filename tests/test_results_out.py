@@ -1,0 +1,225 @@
+"""Results out: told as OpenTelemetry events, each at least once, whatever becomes of either side."""
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+
+from collector.exporting.configured import values_of
+from collector.exporting.endpoint import Endpoint
+from collector.exporting.results import ResultsExporter, Waits
+from collector.settings import BadSettings
+from storage.jobs import Result, Turn
+from storage.results_out import OutState
+from storage.store import Store
+from tests.live import ANY_PORTS, Live, until
+from tests.receiving import Receiver, Reply, a_receiver, in_turn, told
+from tests.serving import a_server, post
+from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
+from tests.working import Book
+
+QUICK = Waits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_asked_s=0.3, pause_s=0.05)
+
+
+def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | None = 1) -> None:
+    """So many results of a rule about the second span of the first trace, or about the trace."""
+    target = "TRACE" if span is None else "SPAN"
+    known = [active for active in book.revisions.values() if active.rule.target == target]
+    active = known[0] if known else book.rule("check", evaluator="tool_error", target=target)
+    ((last,),) = rows(book.store, "SELECT last_job FROM matching_state")
+    assert isinstance(last, int)
+    book.enqueue(active, [(trace_id(0), None if span is None else span_id(span))] * count)
+    finish(book.store, [scored(last + each + 1, reason) for each in range(count)])
+
+
+def scored(job_id: int, reason: str) -> Result:
+    """A score that did not pass."""
+    return Result(
+        job_id=job_id, name="tone", outcome="scored", score=0.25, passed=False, reason=reason, fingerprint="print-1"
+    )
+
+
+def finish(store: Store, results: Sequence[Result]) -> None:
+    """Store what came of jobs."""
+    store.jobs.take_turn(Turn(now_us=RECEIVED_AT_US, until_us=RECEIVED_AT_US + 1, finished=results))
+
+
+@contextmanager
+def telling(store: Store, receiver: Receiver, most: int = 100) -> Iterator[ResultsExporter]:
+    """The thread at work."""
+    exporter = ResultsExporter(store.results_out, Endpoint(receiver.url, {"x-key": "k"}), most=most, waits=QUICK)
+    exporter.start()
+    try:
+        yield exporter
+    finally:
+        exporter.close()
+
+
+def all_told(store: Store, number: int) -> None:
+    """Wait until results up to this one are told."""
+    until(store.results_out.state, lambda state: state.number >= number)
+
+
+def test_an_event_says_what_the_result_says(tmp_path: Path) -> None:
+    """It hangs on the span that was judged, a trace's on its root, with the names of the semantic conventions."""
+    with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
+        export = an_export(2)
+        export.resource_spans[0].scope_spans[0].spans[0].parent_span_id = bytes.fromhex(span_id(1))
+        commit(store, a_batch(export))
+        book = Book(store)
+        judge(book)
+        judge(book, span=None)
+        with telling(store, receiver):
+            all_told(store, 2)
+    of_span, of_trace = receiver.records
+    for record in (of_span, of_trace):
+        assert record.event_name == "gen_ai.evaluation.result"
+        assert (record.trace_id.hex(), record.span_id.hex()) == (trace_id(0), span_id(1))
+        assert record.time_unix_nano == RECEIVED_AT_US * 1000
+    found = told(of_span)
+    assert found["gen_ai.evaluation.name"] == "tone"
+    assert found["gen_ai.evaluation.score.value"] == 0.25
+    assert found["gen_ai.evaluation.score.label"] == "fail"
+    assert found["gen_ai.evaluation.explanation"] == "because"
+    assert found["tracejury.rule"] == "rule 1"
+    assert found["tracejury.fingerprint"] == "print-1"
+    assert found["tracejury.evaluator"] == "tool_error"
+    assert len(str(found["tracejury.rule_revision"])) == 12
+    assert "error.type" not in found
+    assert (found["tracejury.target"], told(of_trace)["tracejury.target"]) == ("span", "trace")
+    (_, headers, request) = receiver.asked[0]
+    assert (headers["x-key"], headers["path"]) == ("k", "/v1/logs")
+    resource = {pair.key: pair.value for pair in request.resource_logs[0].resource.attributes}
+    assert resource["dokimos.project"].string_value == "shop"
+    assert resource["tracejury.internal"].bool_value
+
+
+def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Path) -> None:
+    """A broken judge is not a bad score, for whoever is told either."""
+    with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
+        commit(store, a_batch(an_export(2)))
+        book = Book(store)
+        book.enqueue(book.rule("check", evaluator="tool_error"), [(trace_id(0), span_id(0))] * 2)
+        failed = Result(job_id=1, name="tone", outcome="failed", error_kind="refused", reason="no key")
+        skipped = Result(job_id=2, name="tone", outcome="skipped", error_kind="over_budget")
+        finish(store, [failed, skipped])
+        with telling(store, receiver):
+            all_told(store, 2)
+    (record,) = receiver.records
+    found = told(record)
+    assert (found["error.type"], found["gen_ai.evaluation.explanation"]) == ("refused", "no key")
+    assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & found.keys()
+
+
+def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    """It hangs up, is overloaded, wants a key, and asks for patience: then it is told everything, in order, once."""
+    script = [Reply(0), Reply(503), Reply(401), Reply(429, {"retry-after": "3600"}), Reply()]
+    with a_store(tmp_path) as store, a_receiver(in_turn(*script)) as receiver:
+        commit(store, a_batch(an_export(2)))
+        book = Book(store)
+        judge(book, 5)
+        with telling(store, receiver, most=2) as exporter:
+            all_told(store, 5)
+            assert exporter.counts == {"delivered": 5, "refused": 0, "retried": 4}
+            judge(book)
+            all_told(store, 6)
+        assert receiver.numbers == [1, 2, 3, 4, 5, 6]
+        assert store.results_out.behind() == 0
+
+
+def test_one_that_is_refused_holds_up_no_other(tmp_path: Path) -> None:
+    """What the receiver can never take is found by halves, counted and left; what it rejects in part is counted too."""
+
+    def answer(records: Sequence[LogRecord]) -> Reply:
+        bad = any(told(record)["tracejury.number"] == 3 for record in records)
+        return Reply(400) if bad else Reply(rejected=int(len(records) == 4))
+
+    with a_store(tmp_path) as store, a_receiver(answer) as receiver:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 8)
+        with telling(store, receiver) as exporter:
+            all_told(store, 8)
+            assert exporter.counts["refused"] == 2
+        assert sorted(receiver.numbers) == [1, 2, 4, 5, 6, 7, 8]
+
+
+def test_requests_stay_small(tmp_path: Path) -> None:
+    """Long explanations are cut, and many of them are sent in several requests."""
+    with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 100, reason="x" * 50_000)
+        with telling(store, receiver):
+            all_told(store, 100)
+    assert receiver.numbers == list(range(1, 101))
+    assert all(export.ByteSize() <= 1 << 20 for _, _, export in receiver.asked)
+
+
+def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path) -> None:
+    """A server that is killed while the receiver answers tells the same event, byte for byte, and no other twice."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 3)
+    servers: list[Live] = []
+
+    def answer(_: Sequence[LogRecord]) -> Reply:
+        if len(receiver.asked) == 1:
+            servers[0].kill()
+        return Reply()
+
+    with a_receiver(answer) as receiver:
+        env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url, "TRACEJURY_RESULTS_BATCH": 2}
+        with Live(tmp_path, flags=ANY_PORTS, env=env) as killed:
+            servers.append(killed)
+            killed.end()
+        with Live(tmp_path, flags=ANY_PORTS, env=env).wait_ready() as server:
+            until(lambda: server.sql("SELECT number FROM results_out"), lambda found: found == [[3]])
+            assert server.stop() == 0
+    assert receiver.numbers == [1, 2, 3, 3]
+    assert receiver.records[2].SerializeToString() == receiver.records[3].SerializeToString()
+
+
+def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> None:
+    """There is no loop: its own events are log records and nothing else, and are told nobody."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 3)
+        own = store.results_out.state()
+    assert own == OutState(number=0, instance=own.instance)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with a_server(tmp_path, otlp_http=address, results_endpoint=f"http://{address}/v1/logs") as server:
+        all_told(server.store, 3)
+        assert server.store.wait_committed(20)
+        assert server.reader.wait_read(20)
+        assert rows(server.store, "SELECT count(*) FROM logs") == [(3,)]
+        assert rows(server.store, "SELECT origin, count(*) FROM evaluations GROUP BY ALL") == [("rule", 3)]
+        assert server.store.results_out.behind() == 0
+
+
+def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path) -> None:
+    """What comes from elsewhere is no result of its own rules, so two servers that tell each other come to rest."""
+    with a_store(tmp_path / "a") as store, a_server(tmp_path / "b") as server:
+        commit(store, a_batch(an_export(2)))
+        book = Book(store)
+        judge(book, 2)
+        judge(book, span=None)
+        post(f"http://{server.otlp_http}/v1/traces", an_export(2).SerializeToString())
+        theirs = Receiver(in_turn(Reply()), url=f"http://{server.otlp_http}/v1/logs")
+        with telling(store, theirs) as exporter:
+            all_told(store, 3)
+            assert exporter.counts["delivered"] == 3
+        assert server.store.wait_committed(20)
+        found = rows(server.store, "SELECT origin, project, name, score, passed, span_id FROM evaluations ORDER BY ALL")
+        first = ("external", "shop", "tone", 0.25, False)
+        assert found == [(*first, span_id(1)), (*first, span_id(1)), (*first, None)]
+        assert server.store.results_out.page(0, 10) == ([], 0)
+
+
+def test_a_header_whose_variable_is_not_set_stops_the_start() -> None:
+    """Rather than that requests go without it."""
+    with pytest.raises(BadSettings, match="results_headers: the variable TRACEJURY_TEST_NOT_SET is not set"):
+        values_of("results_headers", {"authorization": "TRACEJURY_TEST_NOT_SET"})

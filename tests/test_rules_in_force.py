@@ -1,0 +1,412 @@
+"""Rules in force: of files and of the API, revision by revision, over a real store and real folders."""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.api.rule_documents import rule_document
+from collector.live.rules_in_force import KeptRule, RulesInForce
+from rules.errors import BadRule
+from rules.rule_text import RuleText, parse_json, parse_rule
+from storage.errors import Conflict, Missing
+from storage.rule_change import MAX_RULES
+from storage.store import Store
+from tests.live import until
+from tests.storing import a_store, rows
+
+REFUNDS = """\
+name: refunds
+target: TRACE
+conditions:
+  - {field: tool_name, op: "=", value: refund}
+evaluator: tool_error
+"""
+LONG = "x" * 200
+HOSTILE = "\x1b[2J\u202e\r\nß😀'; DROP TABLE rule; --"
+
+
+@contextmanager
+def in_force(store: Store, folder: Path | None = None, *, poll_s: float = 0.01) -> Iterator[RulesInForce]:
+    """The rules of a store and a folder, while they are followed."""
+    rules = RulesInForce(store.rulebook, folder, poll_s=poll_s)
+    rules.start()
+    try:
+        yield rules
+    finally:
+        rules.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    with a_store(tmp_path / "data") as store:
+        yield store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder of rules."""
+    made = tmp_path / "rules"
+    made.mkdir()
+    return made
+
+
+def a_text(name: str = "refunds", **keys: object) -> str:
+    """A rule as JSON."""
+    return json.dumps({"name": name, "evaluator": "tool_error", **keys})
+
+
+def parsed(name: str = "refunds", **keys: object) -> tuple[RuleText, str]:
+    """A rule and its text."""
+    text = a_text(name, **keys)
+    return parse_json(text), text
+
+
+def write(folder: Path, **texts: str) -> None:
+    """Put files into the folder, each at once and whole."""
+    for name, text in texts.items():
+        made = folder / f".{name}"
+        made.write_text(text, encoding="utf-8")
+        made.rename(folder / f"{name}.yaml")
+
+
+def names(rules: RulesInForce) -> list[str]:
+    """The names of the rules that judge, in order."""
+    return sorted(active.rule.name for active in rules.active())
+
+
+def told(rules: RulesInForce) -> list[str]:
+    """What is wrong with files."""
+    return [str(problem) for problem in rules.problems]
+
+
+def only(rules: RulesInForce) -> KeptRule:
+    """The one rule that there is."""
+    (kept,) = rules.kept()
+    return kept
+
+
+def test_a_rule_of_the_api_is_in_force_at_once_and_after_a_restart(store: Store) -> None:
+    """What was created is what judges, with its project, and a second look at the store sees the same."""
+    with in_force(store) as rules:
+        kept = rules.create("shop", *parsed(conditions=[{"field": "name", "op": "=", "value": HOSTILE}]))
+        (active,) = rules.active()
+        assert (active.rule.project, active.revision, active.lane, active.rule.enabled) == ("shop", 1, "check", True)
+        assert kept.active == active
+    with in_force(store) as again:
+        assert again.active() == (active,)
+        assert again.kept() == (kept,)
+        assert again.revision(active.revision) == active
+        assert again.revision(99) is None
+
+
+def test_an_edit_is_a_revision_and_the_way_back_is_the_earlier_one(store: Store) -> None:
+    """Only what changes the meaning makes a number, every number stays what it was, and no text has two."""
+    with in_force(store) as rules:
+        rule_id = rules.create("shop", *parsed()).stored.rule_id
+        edits: list[dict[str, Any]] = [
+            {"sampleRate": 0.5},
+            {"enabled": False},
+            {"sampleRate": 1},
+            {"compareBy": "service.version"},
+        ]
+        numbers = [rules.replace("shop", rule_id, *parsed(**keys)).stored.revision for keys in edits]
+        assert numbers == [2, 1, 1, 1]
+        rates = [active.rule.sample_rate for number in (1, 2) if (active := rules.revision(number))]
+        assert rates == [1.0, 0.5]
+        assert only(rules).stored.version == 5
+    assert rows(store, "SELECT count(*), count(DISTINCT digest) FROM rule_revision") == [(2, 2)]
+
+
+def test_a_disabled_rule_is_kept_and_does_not_judge(store: Store) -> None:
+    """It is among the rules and not among the active ones, until it is enabled."""
+    with in_force(store) as rules:
+        rule_id = rules.create("shop", *parsed(enabled=False)).stored.rule_id
+        assert (len(rules.kept()), rules.active()) == (1, ())
+        assert rules.replace("shop", rule_id, *parsed()).active in rules.active()
+
+
+def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:
+    """Whoever has a job of it learns what it said and that it is deleted; one made anew is another rule."""
+    with in_force(store) as rules:
+        rule_id = rules.create("shop", *parsed()).stored.rule_id
+        rules.delete("shop", rule_id)
+        assert (rules.active(), rules.kept()) == ((), ())
+        gone = rules.revision(1)
+        assert gone is not None
+        assert (gone.deleted, gone.rule.name, gone.rule_id) == (True, "refunds", rule_id)
+        with pytest.raises(Missing):
+            rules.delete("shop", rule_id)
+        with pytest.raises(Missing):
+            rules.replace("shop", rule_id, *parsed())
+        anew = rules.create("shop", *parsed())
+        assert anew.stored.rule_id != rule_id
+        assert anew.stored.revision == 2
+    assert rows(store, "SELECT count(*) FROM rule") == [(2,)]
+
+
+def test_a_name_is_taken_once_in_a_project(store: Store) -> None:
+    """Another project may have it too, and a rule may keep its own."""
+    with in_force(store) as rules:
+        first = rules.create("shop", *parsed())
+        other = rules.create("bank", *parsed())
+        with pytest.raises(Conflict, match="in the project 'shop' there is a rule 'refunds' already"):
+            rules.create("shop", *parsed())
+        second = rules.create("shop", *parsed("returns"))
+        with pytest.raises(Conflict, match="already"):
+            rules.replace("shop", second.stored.rule_id, *parsed())
+        rules.replace("shop", first.stored.rule_id, *parsed(sampleRate=0.5))
+        with pytest.raises(Missing):
+            rules.replace("shop", other.stored.rule_id, *parsed())
+
+
+def test_what_a_rule_names_must_be_there(store: Store) -> None:
+    """The evaluator, its configuration, the connection, and the project of the address."""
+    rules = RulesInForce(store.rulebook, connections=lambda _: {"local", "17"})
+    rules.start()
+    for keys, key, message in (
+        ({"evaluator": "tool_eror"}, "evaluator", "did you mean tool_error"),
+        ({"config": {"treshold": 1}}, "config", "treshold"),
+        ({"connectionId": "remote"}, "connectionId", "there are: 17, local"),
+        ({"project": "bank"}, "project", "'shop'"),
+    ):
+        with pytest.raises(BadRule) as caught:
+            rules.create("shop", *parsed(**keys))
+        ((problem),) = caught.value.problems
+        assert (problem.key, message in problem.message) == (key, True), problem
+    rules.create("shop", *parsed(connectionId="17", project="shop"))
+    rules.close()
+
+
+def test_rules_are_bounded(store: Store, folder: Path) -> None:
+    """There are not more rules than may be, and what is refused is told by its file."""
+    for number in range(MAX_RULES + 1):
+        write(folder, **{f"{number:04}": a_text(f"rule {number}")})
+    with in_force(store, folder) as rules:
+        assert len(rules.active()) == MAX_RULES
+        assert told(rules) == [f"{MAX_RULES:04}.yaml: only {MAX_RULES} files are read"]
+        with pytest.raises(Conflict, match="no more"):
+            rules.create("shop", *parsed())
+
+
+def test_two_hundred_rules_are_stored_once(store: Store, folder: Path) -> None:
+    """A folder of that size is in force as a whole, and nothing is written when it is read again unchanged."""
+    for number in range(200):
+        write(folder, **{f"{number:03}": f"# {HOSTILE!a}\n{REFUNDS.replace('refunds', f'rule {number}')}"})
+    with in_force(store, folder) as rules:
+        assert len(rules.active()) == 200
+    versions = "SELECT count(*), max(version), count(DISTINCT revision), max(updated_at) FROM rule"
+    before = rows(store, versions)
+    with in_force(store, folder) as again:
+        assert [active.revision for active in again.active()] == [active.revision for active in rules.active()]
+    assert rows(store, versions) == before
+
+
+def test_hostile_names_arrive_as_they_are(store: Store, folder: Path) -> None:
+    """Control characters, quotes and very long names of rules, projects and files change nothing else."""
+    write(folder, **{"a\x1b[2Jb": a_text(HOSTILE, project=HOSTILE), LONG: a_text(LONG, project=LONG)})
+    (folder / os.fsdecode(b"\xff.yaml")).write_text("name: [", encoding="utf-8")
+    with in_force(store, folder) as rules:
+        rules.create(HOSTILE + "2", *parsed(HOSTILE))
+        assert names(rules) == sorted([HOSTILE, HOSTILE, LONG])
+        assert {kept.stored.file for kept in rules.kept()} == {"a\x1b[2Jb.yaml", f"{LONG}.yaml", None}
+        (problem,) = told(rules)
+        assert problem.startswith("\\xff.yaml:1: is not YAML")
+        assert problem.isprintable()
+    with in_force(store, folder) as again:
+        assert again.active() == rules.active()
+    assert {project.name for project in store.rulebook.projects("")} == {HOSTILE, HOSTILE + "2", LONG}
+
+
+def test_a_folder_is_followed(store: Store, folder: Path) -> None:
+    """Files that come, change, are renamed and go are rules that come, change, stay and go."""
+    with in_force(store, folder) as rules:
+        assert rules.active() == ()
+        write(folder, a=REFUNDS)
+        until(lambda: names(rules), lambda seen: seen == ["refunds"])
+        first = only(rules)
+        assert (first.stored.origin, first.stored.file, first.stored.text) == ("FILE", "a.yaml", REFUNDS)
+        write(folder, a=f"{REFUNDS}sampleRate: 0.5\n")
+        until(lambda: [active.revision for active in rules.active()], lambda seen: seen == [2])
+        (folder / "a.yaml").rename(folder / "b.yml")
+        until(lambda: only(rules).stored.file, lambda seen: seen == "b.yml")
+        assert only(rules).stored.rule_id == first.stored.rule_id
+        (folder / "b.yml").unlink()
+        until(lambda: names(rules), lambda seen: seen == [])
+        write(folder, c=REFUNDS)
+        until(lambda: names(rules), lambda seen: seen == ["refunds"])
+        assert (only(rules).stored.rule_id, only(rules).stored.revision) == (first.stored.rule_id, 1)
+    assert rows(store, "SELECT count(*) FROM rule") == [(1,)]
+
+
+def test_a_file_that_goes_wrong_leaves_its_rule_in_force(store: Store, folder: Path) -> None:
+    """Each problem has file, line and key, the old rule judges on, and so do the others."""
+    write(folder, a=REFUNDS)
+    with in_force(store, folder) as rules:
+        write(folder, a=REFUNDS.replace("tool_error", "tool_eror").replace("TRACE", "SESSION"), b=a_text("other"))
+        until(lambda: names(rules), lambda seen: seen == ["other", "refunds"])
+        assert told(rules) == ["a.yaml:2: target: must be one of SPAN, TRACE (got 'SESSION')"]
+    with in_force(store, folder) as again:
+        assert names(again) == ["other", "refunds"]
+        assert told(again) == told(rules)
+        write(folder, a=REFUNDS)
+        until(lambda: told(again), lambda seen: seen == [])
+
+
+def test_a_server_starts_with_the_rules_that_are_right(store: Store, folder: Path) -> None:
+    """A folder in which little is right stops nothing."""
+    write(folder, a=REFUNDS, b="name: x", c="\t{", d="")
+    (folder / "e.yaml").mkdir()
+    (folder / "f.yaml").symlink_to(folder / "nowhere")
+    (folder / "g.yaml").write_bytes(b"name: \xff")
+    (folder / "h.yaml").write_text("#" * 300_000)
+    os.mkfifo(folder / "i.yaml")
+    (folder / ".hidden.yaml").write_text("[")
+    (folder / "notes.txt").write_text("[")
+    with in_force(store, folder) as rules:
+        assert names(rules) == ["refunds"]
+        assert {problem.file[0] for problem in rules.problems} == set("bcdefghi")
+
+
+def test_two_files_with_one_name_are_told_and_the_first_stays(store: Store, folder: Path) -> None:
+    """The file whose rule is in force keeps it, whatever the other is called; another project is no conflict."""
+    write(folder, m=REFUNDS)
+    with in_force(store, folder) as rules:
+        write(folder, a=f"{REFUNDS}sampleRate: 0.5", z=REFUNDS, p=f"project: shop\n{REFUNDS}")
+        until(lambda: len(rules.problems), lambda count: count == 2)
+        expected = "about all projects the file m.yaml has a rule 'refunds' already; this one is left out"
+        assert told(rules) == [f"a.yaml:1: name: {expected}", f"z.yaml:1: name: {expected}"]
+        assert {kept.stored.file for kept in rules.kept()} == {"m.yaml", "p.yaml"}
+        (folder / "m.yaml").unlink()
+        until(lambda: len(rules.problems), lambda count: count == 1)
+        assert {kept.stored.file for kept in rules.kept()} == {"a.yaml", "p.yaml"}
+
+
+class AskedJustAfter(threading.Event):
+    """Asked once, in the moment after a wait has ended without that."""
+
+    over = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait, and be asked when it is over."""
+        came = super().wait(timeout)
+        if not came and not self.over:
+            self.over = True
+            self.set()
+        return came
+
+
+def test_a_reload_asked_for_as_a_look_begins_is_made(
+    store: Store, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asking at the very moment when the folder is looked at anyway is not lost."""
+    caplog.set_level(logging.INFO, "collector.live.rules_in_force")
+    rules = RulesInForce(store.rulebook, folder, poll_s=0.01)
+    rules._asked = AskedJustAfter()
+    rules.start()
+    try:
+        until(lambda: sum("rules in force" in told for told in caplog.messages), lambda loads: loads == 2)
+    finally:
+        rules.close()
+
+
+def test_files_and_the_api_do_not_take_each_others_names(store: Store, folder: Path) -> None:
+    """Whoever comes second is told, and a rule from a file cannot be changed over the API."""
+    with in_force(store, folder) as rules:
+        made = rules.create("shop", *parsed())
+        write(folder, a=f"project: shop\n{REFUNDS}", b=a_text("mine", project="shop"))
+        until(lambda: names(rules), lambda seen: seen == ["mine", "refunds"])
+        ((problem),) = told(rules)
+        assert problem.startswith(
+            "a.yaml:2: name: in the project 'shop' there is a rule 'refunds' already, which the API"
+        )
+        with pytest.raises(Conflict, match=r"which the file b.yaml has"):
+            rules.create("shop", *parsed("mine"))
+        (of_file,) = [kept.stored.rule_id for kept in rules.kept() if kept.stored.origin == "FILE"]
+        with pytest.raises(Conflict, match=r"comes from the file b.yaml"):
+            rules.replace("shop", of_file, *parsed("mine"))
+        with pytest.raises(Conflict, match=r"comes from the file b.yaml"):
+            rules.delete("shop", of_file)
+        rules.delete("shop", made.stored.rule_id)
+        rules.reload_soon()
+        until(lambda: told(rules), lambda seen: seen == [])
+        assert names(rules) == ["mine", "refunds"]
+
+
+def test_a_folder_that_cannot_be_read_leaves_its_rules_in_force(store: Store, folder: Path, tmp_path: Path) -> None:
+    """A disk that is not mounted deletes no rule; a server without a folder has no rules from files."""
+    write(folder, a=REFUNDS)
+    with in_force(store, folder) as rules:
+        folder.rename(tmp_path / "away")
+        until(lambda: told(rules), lambda seen: seen == [f"{folder}: cannot be read: No such file or directory"])
+        assert names(rules) == ["refunds"]
+    with in_force(store, folder) as again:
+        assert names(again) == ["refunds"]
+        (tmp_path / "away").rename(folder)
+        until(lambda: told(again), lambda seen: seen == [])
+    with in_force(store) as without:
+        assert without.kept() == ()
+    with in_force(store, folder) as back:
+        assert back.active() == rules.active()
+
+
+def test_a_file_that_is_being_written_is_not_read_in_half(store: Store, folder: Path) -> None:
+    """While a file keeps changing, the rule that it held stays; half of a rule may be a rule as well."""
+    write(folder, a=REFUNDS)
+    with in_force(store, folder, poll_s=0.05) as rules:
+        before = rules.active()
+        with (folder / "a.yaml").open("w") as file:
+            for line in f"{REFUNDS}sampleRate: 0.5\n".splitlines(keepends=True):
+                file.write(line)
+                file.flush()
+                assert rules.active() == before
+                time.sleep(0.02)
+        until(lambda: [active.rule.sample_rate for active in rules.active()], lambda seen: seen == [0.5])
+    assert rows(store, "SELECT count(*) FROM rule_revision") == [(2,)]
+
+
+def test_every_lane_is_that_of_the_evaluator(store: Store, folder: Path) -> None:
+    """A check asks nobody, a judge a model, and a program of the operator's is code."""
+    made: dict[str, dict[str, Any]] = {
+        "check": {},
+        "judge": {"evaluator": None, "criteria": "Be kind."},
+        "code": {"evaluator": "code_judge", "config": {"script": ["judge.py"]}},
+        "optional without": {"evaluator": "tool_name_reliability"},
+        "optional": {"evaluator": "tool_name_reliability", "connectionId": "local"},
+    }
+    write(folder, **{name: a_text(name, **keys) for name, keys in made.items()})
+    with in_force(store, folder) as rules:
+        lanes = {active.rule.name: active.lane for active in rules.active()}
+    assert lanes == {name: name.split()[0].replace("optional", "judge") for name in made} | {
+        "optional without": "check"
+    }
+
+
+def test_only_files_may_name_programs(store: Store) -> None:
+    """Whoever reaches the API cannot have the server run what he likes."""
+    with in_force(store) as rules, pytest.raises(BadRule, match="only a rule from a file may name it"):
+        rules.create("shop", *parsed(evaluator="code_judge", config={"script": ["judge.py"]}))
+
+
+def test_a_file_of_another_editor_is_a_rule(store: Store, folder: Path) -> None:
+    """A byte order mark and the line ends of Windows make no difference, also to what is shown of the rule."""
+    (folder / "a.yaml").write_bytes(b"\xef\xbb\xbf" + REFUNDS.replace("\n", "\r\n").encode())
+    with in_force(store, folder) as rules:
+        assert only(rules).active.rule == parse_rule(REFUNDS).rule
+        assert rule_document(only(rules), {})["conditions"] == [{"field": "tool_name", "op": "=", "value": "refund"}]
+
+
+def test_yaml_of_a_file_and_json_of_the_api_say_the_same(store: Store, folder: Path) -> None:
+    """One rule written both ways has one digest."""
+    write(folder, a=REFUNDS)
+    with in_force(store, folder) as rules:
+        text = json.dumps(only(rules).active.rule.document())
+        assert parse_json(text).rule.revision == parse_rule(REFUNDS).rule.revision

@@ -1,0 +1,147 @@
+"""What SQL may take of a server: memory, and places among those that run."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from collector.api.turns import Turns
+from storage.database import DatabaseOptions
+from storage.errors import BadQuery, Overloaded
+from storage.store import Store, StoreOptions
+from tests.live import PATIENCE_S
+from tests.serving import a_server
+from tests.storing import a_batch, an_export, commit, rows
+
+HUNGRY = [
+    "SELECT md5(i::VARCHAR) AS k, list(i) FROM range(20000000) t(i) GROUP BY k ORDER BY 1",
+    "SELECT i FROM range(50000000) t(i) ORDER BY hash(i)",
+    "SELECT string_agg(repeat('x', 1000)) FROM range(1000000)",
+    "SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(20000000) t(i))",
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store of which queries may take 64 MiB."""
+    options = StoreOptions(database=DatabaseOptions(query_bytes=64 << 20))
+    with Store.open(Path(tmp_path_factory.mktemp("bounds")), options) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("statement", HUNGRY)
+def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement: str) -> None:
+    """A query that needs more memory than all may take is stopped, and what comes meanwhile is stored."""
+    refusals: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(BadQuery) as refusal:
+            store.queries.sql(statement, max_rows=10, timeout_s=PATIENCE_S)
+        refusals.append(str(refusal.value))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    commit(store, a_batch(an_export(3)))
+    thread.join()
+    (told,) = refusals
+    assert "queries needed more than 64 MiB of memory, so this one was stopped" in told or "Out of Memory" in told
+    assert rows(store, "SELECT count(*) FROM span") == [(3,)]
+    assert store._database._cursors == 0
+
+
+def test_a_late_error_is_told_as_what_it_is(store: Store) -> None:
+    """An error in the middle of an answer is the query's, in rows and in batches of Arrow."""
+    late = "SELECT CASE WHEN i = 100000 THEN error('it is late') ELSE i END AS n FROM range(200000) t(i)"
+    with pytest.raises(BadQuery, match="it is late"):
+        list(store.queries.batches(late, timeout_s=PATIENCE_S))
+    with pytest.raises(BadQuery, match="it is late"):
+        store.queries.arrow(late, max_rows=1_000_000, timeout_s=PATIENCE_S)
+
+
+def test_batches_end_with_whoever_takes_them(store: Store) -> None:
+    """An answer that is taken bit by bit holds its cursor until it is closed, and tells DuckDB's types first."""
+    batches = store.queries.batches("SELECT 1::HUGEINT AS a, 'x' AS b", timeout_s=PATIENCE_S)
+    first = next(batches)
+    assert (first.num_rows, first.schema.metadata) == (0, {b"duckdb": b'["HUGEINT", "VARCHAR"]'})
+    assert store._database._cursors >= 1
+    batches.close()  # type: ignore[attr-defined] # it is a generator
+    assert store._database._cursors == 0
+
+
+@asynccontextmanager
+async def turns(*, at_once: int, wait_s: float) -> AsyncIterator[Turns]:
+    """Turns that are closed at the end."""
+    made = Turns(at_once=at_once, wait_s=wait_s)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def _crowd(at_once: int, queries: int) -> int:
+    most, now = 0, 0
+
+    async def ask(places: Turns) -> None:
+        nonlocal most, now
+        async with places.turn():
+            now += 1
+            most = max(most, now)
+            await places.run(lambda: None)
+            now -= 1
+
+    async with turns(at_once=at_once, wait_s=PATIENCE_S) as places:
+        await asyncio.gather(*(ask(places) for _ in range(queries)))
+    return most
+
+
+def test_so_many_queries_run_at_once_and_the_others_wait() -> None:
+    """Of a crowd no more run at the same time than may, and all have their turn."""
+    assert asyncio.run(_crowd(at_once=2, queries=20)) == 2
+
+
+def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -> None:
+    """A query that gets no turn is refused for now, and so is one more than may wait."""
+
+    async def crowd() -> list[str]:
+        async with turns(at_once=1, wait_s=0.05) as places, places.turn():
+            waiting = [asyncio.create_task(_wait(places)) for _ in range(65)]
+            return [told for told in await asyncio.gather(*waiting) if told]
+
+    refusals = asyncio.run(crowd())
+    assert refusals.count("other queries take all the time; try again later") == 64
+    assert refusals.count("64 queries wait already; try again later") == 1
+
+
+async def _wait(places: Turns) -> str:
+    try:
+        async with places.turn():
+            return ""
+    except Overloaded as error:
+        return str(error)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+def test_queries_step_back_behind_ingest() -> None:
+    """A query runs in a thread of lower priority than the one that it was asked on."""
+
+    async def priority() -> int:
+        async with turns(at_once=1, wait_s=1) as places:
+            return await places.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    here = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert asyncio.run(priority()) == min(here + 10, 19)
+
+
+def test_a_refused_query_is_told_when_to_come_again(tmp_path: Path) -> None:
+    """Over HTTP, a query that gets no turn is answered 503 with `Retry-After`."""
+    with a_server(tmp_path, sql_at_once=1, sql_seconds=0.3) as server:
+        places = server.context.turns
+        asyncio.run(places._places.acquire())  # which nobody gives back
+        answer = httpx.post(f"http://{server.http}/api/v1/sql", json={"sql": "SELECT 1"}, trust_env=False)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

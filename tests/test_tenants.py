@@ -1,0 +1,334 @@
+"""Two tenants in one server: every route and every view, made from the application's own lists."""
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from collector.access.permission import Permission, need_of
+from storage import sql
+from tests.access import OPERATOR_KEY
+from tests.judged import put
+from tests.serving import run
+from tests.tenancy import PROJECT, TENANTS, TOOL_CALL, TRACE, Tenancy, mark_of, two_tenants
+from tests.test_access_matrix import OF_THE_WHOLE_SERVER, OPEN, ROUTES
+
+APART = [
+    (method, path, endpoint)
+    for method, path, endpoint in ROUTES
+    if f"{method} {path}" not in OF_THE_WHOLE_SERVER | OPEN
+]
+LOOKING = [path for method, path, _ in APART if method == "GET" and path != "/"]  # which leads to the list of traces
+CHANGING = [(method, path) for method, path, _ in APART if method != "GET"]
+PEOPLE = ("acme", "other")
+
+QUESTIONS = {  # what a route wants to be asked, beside its path
+    "/api/v1/export/spans": "?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z",
+    "/jaeger/api/operations": "?service=service {mark}",
+    "/jaeger/api/v3/operations": "?service=service {mark}",
+    "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",
+    "/traces/{trace_id}/spans/{span_id}/text": "?of=tool_result",
+    "/quality/compare": "?rule={rule_id}&project=shop",
+    "/quality/results": "?rule={rule_id}&project=shop",
+}
+NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
+    "/api/v1/projects",
+    "/jaeger/api/dependencies",
+    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
+    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
+    "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries",
+    "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
+    "/api/v1/monitors",
+    "/api/v1/jobs",
+    "/api/v1/audit",
+    "/audit",
+    "/keys/new",
+    "/connections/new",
+    "/connections/{connection_id}/delete",
+    "/webhooks/new",
+    "/jobs",
+    "/jobs/retry",
+    "/rules",
+    "/rules/new",
+    "/alerts",
+    "/quality",
+    "/quality/compare",
+    "/quality/results",
+}
+RULE: dict[str, object] = {"name": "mine now", "evaluator": "tool_error"}
+HOOK: dict[str, object] = {"url": "https://receiver.example/x", "secret": None}
+CONNECTION: dict[str, object] = {"name": "mine now", "baseUrl": "https://model.example/v1", "model": "m"}
+SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
+    "trace-eval-rules": RULE,
+    "trace-eval-rules/test": RULE,
+    "{rule_id}": RULE,
+    "backfills": {"from": "2026-11-20T00:00:00Z"},
+    "alert-webhooks": HOOK,
+    "{webhook_id}": HOOK,
+    "llm-connections": CONNECTION,
+    "{connection_id}": CONNECTION,
+    "jobs/retry": {},
+    "acknowledge": {"by": "a thief"},
+    "api-keys": {"name": "mine now", "role": "VIEWER"},
+    "api/v1/traces": {"resourceSpans": []},
+}
+RECEIVER = {"url": "https://receiver.example/x", "template": "json", "events": "alert.opened", "enabled": "on"}
+MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m", "protocol": "RESPONSES"}
+FORMS: dict[str, dict[str, str]] = {  # what pages send
+    "/keys/new": {"name": "mine too", "role": "VIEWER"},
+    "/connections/new": MODEL,
+    "/connections/{connection_id}/edit": MODEL,
+    "/webhooks/new": RECEIVER | {"project": "shop"},
+    "/webhooks/{webhook_id}/edit": RECEIVER,
+    "/webhooks/{webhook_id}/switch": {"enabled": "false"},
+    "/webhooks/{webhook_id}/secret": {"secret": "chosen-0123456789"},
+    "/jobs/retry": {"rule": "", "kind": ""},
+    "/alerts/{alert_id}/acknowledge": {"by": "a thief"},
+    "/rules/new": {"do": "save", "as": "text", "text": "name: mine too\nevaluator: tool_error\n"},
+    "/rules/{rule_id}/edit": {
+        "do": "save",
+        "as": "text",
+        "text": "name: mine too\nevaluator: tool_error\n",
+        "version": "1",
+    },
+    "/rules/{rule_id}/backfills": {"from": "2026-11-20T00:00", "to": "2026-11-21T00:00"},
+}
+
+STEADY = {"api_key": "key_id, enabled", "alert_webhook": "webhook_id, url, version, deleted_at"}
+"""The columns that change only where somebody changes them."""
+
+
+@pytest.fixture(scope="module")
+def tenancy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
+    """One server for all; what is changed here is what nobody else looks at."""
+    with two_tenants(tmp_path_factory.mktemp("tenants") / "data") as made:
+        yield made
+
+
+_NAMED = r"\{([a-z_]+)(?::path)?\}"
+_ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
+"""What is called the same whosever it is, or is only a word to look for."""
+
+
+def path_of(template: str, ids: dict[str, str], question: str = "") -> str:
+    """A path about these things."""
+    values = ids | {"mark": mark_of(ids["tenant"])}
+    return re.sub(_NAMED, lambda named: values[named.group(1)], template + question)
+
+
+def ask(tenancy: Tenancy, tenant: str, method: str, template: str, of: str) -> httpx.Response:
+    """What a tenant's key is answered about something of another's, or its own."""
+    path = path_of(template, dict(tenancy.ids[of]), QUESTIONS.get(template, ""))
+    form = FORMS.get(template) if method == "POST" else None
+    is_json = method != "GET" and "/api/" in template
+    body = next((body for end, body in SENT.items() if template.endswith(end)), None) if is_json else None
+    question = {"project": "shop"} if (method, template) == ("DELETE", "/api/v1/traces") else None
+    return tenancy.server.ask(method, path, key=tenancy.key(tenant), json=body, data=form, params=question)
+
+
+def everything(tenancy: Tenancy, *tenants: str) -> list[tuple[object, ...]]:
+    """All rows of some tenants as a number for each table; deliveries change by themselves."""
+    tables = tenancy.rows("SELECT table_name FROM duckdb_columns() WHERE column_name = 'tenant' AND NOT internal")
+    names = sorted({str(name) for (name,) in tables} - {"audit", "alert_delivery"} - {view for view, _ in sql.views()})
+    assert len(names) > 15
+    each = (
+        f"SELECT '{name}', tenant, count(*), bit_xor(hash({STEADY.get(name, 't')})) FROM {name} AS t GROUP BY tenant"
+        for name in names
+    )
+    found = tenancy.rows(" UNION ALL ".join(each) + " ORDER BY ALL")
+    return [row for row in found if row[1] in tenants]
+
+
+def test_the_lists_name_routes() -> None:
+    """What is listed here is a route that keeps tenants apart, and that is all but the few of the whole server."""
+    assert set(LOOKING) >= set(QUESTIONS) | NOT_MARKED
+    for template, body in SENT.items():
+        assert any(path.endswith(template) for _, path in CHANGING), (template, body)
+    assert {path for method, path in CHANGING if method == "POST"} >= set(FORMS)
+    assert all(need_of(endpoint, method).by_tenant for method, _, endpoint in APART)
+    assert all(need_of(endpoint, method).permission is not Permission.OPEN for method, _, endpoint in APART)
+
+
+@pytest.mark.parametrize("template", LOOKING)
+def test_each_route_shows_a_tenant_its_own(tenancy: Tenancy, template: str) -> None:
+    """With what is its own in the path it is answered, by what has its mark and never that of the other."""
+    for mine, yours in (PEOPLE, PEOPLE[::-1]):
+        answer = ask(tenancy, mine, "GET", template, of=mine)
+        assert answer.status_code == 200, answer.text
+        assert (mark_of(mine).encode() in answer.content) is (template not in NOT_MARKED), answer.text
+        assert mark_of(yours).encode() not in answer.content
+        hidden = set(tenancy.ids[yours].values()) - set(tenancy.ids[mine].values()) - {tenancy.ids[yours]["job_id"]}
+        assert [each for each in hidden if len(each) > len(yours) and each in answer.text] == []
+        told = re.findall(rb'"tenant(?:Id)?":"([a-z]+)"', answer.content)
+        assert set(told) <= {mine.encode()}
+
+
+@pytest.mark.parametrize("template", [path for path in LOOKING if "{" in path + QUESTIONS.get(path, "")])
+def test_each_route_hides_what_is_anothers(tenancy: Tenancy, template: str) -> None:
+    """With what is another's in the path it is as if that were not there; who sees all gets both."""
+    for mine, yours in (PEOPLE, PEOPLE[::-1]):
+        answer = ask(tenancy, mine, "GET", template, of=yours)
+        assert mark_of(yours).encode() not in answer.content
+        same = set(re.findall(_NAMED, template + QUESTIONS.get(template, ""))) <= _ALIKE
+        assert answer.status_code == 404 or (same and answer.status_code == 200), answer.text
+        path = path_of(template, dict(tenancy.ids[yours]), QUESTIONS.get(template, ""))
+        as_whom = f"&tenant={yours}" if template.startswith("/quality/") else ""  # which shows one tenant at a time
+        seen = tenancy.server.ask("GET", path + as_whom, key=OPERATOR_KEY)
+        assert seen.status_code == 200, seen.text
+
+
+def test_each_view_tells_whose_each_row_is(tenancy: Tenancy) -> None:
+    """Every view has rows of both tenants, and none of one with what belongs to the other."""
+    for view, _ in sql.views():
+        found = tenancy.rows(f"SELECT tenant, v::VARCHAR FROM {view} AS v")
+        assert {tenant for tenant, _ in found} == set(TENANTS), view
+        for tenant, told in found:
+            assert not any(mark_of(each) in str(told) for each in TENANTS if each != tenant), (view, tenant, told)
+
+
+def test_a_rule_judges_its_tenant_and_a_shared_rule_everybody(tenancy: Tenancy) -> None:
+    """Each tenant has verdicts of its rules and of those of nobody; what belongs to nobody, of the latter alone."""
+    of = {tenant: {tenancy.ids[tenant][key] for key in ("rule_id", "trace_rule_id")} for tenant in TENANTS}
+    judging = {(tenant, rule) for tenant in TENANTS for rule in of[tenant] | of[""]}
+    for table in ("evaluation AS t", "decision JOIN span AS t USING (seq)"):
+        found = tenancy.rows(f"SELECT DISTINCT t.tenant, rule_id FROM {table} JOIN rule_revision USING (revision)")
+        assert set(found) == judging
+    streams = tenancy.rows("SELECT tenant, rule_id, count(*) FROM monitor_state GROUP BY ALL")
+    assert {count for *_, count in streams} == {1}
+    assert {(tenant, rule) for tenant, rule, _ in streams} == judging
+
+
+def test_a_trace_shows_its_tenant_who_judged_it(tenancy: Tenancy) -> None:
+    """The document of one trace id differs by who asks: verdicts of his own rules, and of the shared ones."""
+    for tenant in PEOPLE:
+        trace = tenancy.server.ask("GET", f"/api/v1/traces/{TRACE}", key=tenancy.key(tenant)).json()
+        rules = {each["ruleId"] for part in (trace, *trace["spans"]) for each in part["evaluations"]}
+        wanted = {tenancy.ids[of][key] for of in (tenant, "") for key in ("rule_id", "trace_rule_id")}
+        assert rules == wanted
+
+
+def test_activity_is_told_by_tenant(tenancy: Tenancy) -> None:
+    """What a shared rule did is told to a tenant as far as it did so to its spans."""
+    rule = tenancy.ids[""]["rule_id"]
+
+    def passed(tenant: str) -> int:
+        listed = tenancy.server.ask("GET", "/api/v1/trace-eval-rules", key=tenancy.key(tenant)).json()["content"]
+        (found,) = [each["activity"] for each in listed if each["id"] == rule]
+        assert sum(found["decisions"].values()) == 2 * found["evaluations"]["passed"]
+        return int(found["evaluations"]["passed"])
+
+    assert (passed("acme"), passed("other"), passed("")) == (1, 1, 3)
+
+
+def test_what_is_shared_is_shown_and_kept(tenancy: Tenancy) -> None:
+    """A tenant sees rules and alerts of nobody, and may not change them; connections and receivers it does not see."""
+    ids = tenancy.ids[""]
+    rule, alert = f"{PROJECT}/trace-eval-rules/{ids['rule_id']}", f"/api/v1/alerts/{ids['alert_id']}"
+    hidden = (f"/api/v1/llm-connections/{ids['connection_id']}", f"{PROJECT}/alert-webhooks/{ids['webhook_id']}")
+
+    def status(method: str, path: str, **content: Any) -> int:
+        return tenancy.server.ask(method, path, key=tenancy.key("acme"), **content).status_code
+
+    assert [status("GET", path) for path in (rule, alert)] == [200, 200]
+    assert [status("DELETE", rule), status("POST", f"{alert}/acknowledge", json={})] == [403, 403]
+    assert [status("GET", f"{rule}/backfills")] == [403]
+    assert [status("GET", path) for path in hidden] == [404, 404]
+
+
+def test_the_commands_work_with_the_key_of_a_tenant(tenancy: Tenancy) -> None:
+    """They show what is its own, and say why of what is the server's."""
+    where = ("--server", f"http://{tenancy.server.running.http}")
+    env = {"TRACEJURY_API_KEY": tenancy.key("acme")}
+    marked = (("traces", "list"), ("rules", "list"), ("connections", "list"), ("webhooks", "list"), ("keys", "list"))
+    named = (("jobs", "list"), ("alerts", "list"), ("monitors",))
+    for commands, mine, yours in ((marked, mark_of("acme"), mark_of("other")), (named, '"acme"', '"other"')):
+        for command in commands:
+            told = run(*command, *where, "--json", env=env)
+            assert told.exit_code == 0, told.output
+            assert mine in told.output
+            assert yours not in told.output
+    for command in (("status",), ("sql", "SELECT 1"), ("sweep",)):
+        told = run(*command, *where, env=env)
+        assert told.exit_code == 1
+        assert "not for keys with a tenant" in told.output
+
+
+@pytest.mark.parametrize("method, template", [each for each in CHANGING if "_id}" in each[1]])
+def test_nobody_changes_what_is_anothers(tenancy: Tenancy, method: str, template: str) -> None:
+    """Asked about another's things by an administrator of a tenant, no route changes a row of anybody else."""
+    same = set(re.findall(_NAMED, template)) <= _ALIKE
+    for of in ("other", ""):
+        before = everything(tenancy, "", "other")
+        answer = ask(tenancy, "acme", method, template, of=of)
+        if not same:
+            assert answer.status_code in ({404} if of else {403, 404}), answer.text
+        assert everything(tenancy, "", "other") == before
+
+
+@pytest.mark.parametrize("method, template", [each for each in CHANGING if "_id}" not in each[1]])
+def test_what_is_made_belongs_to_its_maker(tenancy: Tenancy, method: str, template: str) -> None:
+    """Routes without an id in the path change rows of the asker's tenant alone."""
+    before = everything(tenancy, "", "acme")
+    answer = ask(tenancy, "other", method, template, of="other")
+    assert answer.status_code in {200, 201, 303}, answer.text
+    assert everything(tenancy, "", "acme") == before
+    place = answer.headers.get("location", "").removeprefix(f"http://{tenancy.server.running.http}")
+    if place.startswith(("/connections/", "/webhooks/", "/rules/")):
+        told = [tenancy.server.ask("GET", place, key=tenancy.key(tenant)).status_code for tenant in ("other", "acme")]
+        assert told == [200, 404]
+    if answer.status_code == 201 and "json" in answer.headers["content-type"]:
+        assert answer.json().get("tenant", answer.json().get("tenantId")) == "other"
+
+
+def test_a_page_of_a_shared_connection_offers_no_change(tenancy: Tenancy) -> None:
+    """A tenant may look at it, is offered neither a test nor a change, and is refused both."""
+    shared = CONNECTION | {"name": "for all", "shared": True}
+    made = tenancy.server.ask("POST", "/api/v1/llm-connections", key=OPERATOR_KEY, json=shared).json()["id"]
+    place = f"/connections/{made}"
+
+    def ask(method: str, path: str) -> httpx.Response:
+        return tenancy.server.ask(method, path, key=tenancy.key("acme"))
+
+    listed = ask("GET", "/connections").text
+    assert (made in listed, tenancy.ids[""]["connection_id"] in listed) == (True, False)
+    page = ask("GET", place)
+    assert (page.status_code, f"{place}/" in page.text, "the operator alone changes it" in page.text) == (
+        200,
+        False,
+        True,
+    )
+    assert [ask("GET", f"{place}/{action}").status_code for action in ("edit", "delete")] == [403] * 2
+    assert [ask("POST", f"{place}/{action}").status_code for action in ("test", "edit", "delete")] == [403] * 3
+
+
+def test_a_tenant_has_its_own_failures_evaluated_again(tenancy: Tenancy) -> None:
+    """The page counts what failed of its own, lists what failed of nobody too, and its forms touch its own alone."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    jobs = {tenant: 900_000 + number for number, tenant in enumerate(TENANTS)}
+    for tenant, job_id in jobs.items():
+        rule = tenancy.ids[tenant]["rule_id"]
+        ((revision,),) = tenancy.rows(f"SELECT max(revision) FROM rule_revision WHERE rule_id = '{rule}'")
+        why = {"outcome": "failed", "error_kind": "broken", "reason": f"it broke {mark_of(tenant)}"}
+        of = {"tenant": tenant, "project": "shop", "trace_id": TRACE, "span_id": TOOL_CALL}
+        put(tenancy.store, "evaluation", job_id=job_id, revision=revision, seq=1, created_at=now, **of, **why)
+
+    def ask(method: str, path: str, key: str = "", **content: Any) -> httpx.Response:
+        return tenancy.server.ask(method, path, key=key or tenancy.key("acme"), **content)
+
+    told = ask("GET", "/jobs").text
+    assert [told.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [1, 2, 0]
+    assert [f'action="/jobs/{job_id}/retry"' in told for job_id in jobs.values()] == [False, True, False]
+    every = ask("GET", "/jobs", OPERATOR_KEY).text
+    assert [every.count(f"it broke {mark_of(tenant)}") for tenant in TENANTS] == [2, 2, 2]
+    assert f"/traces/{TRACE}?tenant=other" in every
+    assert "1 failed evaluation is made again" in ask("GET", "/jobs/retry").text
+    before = everything(tenancy, "", "other")
+    for tenant in ("", "other"):
+        assert ask("POST", f"/jobs/{jobs[tenant]}/retry").status_code == 404
+    assert ask("POST", "/jobs/retry", data={"rule": "slow"}).status_code == 303
+    assert everything(tenancy, "", "other") == before
+    repeated = tenancy.rows(f"SELECT job_id FROM superseded WHERE job_id IN {tuple(jobs.values())}")
+    assert repeated == [(jobs["acme"],)]

@@ -1,0 +1,105 @@
+"""TLS on every address."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import ssl
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from collector.app import running
+from collector.settings import BadSettings, Settings, load_settings
+from tests.access import TRACE_EXPORT
+from tests.serving import ANY_PORT, a_server, run
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for this machine, signed by itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = folder / "cert.pem", folder / "key.pem"
+    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return chain, secret
+
+
+def test_every_address_takes_tls_and_nothing_else(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    """Over all three, who trusts the certificate is served, and who speaks without TLS is not."""
+    chain, secret = pair
+    with a_server(tmp_path / "data", tls_cert=chain, tls_key=secret) as server:
+        trust = ssl.create_default_context(cafile=str(chain))
+        with httpx.Client(trust_env=False, verify=trust) as client:
+            assert client.get(f"https://{server.http}/health").status_code == 200
+            headers = {"content-type": "application/x-protobuf"}
+            assert client.post(f"https://{server.otlp_http}/v1/traces", headers=headers).status_code == 200
+            for address in (server.http, server.otlp_http):
+                with pytest.raises(httpx.TransportError):
+                    client.get(f"http://{address}/health")
+        with grpc.secure_channel(server.grpc, grpc.ssl_channel_credentials(chain.read_bytes())) as channel:
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACE_EXPORT)
+            assert method(b"", timeout=20) == b""
+
+
+def test_commands_trust_what_the_environment_names(
+    tmp_path: Path, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`SSL_CERT_FILE` names a certificate of one's own; and `--data` finds that the server speaks TLS."""
+    chain, secret = pair
+    with a_server(tmp_path / "data", tls_cert=chain, tls_key=secret) as server:
+        assert run("traces", "list", "--server", f"https://{server.http}").exit_code == 1
+        monkeypatch.setenv("SSL_CERT_FILE", str(chain))
+        assert run("traces", "list", "--server", f"https://{server.http}").exit_code == 0
+        assert run("traces", "list", "--data", tmp_path / "data").exit_code == 0
+
+
+def test_a_pair_that_is_none_stops_the_start(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    """Files that are missing, or no certificate and its key, are named, and half a pair is no setting."""
+    chain, _ = pair
+
+    async def start(key: Path) -> None:
+        async with running(Settings(data=tmp_path, tls_cert=chain, tls_key=key)):
+            pass
+
+    for key in (chain, tmp_path / "missing.pem"):
+        with pytest.raises(OSError, match="are no certificate with its key"):
+            asyncio.run(start(key))
+    with pytest.raises(BadSettings, match="need each other"):
+        load_settings(None, {"tls_cert": chain}, {})
+
+
+def test_quack_stays_on_this_machine_where_all_is_to_take_tls(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    """An address that cannot take TLS is refused where a certificate is set, unless only this machine reaches it."""
+    chain, key = pair
+    settings = {"data": tmp_path, "tls_cert": chain, "tls_key": key, "quack": "0.0.0.0:0", "api_key": "k" * 20}
+    settings |= {"grpc": ANY_PORT, "otlp_http": ANY_PORT, "http": ANY_PORT}
+
+    async def start() -> None:
+        async with running(Settings.model_validate(settings)):
+            pass
+
+    with pytest.raises(BadSettings, match="quack: does not take TLS"):
+        asyncio.run(start())

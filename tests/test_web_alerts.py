@@ -1,0 +1,155 @@
+"""The pages about alerts: the list, one alert with its evidence, and who looks after it."""
+
+import re
+import time
+from collections.abc import Iterator
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from storage.alerts import Finding
+from tests.access import Closed, a_closed_server
+from tests.alerting import a_finding
+from tests.browser import a_page
+from tests.paging import Visit, token_on
+from tests.quality_history import HOSTILE
+from tests.test_web_quality import words
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+NOW_NS = time.time_ns()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """A server with keys, and a receiver that is not there."""
+    settings = {
+        "alert_webhooks": [{"project": "shop", "url": "https://receiver.invalid/hook"}],
+        "encryption_key": "a passphrase for tests",
+    }
+    with a_closed_server(tmp_path_factory.mktemp("alerts") / "data", **settings) as closed:
+        yield closed
+
+
+def opened(server: Closed, number: int, **changes: object) -> Finding:
+    """An alert of the server."""
+    finding = a_finding(number, **changes)
+    assert server.running.store.alerts.open(finding, NOW_NS - 3_600 * 10**9 + number)
+    return finding
+
+
+@pytest.fixture
+def visit(server: Closed) -> Iterator[Visit]:
+    """Somebody with an editor's key."""
+    with Visit(f"http://{server.running.http}") as visit:
+        assert visit.send("/sign-in", "/sign-in", key=server.keys["editor"]).status_code == 303
+        yield visit
+
+
+def test_an_alert_has_all_that_is_needed_to_check_it(server: Closed, visit: Visit) -> None:
+    """Rates with intervals and counts, evidence, releases, SQL, traces and deliveries."""
+    finding = opened(server, 1)
+    page = visit.get(f"/alerts/{finding.alert_id}").text
+    told = words(page)
+    for text in (
+        "The pass rate of release 1.5.0 is 78.0 % after 92.0 % of 1.4.1 : -14.0 points",
+        "89.1 % to 94.3 %, 500 results",
+        "68.1 % to 86.0 %, 91 results, of which 20 did not pass",
+        "Evidence against its threshold of the 20 that raise an alert",
+        "SELECT release, avg(passed::INT) FROM evaluations GROUP BY ALL",
+        "It <@U1> & did",
+        "alert.opened",
+    ):
+        assert text in told, text
+    assert 'href="/traces/f8d18f56aac69da52ff48aa312bf2c4d"' in page
+    assert "/quality/compare?" in page
+    assert "baseline=1.4.1&candidate=1.5.0" in unescape(page)
+    assert "receiver.invalid" in told
+
+
+def test_acknowledging_names_who_did_and_is_done_once(server: Closed, visit: Visit) -> None:
+    """The button is there while the alert is open, and the name of the key stands beside the alert from then on."""
+    finding = opened(server, 2)
+    path = f"/alerts/{finding.alert_id}"
+    assert "Acknowledge" in visit.get(path).text
+    answer = visit.send(path, f"{path}/acknowledge")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    alert = server.running.store.alerts.get(finding.alert_id)
+    assert alert is not None
+    assert (alert.state, alert.acknowledged_by) == ("acknowledged", "editor")
+    page = visit.get(path).text
+    assert "editor looks after it" in words(page)
+    assert 'acknowledge"' not in page
+    assert "alert.acknowledged" in page
+
+
+def test_an_alert_that_is_over_says_how_it_ended(server: Closed, visit: Visit) -> None:
+    """It is told in words, and there is nothing to acknowledge, by the button or without it."""
+    finding = opened(server, 3)
+    path = f"/alerts/{finding.alert_id}"
+    token = token_on(visit.get(path).text)
+    server.running.store.alerts.recover(finding.alert_id, {"how": "withdrawn"}, NOW_NS)
+    page = visit.get(path).text
+    assert "the release has no results any more" in words(page)
+    assert '<button class="primary">' not in page
+    late = visit.client.post(f"{visit.origin}{path}/acknowledge", data={"csrf": token})
+    assert late.status_code == 409
+    assert "nothing to look after" in late.text
+
+
+def test_viewers_read_and_do_not_acknowledge(server: Closed) -> None:
+    """A viewer sees no button, and is refused without one; so is a form without its token."""
+    finding = opened(server, 4)
+    path = f"/alerts/{finding.alert_id}"
+    with Visit(f"http://{server.running.http}") as viewer:
+        viewer.send("/sign-in", "/sign-in", key=server.keys["viewer"])
+        page = viewer.get(path).text
+        assert "Nobody looks after it yet" in page
+        assert 'acknowledge"' not in page
+        assert (
+            viewer.client.post(f"{viewer.origin}{path}/acknowledge", data={"csrf": token_on(page)}).status_code == 403
+        )
+    with Visit(f"http://{server.running.http}") as editor:
+        editor.send("/sign-in", "/sign-in", key=server.keys["editor"])
+        assert editor.client.post(f"{editor.origin}{path}/acknowledge", data={}).status_code == 403
+    alert = server.running.store.alerts.get(finding.alert_id)
+    assert alert is not None
+    assert alert.state == "open"
+
+
+def test_alerts_are_listed_by_state(server: Closed, visit: Visit) -> None:
+    """The newest first, those of one state where that is asked for, and a page that says when there are none."""
+    mine = opened(server, 5, project="lists", kind="drift")
+    page = words(visit.get("/alerts?project=lists").text)
+    assert "answers lists drift 92.0 % of 500 78.0 % of 91 open" in page
+    assert "No such alerts" in visit.get("/alerts?project=lists&state=recovered").text
+    assert mine.alert_id in visit.get("/alerts?state=open").text
+    assert visit.get("/alerts?state=closed").status_code in {400, 422}
+    assert visit.get("/alerts/00000000000000000000000000000000").status_code == 404
+
+
+def test_hostile_alerts_are_text(server: Closed, visit: Visit, browser: "Browser") -> None:
+    """Names, reasons and documents of alerts may hold anything, also what no monitor writes."""
+    document = {
+        "examples": [{"traceId": HOSTILE, "spanId": HOSTILE, "score": "NaN", "reason": HOSTILE}, "no object", {}],
+        "sql": HOSTILE * 50,
+        "alpha": HOSTILE,
+    }
+    names = {"project": HOSTILE, "rule": HOSTILE, "evaluator": HOSTILE, "fingerprint": HOSTILE, "document": document}
+    finding = opened(server, 6, **names)
+    empty = opened(server, 7, document={}, measure="score", fingerprint=None, project=None)
+    for path in (f"/alerts/{finding.alert_id}", f"/alerts/{empty.alert_id}", "/alerts"):
+        answer = visit.get(path)
+        assert answer.is_success
+        assert "<script>alert" not in answer.text
+        assert "\x1b" not in re.sub(r'value="[^"]*"', "", answer.text)
+    with a_page(browser, f"http://{server.running.http}") as watch:
+        watch.open("/sign-in")
+        watch.page.fill("input[name=key]", server.keys["viewer"])
+        watch.page.keyboard.press("Enter")
+        watch.page.wait_for_url("**/traces")
+        watch.open(f"/alerts/{finding.alert_id}")
+        assert watch.scan() == []
+        assert watch.sideways() <= 0

@@ -1,0 +1,85 @@
+"""Every page of the web interface in a real browser: made from its own routes, so that no new one is forgotten."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser import PHONE, a_page
+from tests.paging import EXAMPLES, Shown, Visit, a_shown_server, path_of, templates
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAGES = templates()
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark phone": {"color_scheme": "dark", "viewport": PHONE, "has_touch": True},
+}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """One server for all."""
+    with a_shown_server(tmp_path_factory.mktemp("pages") / "data") as server:
+        yield server
+
+
+def test_each_page_has_an_address_to_look_at() -> None:
+    """Whoever adds a page with something in its address says in tests/paging.py where one is."""
+    assert {template for template in PAGES if "{" in template} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("template", PAGES)
+def test_a_page_is_sound(shown: Shown, browser: "Browser", template: str, look: str) -> None:
+    """Nothing goes wrong on a page, nobody is kept from using it, and it is no wider than the window."""
+    with a_page(browser, shown.origin, **LOOKS[look]) as watch:
+        watch.open(path_of(template, shown))
+        assert watch.scan() == []
+        assert watch.sideways() <= 0
+        ground = watch.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        is_dark = sum(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 3 * 128
+        assert is_dark == ("dark" in look)
+
+
+@pytest.mark.parametrize("template", PAGES)
+def test_a_page_reads_without_scripts(shown: Shown, template: str) -> None:
+    """What a page shows is in what the server sends, without a style or a script of its own in it."""
+    with Visit(shown.origin) as visit:
+        answer = visit.get(path_of(template, shown))
+    assert answer.is_success or answer.next_request
+    assert " style=" not in answer.text
+    assert answer.text.count("<script") == answer.text.count('<script type="module" src="/static/')
+    policy = answer.headers.get("content-security-policy", "")
+    assert answer.next_request or "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+
+
+def test_the_menu_leads_to_pages(shown: Shown) -> None:
+    """Every line of the menu is a page that opens."""
+    with Visit(shown.origin) as visit:
+        text = visit.get("/traces").text.partition('aria-label="Main"')[2].partition("</nav>")[0]
+        paths = [piece.partition('"')[0] for piece in text.split('href="')[1:]]
+        assert paths
+        assert [path for path in paths if not visit.get(path).is_success] == []
+
+
+def test_keys_move_through_a_list(shown: Shown, browser: "Browser") -> None:
+    """In a list j goes on, k back, Enter opens, u leads up again, ? shows what keys do, and Escape puts that away."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces")
+        watch.page.keyboard.press("?")
+        watch.page.wait_for_selector("#help[open]")
+        watch.page.keyboard.press("Escape")
+        watch.page.wait_for_selector("#help:not([open])", state="hidden")
+        for key in ("j", "j", "k"):
+            watch.page.keyboard.press(key)
+        chosen = watch.page.eval_on_selector_all(
+            "[data-row]", "rows => rows.map(row => row.classList.contains('chosen'))"
+        )
+        assert [number for number, is_chosen in enumerate(chosen) if is_chosen] == [0]
+        first = watch.page.locator("[data-row] [data-open]").first.get_attribute("href")
+        watch.page.keyboard.press("Enter")
+        watch.page.wait_for_url(f"**{first}")
+        watch.page.keyboard.press("u")
+        watch.page.wait_for_url("**/traces")

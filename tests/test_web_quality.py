@@ -1,0 +1,236 @@
+"""The pages about quality: numbers over a history of ten days, and what they lead to."""
+
+import datetime as dt
+import re
+import time
+from collections.abc import Iterator
+from html import unescape
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.browser import PHONE, a_page
+from tests.paging import Visit
+from tests.quality_history import FIRST, HOSTILE, PROJECT, SECOND, History, Judged, Rule, a_history
+from tests.serving import a_server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    """One server for all."""
+    with a_history(tmp_path_factory.mktemp("quality") / "data") as history:
+        yield history
+
+
+@pytest.fixture(scope="module")
+def visit(history: History) -> Iterator[Visit]:
+    """Somebody who looks."""
+    with Visit(history.origin) as visit:
+        yield visit
+
+
+def about(rule: Rule, **more: object) -> str:
+    """The parameters that name a rule and its project."""
+    return urlencode({"rule": rule.key.rule_id, "project": rule.key.project or ""} | more)
+
+
+def words(page: str) -> str:
+    """What a page says, without what it is made of."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.partition("<main")[2])).split())
+
+
+def links(page: str, path: str) -> list[str]:
+    """The addresses on a page that begin so."""
+    return [unescape(each) for each in re.findall(r'href="([^"]+)"', page) if each.startswith(path)]
+
+
+def test_every_rule_is_listed_with_its_latest_evaluator(history: History, visit: Visit) -> None:
+    """A rule has its pass rate with an interval, its results by what they came to, and its alert."""
+    page = visit.get("/quality").text
+    told = words(page)
+    assert "polite answers release alert shop 82.1 % 73.4 to 89.0" in told
+    assert f"/alerts/{history.alert_id}" in page
+    assert "polite answers" not in words(visit.get(f"/quality?{urlencode({'project': HOSTILE})}").text)
+
+
+def test_a_rule_shows_rates_of_one_evaluator_only(history: History, visit: Visit) -> None:
+    """The numbers are those of the latest evaluator, and those of the one before are a choice away."""
+    latest = words(visit.get(f"/quality?{about(history.rule)}").text)
+    assert "The evaluator changed in this time" in latest
+    assert "Pass rate 82.1 %" in latest
+    assert "1.5.0 12.5 %" in latest
+    before = words(visit.get(f"/quality?{about(history.rule, fingerprint=FIRST)}").text)
+    assert "Pass rate 95.0 %" in before
+    assert "1.5.0 12.5 %" not in before
+
+
+def test_failed_and_skipped_are_told_apart(history: History, visit: Visit) -> None:
+    """Neither is a score, each has a number of its own, and leads to what it counts."""
+    page = visit.get(f"/quality?{about(history.rule)}").text
+    assert "No verdict 3 the evaluator failed Skipped 2 not asked" in words(page)
+    for verdict, count in (("broken", 3), ("skipped", 2)):
+        (link,) = {
+            each for each in links(page, "/quality/results") if f"verdict={verdict}" in each and "release" not in each
+        }
+        assert visit.get(link).text.count("data-row") == count
+
+
+def test_every_point_and_column_leads_to_as_many_results_as_it_says(history: History, visit: Visit) -> None:
+    """What stands behind a day or a part of the scores is exactly what it counts."""
+    page = visit.get(f"/quality?{about(history.rule)}").text
+    checked = 0
+    for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL):
+        found = links(row, "/quality/results")
+        cells = [words(f"<main{cell}") for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
+        if not found or len(cells) not in {2, 5}:
+            continue
+        count = int(cells[1] if len(cells) == 2 else cells[3])
+        shown, link = 0, found[0]
+        while link:
+            answer = visit.get(link).text
+            shown += answer.count("data-row")
+            link = (
+                next(iter(links(answer.partition('class="pager"')[2], "/quality/results")), "")
+                if "Older" in answer
+                else ""
+            )
+        assert shown == count, found[0]
+        checked += 1
+    assert checked >= 20
+
+
+def test_monitors_stand_beside_their_threshold(history: History, visit: Visit) -> None:
+    """What the monitors compare and how much evidence there is are those of the API."""
+    told = words(visit.get(f"/quality?{about(history.rule)}").text)
+    documents = history.running.store.monitors.page(project=PROJECT, rule=history.rule.key.rule_id)
+    assert len(documents) == 2
+    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* that end the alert", told)
+
+
+def test_releases_are_compared_with_an_interval_and_a_test(history: History, visit: Visit) -> None:
+    """The difference, its interval and its p-value, and the worst of both, with what they said."""
+    page = visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.1', candidate='1.5.0')}")
+    told = words(page.text)
+    assert "The pass rate of 1.5.0 is worse : -80.0 points" in told
+    assert re.search(r"interval from -9\d\.\d to -\d\d\.\d; p < 0\.0001", told)
+    assert "permutation test, corrected for two measures" in told
+    assert page.text.count("data-row") == 10
+    assert "The worst of 1.5.0" in told
+
+
+def test_what_does_not_differ_is_not_said_to(history: History, visit: Visit) -> None:
+    """Two releases that are alike are told as such."""
+    told = words(visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.4.1')}").text)
+    assert "is not clearly different" in told
+    assert "worse" not in told.partition("The worst")[0]
+
+
+def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Visit) -> None:
+    """It is refused, and the page says why."""
+    rule = Rule(history.running, "two evaluators", project="twice")
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+    for release, fingerprint in (("1", FIRST), ("2", SECOND)):
+        rule.come([Judged(score=0.5, at=now, release=release, fingerprint=fingerprint)] * 5)
+    answer = visit.get(f"/quality/compare?{about(rule, baseline='1', candidate='2')}")
+    told = f"judged by different evaluators, {FIRST[:8]} and {SECOND[:8]}: their scores mean different things"
+    assert (answer.status_code, told in words(answer.text)) == (409, True)
+    answer = visit.get(
+        f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='1.5.0', fingerprint=FIRST)}"
+    )
+    assert answer.status_code == 409
+    assert f"evaluator {FIRST[:8]} did not judge both releases" in words(answer.text)
+
+
+def test_an_address_that_means_nothing_is_a_page_that_says_so(history: History, visit: Visit) -> None:
+    """No such rule, no such time, no such verdict: an error as a page, never a fault."""
+    assert visit.get("/quality?rule=nothing").status_code == 404
+    for path in ("/quality?days=5", f"/quality?{about(history.rule, days=2)}"):
+        assert visit.get(path).status_code == 400
+    for wrong in ({"verdict": "good"}, {"low": "x"}, {"page": -1}, {"from_us": 1 << 60}):
+        assert visit.get(f"/quality/results?{about(history.rule, **wrong)}").status_code in {400, 422}
+    nothing = visit.get(f"/quality/compare?{about(history.rule, baseline='1.4.0', candidate='9')}")
+    assert (nothing.status_code, "release 9 has no scores" in words(nothing.text)) == (409, True)
+
+
+@pytest.mark.usefixtures("history")
+def test_a_rule_is_found_by_its_name_and_without_its_project(visit: Visit) -> None:
+    """An address that a person types works."""
+    assert "Pass rate 82.1 %" in words(visit.get("/quality?rule=polite+answers").text)
+
+
+def test_each_time_is_added_up_in_its_steps(history: History, visit: Visit) -> None:
+    """Hours, days, weeks and months show the same results, as far as they reach back."""
+    for days, told in ((1, "hourly"), (7, "daily"), (90, "weekly"), (365, "monthly")):
+        page = words(visit.get(f"/quality?{about(history.rule, days=days)}").text)
+        assert told in page
+        assert ("Results 400 " in page) == (days > 7)
+
+
+def test_results_can_be_paged_and_sorted(history: History, visit: Visit) -> None:
+    """Pages follow each other without a gap, and the worst come first where that is asked for."""
+    first = visit.get(f"/quality/results?{about(history.rule)}").text
+    (older,) = links(first.partition('class="pager"')[2], "/quality/results")
+    second = visit.get(older).text
+    ids = [re.findall(r'href="/traces/([0-9a-f]{32})', page) for page in (first, second)]
+    assert [len(each) for each in ids] == [50, 50]
+    assert not set(ids[0]) & set(ids[1])
+    worst = visit.get(f"/quality/results?{about(history.rule, order='worst', fingerprint=SECOND)}").text
+    scores = [float(each) for each in re.findall(r'failed <span class="number">([0-9.]+)', worst)]
+    assert scores == sorted(scores)
+    assert len(scores) > 30
+
+
+def test_an_empty_server_says_what_to_do(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where nothing is judged, pages lead to where rules are written."""
+    with a_server(tmp_path_factory.mktemp("empty") / "data") as running, Visit(f"http://{running.http}") as visit:
+        assert "No rule judges anything yet" in visit.get("/quality").text
+        assert "No alerts so far" in visit.get("/alerts").text
+        assert 'href="/rules"' in visit.get("/quality").text
+        assert visit.get("/quality/results").headers["location"] == "/quality"
+
+
+def test_hostile_names_are_text_on_every_page(history: History, visit: Visit, browser: "Browser") -> None:
+    """Rules, projects, releases and reasons may be called anything: nothing runs, and nothing is hidden."""
+    pair = {"baseline": HOSTILE, "candidate": HOSTILE + "2"}
+    paths = [
+        f"/quality?{about(history.hostile)}",
+        f"/quality/compare?{about(history.hostile, **pair)}",
+        f"/quality/results?{about(history.hostile, release=HOSTILE)}",
+    ]
+    for path in paths:
+        answer = visit.get(path)
+        assert answer.is_success
+        assert "<script>alert" not in answer.text
+        assert "\x1b" not in re.sub(r'value="[^"]*"', "", answer.text)
+        assert "{{7*7}}" in answer.text
+    with a_page(browser, history.origin, viewport=PHONE) as watch:
+        for path in paths:
+            watch.open(path)
+            assert watch.sideways() <= 0
+            assert watch.scan() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_full_pages_are_sound(history: History, browser: "Browser", scheme: str) -> None:
+    """With pictures, tables and marks in them, nobody is kept from using the pages."""
+    with a_page(browser, history.origin, color_scheme=scheme) as watch:
+        for path in ("", "/compare", "/results"):
+            watch.open(f"/quality{path}?{about(history.rule, baseline='1.4.1', candidate='1.5.0')}")
+            assert watch.scan() == []
+            assert watch.sideways() <= 0
+
+
+def test_a_person_gets_from_a_point_to_its_traces_with_the_keyboard(history: History, browser: "Browser") -> None:
+    """Points of a picture take the focus, Enter opens what is behind, and j and Enter a trace."""
+    with a_page(browser, history.origin) as watch:
+        watch.open(f"/quality?{about(history.rule)}")
+        point = watch.page.locator("figure svg a").first
+        point.focus()
+        watch.page.keyboard.press("Enter")
+        watch.page.wait_for_url("**/quality/results**")
+        watch.page.keyboard.press("j")
+        assert watch.page.locator("tr.chosen a[data-open]").get_attribute("href", timeout=5_000).startswith("/traces/")  # type: ignore[union-attr] # it has one

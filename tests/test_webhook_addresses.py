@@ -1,0 +1,159 @@
+"""Where webhooks may go: which URLs and addresses are refused, and which lists make private ones good."""
+
+import ipaddress
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.addresses import AddressPolicy, BadUrl
+
+NOTHING = AddressPolicy()
+EVERYTHING = AddressPolicy(["0.0.0.0/0", "::/0", "hooks.internal"])
+SOME = AddressPolicy(["10.0.0.0/8", "Hooks.Internal.", "127.0.0.1", "::1", "fd12::/16"])
+
+NEVER = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.0.1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fd00:ec2::254",
+    "fd00:ec2::254%1",
+    "100.100.100.200",
+    "168.63.129.16",
+    "0.0.0.0",
+    "0.1.2.3",
+    "::",
+    "224.0.0.1",
+    "ff02::1",
+    "255.255.255.255",
+    "240.0.0.1",
+    "::ffff:169.254.169.254",
+    "::ffff:0.0.0.0",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+    "::a9fe:a9fe",
+]
+PRIVATE = ["127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "::1", "fc00::1",
+           "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:a00:1::", "::7f00:1", "198.18.0.1", "192.0.2.1"]  # fmt: skip
+PUBLIC = ["1.1.1.1", "93.184.215.14", "2606:4700::1111"]
+
+
+def refusal(policy: AddressPolicy, address: str, url: str = "https://hooks.example/x") -> str | None:
+    """Why an address is refused."""
+    return policy.refusal(httpx.URL(url), ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_some_addresses_are_refused_whatever_is_listed(address: str) -> None:
+    """Link-local, metadata, unspecified, multicast and reserved addresses are no receivers, in any spelling."""
+    for policy in (NOTHING, SOME, EVERYTHING):
+        for url in ("https://hooks.example/x", "http://hooks.internal/x"):
+            assert "where nothing is ever sent" in str(refusal(policy, address, url))
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_have_to_be_listed(address: str) -> None:
+    """A private address is refused, unless its network or the name that stands for it is listed."""
+    assert "not listed in webhook_private_hosts" in str(refusal(NOTHING, address))
+    assert refusal(EVERYTHING, address) is None
+    assert refusal(SOME, address, "https://hooks.internal/x") is None
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_take_https_only(address: str) -> None:
+    """A public address needs no list and is never sent anything in the clear."""
+    for policy in (NOTHING, SOME, EVERYTHING):
+        assert refusal(policy, address) is None
+        assert "only https://" in str(refusal(policy, address, "http://hooks.internal/x"))
+
+
+def test_lists_are_exact() -> None:
+    """What is listed is good, and its neighbours are not."""
+    assert [refusal(SOME, address) is None for address in ("10.255.0.1", "11.0.0.1", "127.0.0.1", "127.0.0.2")] == [
+        True,
+        True,  # public
+        True,
+        False,
+    ]
+    assert refusal(SOME, "192.168.0.1", "https://HOOKS.internal/") is None
+    assert refusal(SOME, "192.168.0.1", "https://x.hooks.internal/") is not None
+    assert refusal(SOME, "192.168.0.1", "https://hooks.internal.evil.example/") is not None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hooks.example",
+        "ftp://hooks.example/",
+        "file:///etc/passwd",
+        "https:///x",
+        "https://",
+        "https://user@hooks.example/",
+        "https://user:password@hooks.example/",
+        "https://hooks.example/#fragment",
+        "https://hooks.example:0/",
+        "https://hooks.example:65536/",
+        "https://hooks.example:x/",
+        "https://hooks.example/ x",
+        "https://hooks.example/\r\nX: y",
+        "https://bücher.example/",
+        "https://[::1/",
+        "https://" + "x" * 2048,
+        "http://hooks.example/",
+        "http://93.184.215.14/",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://[::ffff:10.0.0.1]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[fe80::1%25eth0]/",
+    ],
+)
+def test_urls_that_lead_nowhere_good_are_refused_at_once(url: str) -> None:
+    """A URL that nothing may be sent to whatever its name stands for is refused when it is written down."""
+    with pytest.raises(BadUrl):
+        NOTHING.check(url)
+
+
+@pytest.mark.parametrize("url", ["https://hooks.example/x?y=z", "https://hooks.example:8443", "https://1.1.1.1/"])
+def test_public_urls_are_taken(url: str) -> None:
+    """Any https URL of a name, or of a public address, is taken."""
+    assert str(NOTHING.check(url)) == str(httpx.URL(url))
+
+
+@pytest.mark.parametrize("text", ["", "a b", "http://x", "10.0.0.0/33", "x/8", "-x", "*", "a..b"])
+def test_a_list_with_something_else_in_it_is_refused(text: str) -> None:
+    """What is neither a name nor an address nor a network is told, and not passed over."""
+    with pytest.raises(ValueError, match="neither a host name"):
+        AddressPolicy([text])
+
+
+@given(st.ip_addresses())
+def test_whatever_is_not_global_is_refused(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    """Without a list, an address that Python calls private, link-local or reserved is never good."""
+    url = httpx.URL("https://hooks.example/")
+    if not address.is_global or address.is_multicast or address.is_link_local:
+        assert NOTHING.refusal(url, address) is not None
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_inside_another_is_judged_as_itself(inner: ipaddress.IPv4Address) -> None:
+    """Wrapping an IPv4 address into any form of IPv6 makes nothing good that was not."""
+    number = int(inner)
+    wrapped = [(0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)]
+    url = httpx.URL("https://hooks.example/")
+    if NOTHING.refusal(url, inner) is not None:
+        assert None not in [NOTHING.refusal(url, ipaddress.IPv6Address(each)) for each in wrapped]
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_url_or_refused(text: str) -> None:
+    """Whatever is written down as a URL, the answer is a URL or a refusal."""
+    for candidate in (text, f"https://{text}", f"http://[{text}]/"):
+        try:
+            EVERYTHING.check(candidate)
+        except BadUrl:
+            continue

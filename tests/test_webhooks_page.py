@@ -1,0 +1,84 @@
+"""The page about webhooks: its programs verify what a real server sends, and its examples are what is sent."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.delivery.retrying import _DELAYS_S
+from collector.delivery.signing import signature_headers
+from collector.settings import Settings, WebhookSettings
+from tests.alerting import SECRET, Taken, a_receiver, an_alerting
+from tests.conftest import GOLDEN
+from tests.source_tree import ROOT
+
+PAGE = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+
+
+def blocks(kind: str) -> list[str]:
+    """The examples of one kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def programs() -> list[Callable[[bytes, dict[str, str], str], dict[str, Any]]]:
+    """The ways to verify that the page shows."""
+    found = []
+    for text in blocks("python verify"):
+        names: dict[str, Any] = {}
+        exec(text, names)  # noqa: S102 - the program that the page tells people to use
+        found.append(names["event_of"])
+    return found
+
+
+@pytest.mark.parametrize("secret", [SECRET, "your-signing-secret"])
+def test_the_programs_of_the_page_verify_what_is_sent(tmp_path: Path, secret: str) -> None:
+    """Each program on the page takes a real delivery, and refuses it with another body or another secret."""
+    with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
+        webhook = alerting.webhook(url, secret=secret)
+        alerting.open()
+        alerting.settled(webhook, "delivered")
+        taken: Taken = script.taken[0]
+    headers = dict(taken.headers)
+    assert len(programs()) == 3
+    for event_of in programs():
+        assert event_of(taken.body, headers, secret)["type"] == "alert.opened"
+        for body, key in ((taken.body + b" ", secret), (taken.body, "another")):
+            with pytest.raises(Exception, match=r"(?i)not ours|no matching signature"):
+                event_of(body, headers, key)
+
+
+def test_old_requests_are_refused_where_the_page_says_so() -> None:
+    """Two of the programs look at the time and refuse what is old, and the seeds' one does not."""
+    headers = signature_headers(b"{}", event_id="e", timestamp_s=1_700_000_000, secrets=[SECRET])
+    lowered = {name.lower(): value for name, value in headers.items()}
+    refused = []
+    for event_of in programs():
+        try:
+            event_of(b"{}", lowered, SECRET)
+            refused.append(False)
+        except Exception as error:  # noqa: BLE001 - each program has an error of its own
+            refused.append("old" in str(error))
+    assert refused == [True, True, False]
+
+
+def test_the_body_of_the_page_is_what_is_sent() -> None:
+    """The example is the golden body, field by field."""
+    golden = json.loads((GOLDEN / "webhooks" / "json.json").read_text(encoding="utf-8"))
+    assert json.loads(blocks("json body")[0]) == golden["alert.opened"]
+
+
+def test_the_configuration_of_the_page_loads() -> None:
+    """The example is a configuration, and the page names every key that a webhook has."""
+    Settings.model_validate(yaml.safe_load(blocks("yaml configuration")[0]))
+    assert [name for name in WebhookSettings.model_fields if f"`{name}`" not in PAGE] == []
+
+
+def test_the_delays_of_the_page_are_the_delays() -> None:
+    """What the page says of retries is what is done."""
+    units = {"s": 1, "min": 60, "h": 3600}
+    told = re.findall(r"(\d+) (s|min|h)\b", PAGE.split("tried again after ")[1].split(", each give")[0])
+    assert tuple(int(number) * units[unit] for number, unit in told) == _DELAYS_S

@@ -1,0 +1,210 @@
+"""Checks become evaluations: once each, in batches, and what breaks one of them breaks no other."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from storage.readings import Limits
+from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
+from tests.test_readings import a_talk
+from tests.working import LONG_S, QUICK, Book, evaluated, states, working
+
+SLOW_OUTPUT = "x" * 40
+
+POISON = """
+import os, sys, time
+from collector.live.work import child
+whole = child.case_of_target
+def case_of_target(spans, logs, own):
+    if "{name}" in [span.name for span in spans]:
+        {deed}
+    return whole(spans, logs, own)
+child.case_of_target = case_of_target
+child.main()
+"""
+
+
+def test_checks_of_traces_and_spans(tmp_path: Path) -> None:
+    """A job of a trace sees its calls, one of a span that span alone; both leave a row and no job."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+        book = Book(store)
+        calls = book.rule(target="TRACE", evaluator="tool_call_count", config={"toolCallsCount": {"w": ["=", 1]}})
+        words = book.rule(evaluator="tool_call_count", config={"toolCallsCount": {"w": ["=", 2]}}, name="words")
+        book.enqueue(calls, [(trace_id(0), None)])
+        book.enqueue(words, [(trace_id(0), span_id(1))])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store, "rule, rule_revision, trace_id, span_id, evaluator, outcome, passed, attempts") == [
+            ("rule 1", calls.rule.revision[:12], trace_id(0), None, "tool_call_count", "scored", True, 1),
+            ("words", words.rule.revision[:12], trace_id(0), span_id(1), "tool_call_count", "scored", False, 1),
+        ]
+        assert evaluated(store, "superseded, release, project, job_id, error_kind") == [
+            (False, "v1", "shop", 1, None),
+            (False, "v1", "shop", 2, None),
+        ]
+        assert rows(store, "SELECT count(*) FROM job") == [(0,)]
+        assert rows(store, "SELECT count(fingerprint), count(latency_ms) FROM evaluations") == [(2, 2)]
+
+
+def test_a_rule_adds_tools_and_expectations(tmp_path: Path) -> None:
+    """What a rule says of tools and of expected outputs is part of the case."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+        book = Book(store)
+        schema = {"type": "object", "required": ["city"]}
+        tools = [{"name": "w", "inputSchema": schema}]
+        valid = book.rule(target="TRACE", evaluator="tool_call_validity", tools=tools)
+        expected = {"toolCalls": [{"name": "w", "arguments": {"a": 1}}]}
+        right = book.rule(target="TRACE", evaluator="tool_correctness", expected=expected)
+        for active in (valid, right):
+            book.enqueue(active, [(trace_id(0), None)])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        (first, second) = evaluated(store, "passed, reason")
+        assert first[0] is False
+        assert "city" in str(first[1])
+        assert second[0] is True
+
+
+def test_a_span_without_an_input_meets_a_rule_that_asks_for_one(tmp_path: Path) -> None:
+    """An evaluator that wants an input gets an empty one where the span tells none."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+        book = Book(store)
+        config = {"toolCallsCount": {"w": ["=", 1]}, "evaluationParams": ["INPUT"]}
+        active = book.rule(evaluator="tool_call_count", config=config)
+        book.enqueue(active, [(trace_id(0), span_id(1))])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store, "outcome, passed") == [("scored", True)]
+
+
+def test_many_jobs_leave_one_evaluation_each(tmp_path: Path) -> None:
+    """Thousands of jobs of several rules are each evaluated once."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_export(2, trace=trace, first=10 * trace) for trace in range(1500))))
+        book = Book(store)
+        for _ in range(4):
+            active = book.rule(target="TRACE", evaluator="tool_error")
+            book.enqueue(active, [(trace_id(trace), None) for trace in range(1500)])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        counts = "SELECT count(*), count(DISTINCT job_id), count(DISTINCT (rule, trace_id)) FROM evaluations"
+        assert rows(store, counts) == [(6000, 6000, 6000)]
+        assert states(store) == {"scored": 6000}
+
+
+@pytest.mark.parametrize("deed", ["os._exit(7)", "time.sleep(3600)", "raise MemoryError", "while True: pass"])
+def test_a_target_that_breaks_the_process_fails_alone(tmp_path: Path, deed: str) -> None:
+    """A trace that kills, hangs, exhausts or occupies the process fails visibly; all others are evaluated."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_export(4, trace=trace, first=10 * trace) for trace in range(9))))
+        book = Book(store)
+        active = book.rule(target="TRACE", evaluator="tool_error")
+        book.enqueue(active, [(trace_id(trace), None) for trace in range(9)])
+        program = POISON.format(name="span 40", deed=deed)
+        patience = replace(QUICK, child_s=5 if "sleep" in deed else 60)
+        with working(book, program=program, patience=patience) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert states(store) == {"scored": 8, "failed": 1}
+        failed = rows(store, "SELECT trace_id, score, passed FROM evaluations WHERE outcome = 'failed'")
+        assert failed == [(trace_id(4), None, None)]
+
+
+def an_output(text: str, *, trace: int) -> ExportTraceServiceRequest:
+    """A trace whose only span has this output."""
+    request = an_export(1, trace=trace, first=trace)
+    attributes = request.resource_spans[0].scope_spans[0].spans[0].attributes
+    attributes.add(key="output.value").value.string_value = text
+    attributes.add(key="input.value").value.string_value = "?"
+    return request
+
+
+def test_an_expression_that_never_ends_fails_alone(tmp_path: Path) -> None:
+    """A regular expression that takes exponential time is stopped, and other rules do not wait for all of its jobs."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_output(SLOW_OUTPUT, trace=trace) for trace in range(6))))
+        book = Book(store)
+        slow = book.rule(evaluator="regex", config={"pattern": r"(x+x+)+y"}, name="slow")
+        quick = book.rule(evaluator="length", config={"maximumOutputLength": 100}, name="quick")
+        book.enqueue(slow, [(trace_id(trace), span_id(trace)) for trace in range(3)])
+        with working(book) as workers:
+            time.sleep(0.5)
+            book.enqueue(quick, [(trace_id(trace), span_id(trace)) for trace in range(6)])
+            workers.wake()
+            assert workers.wait_idle(LONG_S)
+        found = rows(store, "SELECT rule, outcome, error_kind, count(*) FROM evaluations GROUP BY ALL ORDER BY ALL")
+        assert found == [("quick", "scored", None, 6), ("slow", "failed", "timeout", 3)]
+
+
+def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """An evaluator that cannot be built makes a failure with the reason, not a score."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(1)))
+        book = Book(store)
+        book.enqueue(book.rule(evaluator="length", config={"maximum": 3}), [(trace_id(0), span_id(0))])
+        book.enqueue(book.rule(evaluator="no_such_thing"), [(trace_id(0), span_id(0))])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store, "outcome, error_kind, score") == 2 * [("failed", "bad_configuration", None)]
+
+
+def test_what_is_not_stored_and_what_is_deleted_is_skipped(tmp_path: Path) -> None:
+    """Jobs of deleted rules, of unknown revisions and of targets that are gone end, each with its reason."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(1)))
+        book = Book(store)
+        kept, deleted, lost = (book.rule(evaluator="tool_error", target="TRACE") for _ in range(3))
+        book.enqueue(kept, [(trace_id(7), None)])
+        book.enqueue(kept, [(trace_id(7), span_id(7))])
+        book.enqueue(deleted, [(trace_id(0), None)])
+        book.enqueue(lost, [(trace_id(0), None)])
+        book.delete(deleted)
+        del book.revisions[lost.revision]
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store, "outcome, error_kind") == [
+            ("skipped", "target_gone"),
+            ("skipped", "target_gone"),
+            ("skipped", "rule_deleted"),
+            ("failed", "unknown_rule"),
+        ]
+
+
+def test_a_trace_that_is_too_long_is_told_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace over the limits the first spans are evaluated, and the result says so; shorter ones are whole."""
+    monkeypatch.setattr("collector.live.work.examiner.LIMITS", Limits(rows=20, nbytes=1 << 20))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(50), *(an_export(3, trace=n, first=100 * n) for n in range(1, 12))))
+        book = Book(store)
+        active = book.rule(target="TRACE", evaluator="tool_error")
+        book.enqueue(active, [(trace_id(trace), None) for trace in range(12)])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        long, *short = evaluated(store, "reason, metadata")
+        assert str(long[0]).startswith("Only the first 20 of 50 spans were looked at. ")
+        assert json.loads(str(long[1]))["spanCount"] == 50
+        assert len(short) == 11
+        assert not any("looked at" in str(reason) for reason, _ in short)
+
+
+def test_closing_is_prompt_and_burns_no_attempt(tmp_path: Path) -> None:
+    """Workers that stop in the middle of a batch put back what they had not done."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_export(1, trace=trace, first=trace) for trace in range(8))))
+        book = Book(store)
+        active = book.rule(target="TRACE", evaluator="tool_error")
+        book.enqueue(active, [(trace_id(trace), None) for trace in range(8)])
+        with working(book, program=POISON.format(name="span 3", deed="time.sleep(3600)")):
+            time.sleep(1.5)
+            began_s = time.monotonic()
+        assert time.monotonic() - began_s < 10
+        assert rows(store, "SELECT DISTINCT state, attempts, claimed_until FROM job") == [("ready", 0, None)]
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert states(store) == {"scored": 8}

@@ -1,0 +1,304 @@
+"""Judges and programs: what endpoints do to them is never a score, costs no attempts in vain, and stops no others."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.model_server import GARBAGE, Asked, HalfSends, Hangs, Says, Sends, Status, Step, a_model
+from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
+from tests.test_workers_checks import an_output
+from tests.working import LONG_S, QUICK, Book, a_connection, evaluated, eventually, states, working
+
+GOOD = Says({"score": 0.9, "reason": "good"})
+LATER = Status(429, headers={"Retry-After": "0.3"})
+
+
+@contextmanager
+def a_book(directory: Path, *, traces: int = 4) -> Iterator[Book]:
+    """A store with spans that have inputs and outputs."""
+    with a_store(directory) as store:
+        commit(store, a_batch(*(an_output(f"answer {trace}", trace=trace) for trace in range(traces))))
+        yield Book(store)
+
+
+def ask(book: Book, connection: str = "main", *, traces: int = 4, **keys: object) -> None:
+    """Jobs of a judge for the first traces."""
+    active = book.rule("judge", criteria="Is it polite?", connectionId=connection, **keys)
+    book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in range(traces)])
+
+
+@dataclass(slots=True)
+class Moody:
+    """A script that answers by its mood, and counts."""
+
+    mood: Step
+    asked: int = 0
+    at_once: int = 0
+    most_at_once: int = 0
+    times_s: list[float] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, _: Asked) -> Step:
+        """Answer, and count."""
+        with self.lock:
+            self.asked += 1
+            self.times_s.append(time.monotonic())
+            return self.mood
+
+
+def test_a_judge_scores(tmp_path: Path) -> None:
+    """A judge's verdict is stored with its model, its tokens and its cost."""
+    with a_book(tmp_path) as book, a_model(GOOD) as model:
+        ask(book)
+        with working(book, {"main": a_connection(model.base_url)}) as workers:
+            assert workers.wait_idle(LONG_S)
+        columns = "outcome, score, passed, reason, input_tokens, output_tokens, judge_calls, attempts"
+        assert evaluated(book.store, columns) == 4 * [("scored", 0.9, True, "good", 100, 20, 1, 1)]
+        assert rows(book.store, "SELECT count(judge_model), count(DISTINCT fingerprint) FROM evaluations") == [(4, 1)]
+
+
+def test_criteria_are_enough_for_a_span_without_input(tmp_path: Path) -> None:
+    """A rule that has only criteria is about spans without an input too."""
+    with a_store(tmp_path) as store, a_model(GOOD) as model:
+        request = an_output("answer", trace=0)
+        del request.resource_spans[0].scope_spans[0].spans[0].attributes[-1]
+        commit(store, a_batch(request))
+        book = Book(store)
+        ask(book, traces=1)
+        with working(book, {"main": a_connection(model.base_url)}) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store) == [("scored", 0.9, True)]
+
+
+@pytest.mark.parametrize("step", [Hangs(), Status(503), HalfSends(b'{"choices":'), Status(500, b"\xff"), LATER])
+def test_an_outage_costs_no_job(tmp_path: Path, step: Step) -> None:
+    """However an endpoint fails, and for how long, its jobs wait and are scored once it answers again."""
+    script = Moody(mood=step)
+    with a_book(tmp_path, traces=12) as book, a_model(script) as model:
+        ask(book, traces=12)
+        patience = replace(QUICK, attempts=3)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=0.1)}, patience=patience) as workers:
+            eventually(lambda: script.asked, lambda asked: asked > 6)
+            time.sleep(1)
+            assert set(states(book.store)) <= {"ready", "waiting", "claimed"}
+            assert rows(book.store, "SELECT max(attempts) <= 3 FROM job") == [(True,)]
+            before = script.asked
+            assert before < 40  # one at a time, with a pause between
+            script.mood = GOOD
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 12})
+            assert workers.wait_idle(LONG_S)
+        assert script.asked <= before + 15
+
+
+def test_nothing_listens(tmp_path: Path) -> None:
+    """Jobs of a connection that cannot be reached wait, and tell why."""
+    with a_model(GOOD) as model:
+        connection = a_connection(model.base_url)
+    with a_book(tmp_path) as book:
+        ask(book)
+        with working(book, {"main": connection}):
+            kinds = "SELECT DISTINCT error_kind FROM job"
+            eventually(lambda: rows(book.store, kinds), lambda found: found == [("unreachable",)])
+        assert states(book.store).keys() <= {"ready", "waiting"}
+
+
+def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
+    """A job that fails while others are answered has so many attempts, then it has failed, without a score."""
+
+    def script(asked: Asked) -> Step:
+        return Status(503) if "answer 2\n" in asked.user else GOOD
+
+    with a_book(tmp_path, traces=40) as book, a_model(script) as model:
+        active = book.rule("judge", criteria="Is it polite?", connectionId="main")
+        with working(book, {"main": a_connection(model.base_url)}, patience=replace(QUICK, attempts=3)) as workers:
+            book.enqueue(active, [(trace_id(2), span_id(2))])
+            for trace in range(3, 40):  # one after the other, so that the connection is seen to work all the time
+                book.enqueue(active, [(trace_id(trace), span_id(trace))])
+                workers.wake()
+                time.sleep(0.02)
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 37, "failed": 1})
+        assert evaluated(book.store, "score, passed, error_kind, attempts")[0] == (None, None, "unavailable", 3)
+
+
+def test_a_prompt_that_fails_alone_holds_up_no_other(tmp_path: Path) -> None:
+    """Where the oldest jobs are those that fail, so that the connection seems to be down, the others are scored."""
+
+    def script(asked: Asked) -> Step:
+        return Status(503) if "answer 1" in asked.user else GOOD
+
+    with a_book(tmp_path, traces=20) as book, a_model(script) as model:
+        active = book.rule("judge", criteria="Is it polite?", connectionId="main")
+        order = [*range(10, 20), *range(2, 10)]
+        book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in order])
+        with working(book, {"main": a_connection(model.base_url)}):
+            eventually(lambda: states(book.store).get("scored"), lambda scored: scored == 8)
+
+
+def test_retry_after_is_respected(tmp_path: Path) -> None:
+    """An endpoint that asks for a pause is not asked before it is over, by any job."""
+    script = Moody(mood=LATER)
+    with a_book(tmp_path) as book, a_model(script) as model:
+        ask(book)
+        with working(book, {"main": a_connection(model.base_url)}):
+            eventually(lambda: script.asked, lambda asked: asked >= 8)
+        first = [at_s for at_s in script.times_s if at_s < script.times_s[0] + 0.25]
+        later = script.times_s[len(first) :]
+        assert len(first) <= 4
+        assert later
+        gaps = [after - before for before, after in zip([first[-1], *later], later, strict=False)]
+        assert min(gaps) >= 0.28
+
+
+def test_a_connection_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
+    """While one connection hangs, the jobs of another and checks are evaluated at once."""
+    with a_book(tmp_path, traces=20) as book, a_model(Hangs()) as hanging, a_model(GOOD) as good:
+        ask(book, "hanging", traces=20)
+        ask(book, "good", traces=20)
+        check = book.rule(evaluator="length", config={"maximumOutputLength": 100})
+        book.enqueue(check, [(trace_id(trace), span_id(trace)) for trace in range(20)])
+        slow, quick = a_connection(hanging.base_url, timeout_s=60), a_connection(good.base_url)
+        with working(book, {"hanging": slow, "good": quick}):
+            eventually(lambda: states(book.store).get("scored"), lambda scored: scored == 40)
+            assert states(book.store)["claimed"] == slow.in_flight
+        assert states(book.store) == {"scored": 40, "ready": 20}
+        assert rows(book.store, "SELECT max(attempts) FROM job") == [(0,)]
+
+
+def test_a_connection_has_only_so_many_jobs_at_once(tmp_path: Path) -> None:
+    """No more jobs run over a connection than its limit says."""
+    script = Moody(mood=GOOD)
+    lock = threading.Lock()
+
+    def count(_: Asked) -> Step:
+        with lock:
+            script.at_once += 1
+            script.most_at_once = max(script.most_at_once, script.at_once)
+        time.sleep(0.05)
+        with lock:
+            script.at_once -= 1
+        return GOOD
+
+    with a_book(tmp_path, traces=30) as book, a_model(count) as model:
+        ask(book, traces=30)
+        with working(book, {"main": a_connection(model.base_url, in_flight=3, timeout_s=10)}) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert states(book.store) == {"scored": 30}
+        assert script.most_at_once <= 3
+
+
+@pytest.mark.parametrize("rubbish", ["no JSON at all", {"score": "many"}, {"score": 7}, Sends(GARBAGE), Sends(b"[]")])
+def test_rubbish_is_never_a_score(tmp_path: Path, rubbish: object) -> None:
+    """A judge whose replies cannot be used is asked twice more; then the evaluation has failed."""
+    with a_book(tmp_path) as book, a_model(rubbish) as model:
+        ask(book)
+        with working(book, {"main": a_connection(model.base_url)}) as workers:
+            eventually(lambda: states(book.store), lambda found: found == {"failed": 4})
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(book.store, "outcome, score, passed, error_kind, attempts") == 4 * [
+            ("failed", None, None, "bad_reply", 3)
+        ]
+        assert len(model.asked) == 12
+
+
+def test_a_refusal_is_final(tmp_path: Path) -> None:
+    """What the endpoint refuses, as with a wrong key, has failed at once, and the key is in no message."""
+    with a_book(tmp_path) as book, a_model(Status(401, b'{"error": "wrong key sk-secret-1"}')) as model:
+        ask(book)
+        with working(book, {"main": a_connection(model.base_url, key="sk-secret-1")}) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(book.store, "outcome, error_kind, attempts") == 4 * [("failed", "refused", 1)]
+        assert "sk-secret-1" not in str(rows(book.store, "FROM evaluation"))
+
+
+def test_a_connection_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """A rule whose judge cannot be asked fails at once, and says what to do."""
+    with a_book(tmp_path) as book:
+        ask(book, "nowhere")
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        told = evaluated(book.store, "outcome, error_kind, reason")
+        assert told == 4 * [("failed", "bad_configuration", "there is no connection nowhere; make one")]
+
+
+PROGRAM = """
+import json, sys
+case = json.load(sys.stdin)
+{deed}
+print(json.dumps({{"score": 1.0, "reasoning": case["question"]}}))
+"""
+
+
+def test_a_program_judges(tmp_path: Path) -> None:
+    """A code judge reads the case of the span on its standard input."""
+    with a_book(tmp_path) as book:
+        script = [sys.executable, "-c", PROGRAM.format(deed="pass")]
+        active = book.rule("code", evaluator="code_judge", config={"script": script})
+        book.enqueue(active, [(trace_id(trace), span_id(trace)) for trace in range(4)])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(book.store, "outcome, score, passed, reason") == 4 * [("scored", 1.0, True, "?")]
+
+
+def test_a_program_that_is_late_is_tried_twice_more(tmp_path: Path) -> None:
+    """A program that takes too long fails visibly after three attempts, and one that crashes at once."""
+    with a_book(tmp_path) as book:
+        for deed in ("import time; time.sleep(60)", "sys.exit(3)"):
+            config = {"script": [sys.executable, "-c", PROGRAM.format(deed=deed)], "timeLimitSeconds": 1.5}
+            book.enqueue(book.rule("code", evaluator="code_judge", config=config), [(trace_id(0), span_id(0))])
+        with working(book):
+            eventually(lambda: states(book.store), lambda found: found == {"failed": 2})
+        assert evaluated(book.store, "error_kind, attempts") == [("timeout", 3), ("judge_error", 1)]
+
+
+def test_superseded_while_it_runs(tmp_path: Path) -> None:
+    """A job whose target is to be evaluated again stores its row and stays superseded; one put back is skipped."""
+    script = Moody(mood=Hangs())
+    release = threading.Event()
+
+    def wait(asked: Asked) -> Step:
+        release.wait(WAIT_S)
+        return GOOD if "answer 0" in asked.user else script.mood
+
+    with a_book(tmp_path) as book, a_model(wait) as model:
+        ask(book, traces=2)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=2)}):
+            eventually(lambda: len(model.asked), lambda asked: asked == 2)
+            book.supersede(1)
+            book.supersede(2)
+            script.mood = Status(503)
+            release.set()
+            eventually(lambda: states(book.store), lambda found: found.get("superseded") == 2)
+            script.mood = GOOD
+            eventually(lambda: states(book.store), lambda found: found == {"superseded": 2, "scored": 2})
+        assert evaluated(book.store, "job_id, round, outcome, superseded, error_kind") == [
+            (1, 0, "scored", True, None),
+            (2, 0, "skipped", True, "superseded"),
+            (3, 1, "scored", False, None),
+            (4, 1, "scored", False, None),
+        ]
+
+
+def test_a_judge_that_never_ends_is_cut_off(tmp_path: Path) -> None:
+    """Whatever an evaluation waits for, it ends: the last resort is a time limit for the whole job."""
+    with a_book(tmp_path) as book, a_model(Hangs()) as model:
+        ask(book, traces=1)
+        patience = replace(QUICK, job_s=0.3)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=600)}, patience=patience):
+            eventually(lambda: rows(book.store, "SELECT error_kind FROM job"), lambda found: found == [("timeout",)])
+
+
+def test_stopping_puts_back_what_is_under_way(tmp_path: Path) -> None:
+    """Workers that stop while judges are asked are done within seconds, and the attempt does not count."""
+    with a_book(tmp_path) as book, a_model(Hangs()) as model:
+        ask(book)
+        with working(book, {"main": a_connection(model.base_url, timeout_s=600)}):
+            eventually(lambda: len(model.asked), lambda asked: asked == 4)
+            began_s = time.monotonic()
+        assert time.monotonic() - began_s < 5
+        assert rows(book.store, "SELECT DISTINCT state, attempts FROM job") == [("ready", 0)]
