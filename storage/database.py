@@ -104,8 +104,7 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor all of whose questions are answered as of one moment, whatever is committed or swept meanwhile."""
-        with self.cursor() as cursor:
-            cursor.execute("BEGIN TRANSACTION READ ONLY")
+        with self.cursor() as cursor, one_moment(cursor):
             yield cursor
 
     @contextmanager
@@ -119,10 +118,7 @@ class Database:
                 cursor.commit()
                 self.commits.add(time.perf_counter() - began_s)
             except BaseException:
-                try:
-                    cursor.rollback()
-                except duckdb.Error as error:
-                    log.debug("nothing to roll back: %s", error)
+                _roll_back(cursor)
                 raise
 
     def reopen(self) -> None:
@@ -255,6 +251,28 @@ class Database:
             msg = f"{self._path} cannot be opened: {text}"
             raise Unusable(msg) from error
         connection.execute(f"USE {CATALOG}")
+
+
+@contextmanager
+def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Answer all that the block asks of a cursor as of one moment."""
+    cursor.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        yield
+    finally:
+        _roll_back(cursor)
+
+
+def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction before its cursor is closed.
+
+    DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
+    database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
+    """
+    try:
+        cursor.rollback()
+    except duckdb.Error as error:
+        log.debug("nothing to roll back: %s", error)
 
 
 def _size(cursor: duckdb.DuckDBPyConnection) -> Size:

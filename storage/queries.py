@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.alarm import Alarm
-from storage.database import Database
+from storage.database import Database, one_moment
 from storage.errors import BadQuery
 from storage.named import require_views
 from storage.nanoseconds import with_texts
@@ -193,8 +193,7 @@ class Queries:
             alarm = Alarm(self._database, cursor.interrupt, timeout_s)
             try:
                 question = _checked(cursor, statement, parameters, views_only=terms.views_only)
-                cursor.execute("BEGIN TRANSACTION READ ONLY")
-                with alarm, terms.stop.armed(cursor.interrupt):
+                with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
                     yield cursor, question
             except (duckdb.Error, RuntimeError, pa.ArrowException, OSError) as error:
                 raise BadQuery(NOBODY if terms.stop.asked else alarm.why or str(error)) from error

@@ -78,8 +78,7 @@ class ResultsOut:
 
     def page(self, after: int, most: int) -> tuple[list[ResultToTell], int]:
         """The next results in order, and up to where they are all."""
-        with self._database.cursor() as cursor:
-            cursor.execute("BEGIN TRANSACTION READ ONLY")
+        with self._database.snapshot() as cursor:
             ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
             if last <= after:
                 return [], after

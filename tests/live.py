@@ -5,6 +5,7 @@ import os
 import signal
 import ssl
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +81,9 @@ class Live:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None = None, *_: object) -> None:
+        if failure:  # pytest shows it with the failure
+            sys.stderr.write(f"the server's exit code: {self.process.poll()}; its log:\n{self.log[-10_000:]}\n")
         self.client.close()
         with suppress(ProcessLookupError):
             self.process.kill()

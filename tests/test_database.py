@@ -178,3 +178,19 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with database.cursor() as cursor:
         assert cursor.execute("SELECT batch FROM ingest_state").fetchall() == [(0,)]
     database.close()
+
+
+def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:
+    """Who reads as of one moment while a checkpoint fails is told so, and the process goes on: DuckDB could end it."""
+    with contextlib.closing(Database(tmp_path, DatabaseOptions())) as database:
+        with database.snapshot() as reader, database.cursor() as writer:
+            assert reader.execute("SELECT count(*) FROM span").fetchall() == [(0,)]
+            writer.execute("SET GLOBAL debug_checkpoint_abort = 'before_header'")
+            writer.execute("SET GLOBAL checkpoint_threshold = '0B'")
+            with pytest.raises(duckdb.Error, match="checkpoint"):
+                writer.execute("CREATE TABLE more AS SELECT 1 AS number")
+            with pytest.raises(duckdb.Error, match="invalidated"):
+                reader.execute("SELECT count(*) FROM span")
+        database.reopen()
+        with database.snapshot() as reader:
+            assert reader.execute("FROM more").fetchall() == [(1,)]
