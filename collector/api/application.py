@@ -84,5 +84,6 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
             allow_origins=list(names.origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["*"],
+            expose_headers=["ETag", "Idempotency-Replayed", "Link", "Location", "Retry-After", "X-Request-Id"],
         )
     return application

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.keys import Instant
+from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
 from collector.api.rule_documents import backfill_document
 from collector.api.rules import RULES, find_own
@@ -53,12 +54,12 @@ def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> J
     )
 
 
-@router.get(_PATH)
+@router.get(_PATH, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_backfills(project: str, rule_id: str, here: Here, who: Who) -> list[dict[str, object]]:
+def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The runs of a rule, newest first. Those of a shared rule are about everybody's spans, so no tenant sees them."""
     find_own(here, who, project, rule_id)
-    return [backfill_document(each) for each in here.backfills.of_rule(rule_id)]
+    return [backfill_document(each) for each in part.of(here.backfills.of_rule(rule_id))]
 
 
 @router.get(f"{_PATH}/{{backfill_id}}")

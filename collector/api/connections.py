@@ -12,6 +12,7 @@ from collector.api.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.api.connection_documents import connection_document
 from collector.api.context import Here, Who
 from collector.api.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.connection_text import BadText, Problem
@@ -30,12 +31,12 @@ def _body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-@router.get("")
+@router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_connections(here: Here, who: Who) -> list[dict[str, Any]]:
+def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
     """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
     spent = spent_over_connections(here, who)
-    return [connection_document(each, spent) for each in connections_seen(here, who)]
+    return [connection_document(each, spent) for each in part.of(connections_seen(here, who))]
 
 
 @router.post("", status_code=201, openapi_extra=_body(CONNECTION), responses=TAGGED_NEW)

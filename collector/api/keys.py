@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from collector.access.keyring import Draft
 from collector.access.permission import Permission, Role, needs
 from collector.api.context import Here, Who
+from collector.api.pages import PARTED, Part
 from collector.api.times import time_text
 from storage.access import ApiKey
 
@@ -66,11 +67,11 @@ class MadeKey(Key):
     key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
 
 
-@router.get("")
+@router.get("", responses=PARTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_keys(here: Here, who: Who) -> list[Key]:
+def list_keys(here: Here, who: Who, part: Part) -> list[Key]:
     """The keys, oldest first; a key with a tenant sees those of its tenant."""
-    return [_document(key) for key in here.entrance.keyring.keys(who)]
+    return [_document(key) for key in part.of(here.entrance.keyring.keys(who))]
 
 
 @router.post("", status_code=201)

@@ -1,8 +1,16 @@
 """Lists over HTTP, a page at a time."""
 
 from collections.abc import Sequence
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query, Request, Response
+
+T = TypeVar("T")
 
 MAX_PAGE = 10_000
+MAX_ITEMS: Final = 1_000
+"""Of a list that is an array: nobody has so many rules or keys, and who has needs a bound."""
 
 
 def page_document(found: Sequence[object], page: int, size: int) -> dict[str, object]:
@@ -16,3 +24,42 @@ def page_document(found: Sequence[object], page: int, size: int) -> dict[str, ob
         "first": page == 0,
         "last": len(found) <= size,
     }
+
+
+class _Part:
+    """The part of a list that a request asks for."""
+
+    def __init__(
+        self,
+        request: Request,
+        response: Response,
+        page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
+        size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = MAX_ITEMS,
+    ) -> None:
+        self._request, self._response = request, response
+        self._page, self._size = page, size
+
+    def of(self, found: Sequence[T]) -> Sequence[T]:
+        """That part; the answer's `Link` header tells where the next one is, if there is one (RFC 8288)."""
+        begin, end = self._page * self._size, (self._page + 1) * self._size
+        if end < len(found) and self._page < MAX_PAGE:
+            others = [pair for pair in self._request.query_params.multi_items() if pair[0] not in {"page", "size"}]
+            query = urlencode([*others, ("page", self._page + 1), ("size", self._size)])
+            self._response.headers["link"] = f'<?{query}>; rel="next"'
+        return found[begin:end]
+
+
+Part = Annotated[_Part, Depends(_Part)]
+"""A parameter of routes that answer with a list that is known whole: its `page` and `size`."""
+
+PARTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "headers": {
+            "Link": {
+                "description": 'Where the next page is: `<?page=1&size=…>; rel="next"`. None with the last.',
+                "schema": {"type": "string"},
+            }
+        }
+    }
+}
+"""What the document says of their answers."""

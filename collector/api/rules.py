@@ -14,6 +14,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.body import BODY, RuleBody, rule_body
 from collector.api.context import Here, Who
+from collector.api.pages import PARTED, Part
 from collector.api.rule_documents import project_document, rule_document, rules_document
 from collector.api.tenants import refuse_shared
 from collector.api.trial_document import trial_document
@@ -49,30 +50,31 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> Named:
     return Named(about_of(here, who, project), rule_id)
 
 
-@router.get("/projects")
+@router.get("/projects", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_projects(here: Here, who: Who) -> list[dict[str, object]]:
+def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The projects that were made, and those that traces name, by name."""
-    return [dict(project_document(project)) for project in here.rulebook.projects(who.sight)]
+    return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.sight))]
 
 
-@router.get("/trace-eval-rules")
+@router.get("/trace-eval-rules", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_all(here: Here, who: Who) -> JSONResponse:
+def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     """All rules, what each did of late, and what is wrong with the files of the folder."""
     activity = here.status.rule_activity(here.now_ns(), who.sight)
     ids = here.rulebook.project_ids(who.sight)
     problems = here.rules.problems if who.sees_all else ()
-    return JSONResponse(rules_document(_kept(here, who), ids, activity, problems))
+    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems))
 
 
-@router.get(RULES)
+@router.get(RULES, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_rules(project: str, here: Here, who: Who) -> JSONResponse:
+def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The rules that are about a project, oldest first; those about all are among them."""
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.sight)
-    return JSONResponse([rule_document(kept, ids) for kept in _kept(here, who) if kept.stored.project in about])
+    found = [kept for kept in _kept(here, who) if kept.stored.project in about]
+    return [dict(rule_document(kept, ids)) for kept in part.of(found)]
 
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)

@@ -11,7 +11,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.owned import own_webhooks
-from collector.api.pages import MAX_PAGE, page_document
+from collector.api.pages import MAX_PAGE, PARTED, Part, page_document
 from collector.api.problems import problem
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.delivery.alert_document import instant_text
@@ -60,18 +60,18 @@ def _webhook(project: str, webhook_id: str, here: Here, who: Who) -> Webhook:
 Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 
 
-@router.get("/alert-webhooks")
+@router.get("/alert-webhooks", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_all(here: Here, who: Who) -> list[dict[str, object]]:
+def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
-    return _documents(here.receivers.all(who.sight), who)
+    return _documents(here.receivers.all(who.sight), who, part)
 
 
-@router.get(_ROOT)
+@router.get(_ROOT, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_of_project(project: str, here: Here, who: Who) -> list[dict[str, object]]:
+def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """Those of one project, oldest first, likewise."""
-    return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who)
+    return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
 
 
 @router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
@@ -159,8 +159,8 @@ def replay(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
     return _queued(here, webhook, delivery_id)
 
 
-def _documents(webhooks: list[Webhook], who: Caller) -> list[dict[str, object]]:
-    return [webhook_document(webhook) for webhook in own_webhooks(who, webhooks)]
+def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> list[dict[str, object]]:
+    return [webhook_document(webhook) for webhook in part.of(own_webhooks(who, webhooks))]
 
 
 def webhook_document(webhook: Webhook) -> dict[str, object]:

@@ -35,6 +35,23 @@ class Asking:
         """
         return self._ask("GET", path, params={name: value for name, value in parameters.items() if value is not None})
 
+    def whole(self, path: str) -> list[object]:
+        """A list, whole: its pages one after the other.
+
+        Raises:
+            click.ClickException: it is no list, or nobody answers.
+        """
+        found: list[object] = []
+        place = path
+        while place:
+            response, page = self._answer("GET", place)
+            if not isinstance(page, list):
+                raise self._stranger()
+            found += page
+            more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
+            place = f"{path}?{more.decode()}" if more else ""
+        return found
+
     def post(self, path: str, body: Mapping[str, object] | None = None) -> object:
         """What came of it.
 
@@ -59,6 +76,9 @@ class Asking:
         return found[:limit]
 
     def _ask(self, method: str, path: str, **content: object) -> object:
+        return self._answer(method, path, **content)[1]
+
+    def _answer(self, method: str, path: str, **content: object) -> tuple[httpx.Response, object]:
         try:
             response = self._client.request(method, path, **content)  # type: ignore[arg-type] # params= or json=
         except httpx.TransportError as error:
@@ -68,12 +88,15 @@ class Asking:
         except ValueError:
             document = None
         if response.is_success and document is not None:
-            return document
+            return response, document
         reason = document.get("error") if isinstance(document, dict) else None
         if reason and response.status_code == httpx.codes.UNAUTHORIZED:
             reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
+        raise NoAnswer(some_lines(str(reason))) if reason else self._stranger()
+
+    def _stranger(self) -> NoAnswer:
         where = one_line(str(self._client.base_url).rstrip("/"))
-        raise NoAnswer(some_lines(str(reason)) if reason else f"what answers at {where} is not a Tracejury server")
+        return NoAnswer(f"what answers at {where} is not a Tracejury server")
 
 
 _PAGE = 100

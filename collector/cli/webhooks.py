@@ -63,11 +63,11 @@ def list_webhooks(*, project: str | None, as_json: bool, server: str | None, dat
     one_source(server, data)
     path = f"/api/v1/projects/{quote(project, safe='')}/alert-webhooks" if project else "/api/v1/alert-webhooks"
     with open_server(server, data) as asking:
-        found = asking.get(path)
+        found = asking.whole(path)
     if as_json:
         print_json(found)
         return
-    _print([read_view(WebhookView, each) for each in (found if isinstance(found, list) else [found])])
+    _print([read_view(WebhookView, each) for each in found])
 
 
 @webhooks.command("test")
@@ -119,8 +119,7 @@ def _place(asking: Asking, webhook_id: str) -> str:
     Raises:
         click.ClickException: there is none of that id.
     """
-    found = asking.get("/api/v1/alert-webhooks")
-    for each in found if isinstance(found, list) else []:
+    for each in asking.whole("/api/v1/alert-webhooks"):
         webhook = read_view(WebhookView, each)
         if webhook.id == webhook_id:
             return f"/api/v1/projects/{quote(webhook.project_name, safe='')}/alert-webhooks/{webhook.id}"
