@@ -226,6 +226,25 @@ class Monitors:
         if step.happened:
             self._outbox.changed()
 
+    def end_alerts_of_deleted_rules(self, at_ns: int) -> list[str]:
+        """Note that alerts are over whose rule is gone, since no result will ever show it; their ids.
+
+        Raises:
+            Overloaded: it is not known whether it was noted; it may be tried again.
+        """
+        with self._database.cursor() as cursor:
+            found = cursor.execute(sql.query("alerts_of_deleted_rules"), {"now_us": at_ns // 1000}).fetchall()
+        if not found:
+            return []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            for tenant, alert_id in found:
+                recover_alert(cursor, tenant, alert_id, {"how": "deleted"}, at_ns)
+
+        self._writer.store(write, len(found))
+        self._outbox.changed()
+        return [alert_id for _, alert_id in found]
+
 
 def numbers_of_alert(key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[Part]]) -> str:
     """The statement that counts the sides of an alert again, over the view `evaluations`."""

@@ -15,6 +15,10 @@ from tests.test_alerts import a_webhook
 from tests.watching import Made, come, drawn, finish, rebuild, remembered, watching
 from tests.working import Book
 
+_RULE = """
+'' AS tenant, 'rule' AS "name", '' AS "text", true AS enabled, 1 AS "version",
+TIMESTAMP '2026-11-20' AS created_at, TIMESTAMP '2026-11-20' AS updated_at
+"""
 CHECK = {"evaluator": "length", "config": {"maximumOutputLength": 100}}
 
 
@@ -253,6 +257,34 @@ def test_scores_are_watched_where_a_rule_says_so(tmp_path: Path) -> None:
         scores = [float(str(each["score"])) for each in examples if isinstance(each, dict)]
         assert scores == sorted(scores, reverse=True)
         assert max(scores) <= 1
+
+
+@pytest.mark.parametrize("origin, minutes", [("API", 0), ("FILE", 10)])
+def test_a_rule_that_is_deleted_ends_its_alerts(tmp_path: Path, origin: str, minutes: int) -> None:
+    """Once, and whoever was told that one is open is told so; that of a file stays while the file is replaced."""
+    source, deleted_s = random.Random(9), 1_795_255_200
+    at_s = [deleted_s + 60 * minutes - 1]
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active, other = (book.rule("check", **CHECK) for _ in range(2))
+        a_webhook(store)
+        for number, rule in enumerate((active, other)):
+            come(store, rule, drawn(source, 300, 0.95, first=1000 * number + 1))
+            come(store, rule, drawn(source, 300, 0.3, first=1000 * number + 301, release="2"))
+        with watching(book, clock=lambda: at_s[0] * 1_000_000_000) as watched:
+            watched()
+            for rule, deleted in ((active, f"make_timestamp({deleted_s}000000)"), (other, "NULL")):
+                same = f"'{rule.rule_id}' AS rule_id, {rule.revision} AS revision, {deleted} AS deleted_at"
+                write(store, f"INSERT INTO rule BY NAME SELECT {same}, '{origin}' AS origin, {_RULE}")
+            watched()
+            assert len(store.alerts.newest(AlertFilter(state="open"))) == 2
+            at_s[0] += 1
+            watched()
+            watched()
+        (over,) = store.alerts.newest(AlertFilter(state="recovered"))
+        assert (over.finding.rule_id, over.recovery) == (active.rule_id, {"how": "deleted"})
+        told = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
+        assert rows(store, told) == [("alert.opened", 2), ("alert.recovered", 1)]
 
 
 def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,9 +105,9 @@ def drawn(source: random.Random, count: int, rate: float, *, first: int, **same:
 
 
 @contextmanager
-def watching(book: Book) -> Iterator[Callable[[], None]]:
+def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator[Callable[[], None]]:
     """Monitors at work on the store; what is yielded waits until they have looked at everything."""
-    thread = MonitorThread(book.store.monitors, book.revisions.get)
+    thread = MonitorThread(book.store.monitors, book.revisions.get, clock=clock)
     thread.start()
 
     def watched() -> None:

@@ -29,6 +29,7 @@ _ENDINGS: Final[Mapping[str, str]] = {
     "lasting": "It stays like this, and is what is compared with from now on",
     "evaluator": "Another evaluator began anew",
     "settings": "Other settings of the monitors began anew",
+    "deleted": "The rule was deleted",
 }
 """How alerts end without quality being back."""
 

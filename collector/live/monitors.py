@@ -98,6 +98,8 @@ class MonitorThread:
             if until > cursor.number:
                 cursor = Cursor(number=until, told=cursor.told)
                 continue
+            for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
+                log.info("alert %s is over (its rule was deleted)", alert_id)
             with self._quiet:
                 self._answered = asked
                 self._quiet.notify_all()

@@ -39,6 +39,7 @@ ENDS: Final[Mapping[str, str]] = {
     "lasting": "it lasted so long that it is what results are compared with from here on",
     "evaluator": "another evaluator took over",
     "settings": "the settings of the monitor changed",
+    "deleted": "its rule was deleted",
 }
 
 

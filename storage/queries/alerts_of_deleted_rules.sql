@@ -1,0 +1,8 @@
+-- The alerts that are not over although their rule was deleted; a file may be away for a moment while it is replaced.
+SELECT a.tenant, a.alert_id
+FROM alert AS a
+INNER JOIN rule AS r ON r.rule_id = a.rule_id
+WHERE a."state" <> 'recovered'
+    AND r.deleted_at + CASE WHEN r.origin = 'FILE' THEN INTERVAL 10 MINUTE ELSE INTERVAL 0 MINUTE END
+    <= make_timestamp($now_us::BIGINT)
+ORDER BY a.opened_at, a.alert_id;
