@@ -25,6 +25,7 @@ OVER_BUDGET: dict[str, int] = {}
 
 SQL_FOLDERS = {"queries", "schema", "views"}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
 
 def test_functions_and_files_stay_within_their_budgets() -> None:
@@ -92,9 +93,9 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    """The README names each command of the command line and each of its options."""
+    """The page of the command line names each command and each of its options."""
     names = _command_line(main, "tracejury")
-    assert [name for name in names if not re.search(rf"{re.escape(name)}(?![\w-])", README)] == []
+    assert [name for name in names if not re.search(rf"{re.escape(name)}(?![\w-])", COMMANDS)] == []
 
 
 def test_the_example_configuration_loads() -> None:

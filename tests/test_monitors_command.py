@@ -150,10 +150,10 @@ def test_what_cannot_be_read_is_told() -> None:
 
 
 def test_the_defaults_that_are_told_are_the_defaults() -> None:
-    """The help and the README tell each setting's default as it is."""
+    """The help and the page of the command line tell each setting's default as it is."""
     told = " ".join(replay("--help").stdout.split())
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for field in fields(MonitorSettings):
         if field.name not in {"off", "lower_is_better"}:
             assert f"[default: {field.default}]" in re.split(rf"--{field.name} ", told)[1].split(" --")[0]
-            assert re.search(rf"`--{field.name} [A-Z]` \({field.default}\)", readme)
+            assert re.search(rf"`--{field.name} [A-Z]` \({field.default}\)", page)

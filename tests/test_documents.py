@@ -1,0 +1,32 @@
+"""Documents: what they point at is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(document: Path) -> set[str]:
+    """What links into a document can name: its headings, as GitHub writes them in addresses."""
+    headings = _HEADING.findall(_CODE.sub("", document.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    """To a file or folder of the project, and to a heading that is in it."""
+    lost = []
+    for target in _LINK.findall(_CODE.sub("", document.read_text(encoding="utf-8"))):
+        path, _, anchor = target.partition("#")
+        if re.match(r"https?:|mailto:", target):
+            continue
+        there = document if not path else (document.parent / path).resolve()
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            lost.append(target)
+    assert lost == []
