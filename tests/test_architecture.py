@@ -117,8 +117,19 @@ def test_every_test_states_its_claim() -> None:
 @pytest.mark.parametrize("module", ["rules", "evaluators", "storage.records", "storage.errors"])
 def test_deciding_and_judging_need_no_database(module: str) -> None:
     """Importing a package that decides, or the nouns it decides about, does not load DuckDB."""
-    program = f"import sys, {module}; sys.exit('duckdb' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+    assert not loads(module, "duckdb")
+
+
+@pytest.mark.parametrize("library", ["scipy", "openai"])
+def test_a_server_starts_without_what_it_may_never_need(library: str) -> None:
+    """Libraries that are large and seldom asked are loaded by whoever asks first."""
+    assert not loads("collector.program", library)
+
+
+def loads(module: str, library: str) -> bool:
+    """Whether importing the one loads the other."""
+    program = f"import sys, {module}; sys.exit(64 * ({library!r} in sys.modules))"
+    return {0: False, 64: True}[subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode]
 
 
 def _setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -1,13 +1,13 @@
 """Tests of two finished sets of results, which may be looked at once."""
 
 import hashlib
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from rules.statistics.intervals import Interval
 
@@ -59,7 +59,7 @@ def mcnemar(worse: int, better: int) -> Test:
 
 def mcnemar_exact(worse: int, better: int) -> float:
     """The p-value if each discordant pair were a fair coin; 1 when there is none."""
-    return float(stats.binomtest(worse, worse + better).pvalue) if worse + better else 1.0
+    return float(_scipy().binomtest(worse, worse + better).pvalue) if worse + better else 1.0
 
 
 def mcnemar_corrected(worse: int, better: int) -> float:
@@ -67,7 +67,7 @@ def mcnemar_corrected(worse: int, better: int) -> float:
     if not worse + better:
         return 1.0
     statistic = max(0, abs(worse - better) - 1) ** 2 / (worse + better)
-    return float(stats.chi2.sf(statistic, df=1))
+    return float(_scipy().chi2.sf(statistic, df=1))
 
 
 def paired_scores(differences: Sequence[float], resampling: Resampling, name: str) -> Test:
@@ -79,7 +79,7 @@ def paired_scores(differences: Sequence[float], resampling: Resampling, name: st
     if len(differences) < LEAST:
         return UNTESTED
     found = np.asarray(differences, dtype=np.float64)
-    tested = stats.permutation_test(
+    tested = _scipy().permutation_test(
         (found,),
         _mean,
         permutation_type="samples",
@@ -97,7 +97,7 @@ def unpaired_passes(baseline: tuple[int, int], candidate: tuple[int, int]) -> Te
     if min(baseline[1], candidate[1]) < LEAST:
         return UNTESTED
     table = [[passes, results - passes] for passes, results in (baseline, candidate)]
-    return Test(p_value=float(stats.fisher_exact(table).pvalue), method="fisher_exact")
+    return Test(p_value=float(_scipy().fisher_exact(table).pvalue), method="fisher_exact")
 
 
 def unpaired_scores(baseline: Sequence[float], candidate: Sequence[float], resampling: Resampling, name: str) -> Test:
@@ -105,7 +105,7 @@ def unpaired_scores(baseline: Sequence[float], candidate: Sequence[float], resam
     if min(len(baseline), len(candidate)) < LEAST:
         return UNTESTED
     sides = (np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64))
-    tested = stats.permutation_test(
+    tested = _scipy().permutation_test(
         sides,
         _mean_difference,
         permutation_type="independent",
@@ -133,16 +133,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _bootstrap(sides: tuple[Numbers, ...], statistic: Any, resampling: Resampling, name: str) -> Interval:  # noqa: ANN401 - scipy's
-    drawn = stats.bootstrap(
-        sides,
-        statistic,
-        method="percentile",
-        vectorized=True,
-        confidence_level=resampling.confidence,
-        n_resamples=resampling.resamples,
-        batch=_batch(*sides),
-        rng=resampling.stream(name, "bootstrap"),
-    ).confidence_interval
+    drawn = (
+        _scipy()
+        .bootstrap(
+            sides,
+            statistic,
+            method="percentile",
+            vectorized=True,
+            confidence_level=resampling.confidence,
+            n_resamples=resampling.resamples,
+            batch=_batch(*sides),
+            rng=resampling.stream(name, "bootstrap"),
+        )
+        .confidence_interval
+    )
     return Interval(low=float(drawn.low), high=float(drawn.high))
 
 
@@ -156,3 +160,8 @@ def _mean(values: Numbers, axis: int) -> Numbers:
 
 def _mean_difference(candidate: Numbers, baseline: Numbers, axis: int) -> Numbers:
     return np.asarray(candidate.mean(axis=axis) - baseline.mean(axis=axis))
+
+
+def _scipy() -> Any:  # noqa: ANN401 - it has no types
+    """SciPy's statistics, loaded by the first who asks: they cost a server 0.7 s of CPU and 60 MB."""
+    return importlib.import_module("scipy.stats")
