@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import socket
+import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from collector.app import running
-from collector.quack.clients import Connection, left
+from collector.quack.clients import Clients, Connection, connections, left
 from collector.settings import Settings
 from storage import sql
 from storage.errors import Unusable
@@ -206,6 +209,27 @@ def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
         one.process.kill()
         assert other.answer() == {"types": ["BIGINT"], "rows": [[39_999 * 40_000 // 2]]}
         until(lambda: database._cursors, lambda cursors: cursors == 0)
+
+
+@pytest.mark.parametrize("address, linger_s", [("127.0.0.1", None), ("::1", None), ("127.0.0.1", 0)])
+def test_a_connection_that_is_closed_in_any_way_is_seen(address: str, linger_s: int | None) -> None:
+    """Over both versions of IP, ended as usual or, by a client that lingers for no time, reset."""
+    gone = threading.Event()
+    try:
+        listening = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    except OSError as error:
+        pytest.skip(f"this machine has no {address}: {error}")
+    with listening as server:
+        port = server.getsockname()[1]
+        client = socket.create_connection((address, port))
+        connection, _ = server.accept()
+        with connection, Clients(port).watched(gone.set):
+            assert [one.is_closed for one in connections(port).values()] == [False]
+            if linger_s is not None:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger_s))
+            client.close()
+            assert gone.wait(PATIENCE_S)
+    assert connections(port) == {}
 
 
 def test_who_left_is_told_only_when_it_is_sure() -> None:

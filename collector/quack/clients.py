@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -110,10 +110,10 @@ def connections(port: int) -> dict[int, Connection]:
         if not stat.S_ISSOCK(status.st_mode):
             os.close(descriptor)
             continue
-        with socket.socket(fileno=descriptor) as one:
+        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # from a kernel that does not tell
             connection = _connection(one, port)
-        if connection is not None:
-            found[status.st_ino] = connection
+            if connection is not None:
+                found[status.st_ino] = connection
     return found
 
 
