@@ -197,6 +197,24 @@ def test_the_query_of_a_client_that_is_killed_ends(patient: Closed) -> None:
         until(lambda: database._cursors, lambda cursors: cursors == 0)
 
 
+def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
+    """Over both doors: the place in the queue is free as soon as the client is gone, and not when its turn comes."""
+    turns = patient.running.context.turns
+    with attached(patient, "viewer") as one, attached(patient, "viewer") as two, attached(patient, "viewer") as third:
+        for client in (one, two):
+            client.begin(f"FROM tj.query('{ENDLESS}')")
+        until(lambda: patient.running.store._database._cursors, lambda cursors: cursors == 2)
+        third.begin("FROM tj.query('SELECT 1')")
+        until(lambda: turns._waiting, lambda waiting: waiting == 1)
+        url, headers = f"http://{patient.running.http}/api/v1/sql", {"authorization": f"Bearer {OPERATOR_KEY}"}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, json={"sql": "SELECT 1"}, headers=headers, timeout=1, trust_env=False)
+        until(lambda: turns._waiting, lambda waiting: waiting == 1)
+        third.process.kill()
+        until(lambda: turns._waiting, lambda waiting: waiting == 0)
+        assert patient.running.store._database._cursors == 2
+
+
 def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
     """Where one of two is killed, which ask at the same time, the other has its answer."""
     database = patient.running.store._database
@@ -239,10 +257,12 @@ def test_who_left_is_told_only_when_it_is_sure() -> None:
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: open_}) == []  # either may be the one
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: closed}) == [0, 1]
     assert left([{1: 0, 2: 0, 3: 0}, {1: 0}, {1: 0, 2: 0}], {1: open_, 2: open_, 3: closed}) == [0]
+    assert left([{1: 0, 2: 0}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == [2]
     assert left([{1: 0, 2: 0}], {1: closed}) == [0]  # the second was answered, and let go
     assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=8, is_closed=False)}) == [0]  # or it was answered
     assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=7, is_closed=False)}) == []
     assert left([{}, {9: 0}], {1: closed}) == []
+    assert left([{}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == []
     possible = {1: 0, 2: 0}
     left([possible, {1: 0}], {1: open_, 2: open_})
     assert possible == {2: 0}

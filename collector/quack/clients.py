@@ -85,15 +85,22 @@ def left(questions: list[Possible], now: Mapping[int, Connection]) -> list[int]:
     for possible in questions:
         for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
             del possible[each]
-    known: set[int] = set()
-    while more := {each for possible in questions if len(possible) == 1 for each in possible} - known:
-        known |= more
-        for possible in questions:
-            if len(possible) > 1:
-                for each in more & possible.keys():
-                    del possible[each]
+    while _told_apart([possible for possible in questions if possible]):
+        pass
     closed = {each for each, connection in now.items() if connection.is_closed}
     return [number for number, possible in enumerate(questions) if possible and possible.keys() <= closed]
+
+
+def _told_apart(questions: list[Possible]) -> bool:
+    """Whether more is known of a question, since as many others as may have some connections have all of these."""
+    for some in {frozenset(possible) for possible in questions}:
+        others = [possible for possible in questions if not possible.keys() <= some]
+        elsewhere = [(possible, each) for possible in others for each in some & possible.keys()]
+        if elsewhere and len(questions) - len(others) == len(some):
+            for possible, each in elsewhere:
+                del possible[each]
+            return True
+    return False
 
 
 def connections(port: int) -> dict[int, Connection]:
