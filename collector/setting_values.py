@@ -29,6 +29,26 @@ def _endpoint(text: str) -> str:
     return text
 
 
+def is_grpc(url: str) -> bool:
+    """Whether an endpoint's URL asks for gRPC."""
+    return url.startswith(("grpc://", "grpcs://"))
+
+
+def _results_endpoint(text: str) -> str:
+    if not is_grpc(text):
+        return _endpoint(text)
+    url = urlsplit(text)
+    if not url.hostname or "@" in url.netloc or url.path or url.query or url.fragment or not _may_be(url.netloc):
+        msg = "must be scheme, host and port for gRPC, as in grpcs://collector.example.com:4317, and nothing else"
+        raise ValueError(msg)
+    return text
+
+
+def _may_be(place: str) -> bool:
+    _, colon, port = place.rpartition("]")[2].partition(":")
+    return not colon or (port.isascii() and port.isdecimal() and 0 < int(port) <= _LAST_PORT)
+
+
 def _api_key(secret: SecretStr) -> SecretStr:
     if not _API_KEY.fullmatch(secret.get_secret_value()):
         msg = "must be 16 to 200 visible ASCII characters without spaces; `openssl rand -hex 32` makes a good one"
@@ -49,6 +69,7 @@ ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
 Bytes = Annotated[int, Field(ge=1024)]
 EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]
 OtlpUrl = Annotated[str, AfterValidator(_endpoint)]
+ResultsUrl = Annotated[str, AfterValidator(_results_endpoint)]
 Headers = dict[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")], Annotated[str, Field(min_length=1)]
 ]

@@ -15,7 +15,7 @@ from pydantic.functional_validators import AfterValidator
 from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
 from collector.redaction.plan import Plan, make_plan
-from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl
+from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl
 from rules.errors import BadPattern
 
 _PREFIX = "TRACEJURY_"
@@ -214,7 +214,8 @@ class Settings(BaseModel):
         float, Field(ge=0, le=8760, description="A webhook's secret is used so long after another one took its place.")
     ] = 24
     results_endpoint: Annotated[
-        OtlpUrl | None, Field(description="Who is told of results: a URL for log records in OTLP over HTTP.")
+        ResultsUrl | None,
+        Field(description="Who is told of results: a URL for log records in OTLP, http(s) or grpc(s)."),
     ] = None
     results_headers: Annotated[
         Headers, Field(description="What goes with each such request: header, name of the variable that holds it.")

@@ -65,17 +65,22 @@ class Client:
 
     def begin(self, statement: str) -> None:
         """Ask, and do not wait."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(statement) + "\n")
-        self.process.stdin.flush()
+        self._send(statement)
 
-    def _say(self, told: object) -> dict[str, Any]:
-        assert self.process.stdin is not None
+    def answer(self) -> dict[str, Any]:
+        """What came of the statement that was begun."""
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(told) + "\n")
-        self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
+
+    def _say(self, told: object) -> dict[str, Any]:
+        self._send(told)
+        return self.answer()
+
+    def _send(self, told: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.flush()
 
 
 @contextmanager

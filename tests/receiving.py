@@ -1,12 +1,19 @@
-"""A receiver of OTLP log records that remembers what it was told, and answers what a script says."""
+"""Receivers of OTLP log records, over HTTP and gRPC, that remember what they were told and answer by a script."""
 
 import gzip
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
@@ -16,11 +23,18 @@ Told = dict[str, str | float | int | bool]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer; status 0 hangs up instead."""
+    """An answer; over HTTP status 0 hangs up instead. Over gRPC there is a code, with a RetryInfo or without."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     rejected: int = 0
+    code: grpc.StatusCode = grpc.StatusCode.OK
+    retry_s: float | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the records were taken."""
+        return self.status == HTTPStatus.OK and self.code is grpc.StatusCode.OK
 
 
 @dataclass(slots=True)
@@ -34,7 +48,7 @@ class Receiver:
     @property
     def records(self) -> list[LogRecord]:
         """The records of all requests that were answered with success, in order."""
-        return [each for reply, _, export in self.asked if reply.status == 200 for each in records_of(export)]
+        return [each for reply, _, export in self.asked if reply.is_success for each in records_of(export)]
 
     @property
     def numbers(self) -> list[int]:
@@ -106,3 +120,47 @@ def a_receiver(answer: Callable[[Sequence[LogRecord]], Reply]) -> Iterator[Recei
             yield receiver
         finally:
             server.shutdown()
+
+
+@contextmanager
+def a_grpc_receiver(
+    answer: Callable[[Sequence[LogRecord]], Reply], *, pair: tuple[bytes, bytes] | None = None
+) -> Iterator[Receiver]:
+    """The same over gRPC; with a key and its certificate, over TLS."""
+    receiver = Receiver(answer)
+
+    class Service(logs_service_pb2_grpc.LogsServiceServicer):
+        def Export(  # noqa: N802 - the name that the base class gave it
+            self, request: ExportLogsServiceRequest, context: grpc.ServicerContext
+        ) -> ExportLogsServiceResponse:
+            reply = receiver.answer(records_of(request))
+            headers = {name: str(value) for name, value in context.invocation_metadata()}
+            receiver.asked.append((reply, headers, request))
+            if not reply.is_success:
+                context.set_trailing_metadata((("grpc-status-details-bin", _status(reply).SerializeToString()),))
+                context.abort(reply.code, "as the script says")
+            response = ExportLogsServiceResponse()
+            response.partial_success.rejected_log_records = reply.rejected
+            return response
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(Service(), server)  # type: ignore[no-untyped-call] # generated
+    if pair is None:
+        receiver.url = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    else:
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+        receiver.url = f"grpcs://127.0.0.1:{port}"
+    server.start()
+    try:
+        yield receiver
+    finally:
+        server.stop(None).wait()
+
+
+def _status(reply: Reply) -> Status:
+    status = Status(code=reply.code.value[0], message="as the script says")
+    if reply.retry_s is not None:
+        delay = Duration()
+        delay.FromNanoseconds(round(reply.retry_s * 1e9))
+        status.details.add().Pack(RetryInfo(retry_delay=delay))
+    return status

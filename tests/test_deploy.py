@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +181,18 @@ def test_the_compose_file_hangs_together() -> None:
     for pipeline in collector["service"]["pipelines"].values():
         for kind, names in pipeline.items():
             assert set(names) <= collector[kind].keys()
+
+
+def test_the_compose_file_is_what_compose_takes(tmp_path: Path) -> None:
+    """It fits the schema of the Compose specification, in which a key that nobody knows is an error."""
+    validator = str(Path(sysconfig.get_path("scripts"), "check-jsonschema"))
+    fits = [validator, "--builtin-schema", "vendor.compose-spec"]  # which it brings along, and need not fetch
+    subprocess.run([*fits, str(DEPLOY / "compose.yaml")], check=True)
+    wrong = tmp_path / "compose.yaml"
+    tracejury = COMPOSE["services"]["tracejury"]
+    wrong.write_text(yaml.safe_dump(COMPOSE | {"services": {"tracejury": tracejury | {"stop_grace_perod": "60s"}}}))
+    refused = subprocess.run([*fits, str(wrong)], stdout=subprocess.PIPE, text=True, check=False)
+    assert (refused.returncode, "stop_grace_perod" in refused.stdout) == (1, True)
 
 
 def test_the_kubernetes_manifest_hangs_together(api: httpx.Client, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The query API of Jaeger, asked as Grafana's data source and the Jaeger UI ask."""
 
+import base64
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from google.protobuf import json_format
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 
 from tests.live import PATIENCE_S
 from tests.serving import START_NS, a_server, an_export, post
@@ -140,10 +143,100 @@ def test_the_jaeger_ui_of_2_has_its_v3_paths(jaeger: httpx.Client) -> None:
     assert jaeger.get("v3/services").json() == {"services": ["lab", "shop"]}
     operations = jaeger.get("v3/operations", params={"service": "lab"}).json()
     assert operations == {"operations": [{"name": "other", "spanKind": ""}]}
+    for name in ("spanKind", "span_kind"):
+        of_kind = jaeger.get("v3/operations", params={"service": "shop", name: "server"}).json()
+        assert of_kind == {"operations": [{"name": "root", "spanKind": "server"}]}
+    assert jaeger.get("v3/operations").status_code == httpx.codes.BAD_REQUEST
     (resource_spans,) = jaeger.get(f"v3/traces/{trace_id(1)}").json()["result"]["resourceSpans"]
     root = resource_spans["scopeSpans"][0]["spans"][0]
     assert (root["traceId"], root["startTimeUnixNano"]) == (trace_id(1), str(START_NS + 1))
-    assert jaeger.get(f"v3/traces/{'f' * 32}").status_code == httpx.codes.NOT_FOUND
+    missing = jaeger.get(f"v3/traces/{'f' * 32}")
+    assert missing.status_code == httpx.codes.NOT_FOUND
+    assert missing.json() == {"error": {"httpCode": 404, "message": "trace not found"}}
+
+
+def instant(after_ns: int) -> str:
+    """An instant so long after the first span, as RFC 3339 with nanoseconds."""
+    seconds, nanoseconds = divmod(START_NS + after_ns, 1_000_000_000)
+    return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+
+
+AROUND_V3 = {"query.startTimeMin": instant(-10_000_000_000), "query.startTimeMax": instant(60_000_000_000)}
+
+
+def found_v3(jaeger: httpx.Client, **parameters: object) -> list[int]:
+    """Which of the three traces a search finds, asked as `query.…`; empty if Jaeger's word for that is the answer."""
+    asked = AROUND_V3 | {f"query.{name}": str(value) for name, value in parameters.items()}
+    response = jaeger.get("v3/traces", params=asked)
+    if response.status_code == httpx.codes.NOT_FOUND:
+        assert response.json() == {"error": {"httpCode": 404, "message": "No traces found"}}
+        return []
+    assert response.status_code == httpx.codes.OK, response.text
+    document = response.json()
+    assert document.keys() == {"result"}
+    request = json_format.ParseDict(with_base64_ids(document["result"]), TracesData())  # an unknown field would fail
+    ids = [one.scope_spans[0].spans[0].trace_id.hex() for one in request.resource_spans]
+    return [int(each, 16) - 1 for each in ids]
+
+
+def with_base64_ids(document: Any) -> Any:
+    """OTLP has ids in hex, where the JSON of protobuf has base64."""
+    match document:
+        case dict():
+            return {
+                key: base64.b64encode(bytes.fromhex(value)).decode() if key in OTLP_IDS else with_base64_ids(value)
+                for key, value in document.items()
+            }
+        case list():
+            return [with_base64_ids(each) for each in document]
+        case _:
+            return document
+
+
+OTLP_IDS = {"traceId", "spanId", "parentSpanId"}
+
+
+def test_a_search_of_v3_finds_by_each_of_its_parameters(jaeger: httpx.Client) -> None:
+    """The same search as of old, with v3's names for its parameters, those of proto3 in JSON and those before them."""
+    assert found_v3(jaeger) == [3, 2, 1]
+    assert found_v3(jaeger, serviceName="shop") == found_v3(jaeger, service_name="shop") == [2, 1]
+    assert found_v3(jaeger, operationName="step") == found_v3(jaeger, operation_name="step") == [1]
+    assert found_v3(jaeger, attributes=json.dumps({"dokimos.project": "lab"})) == [3]
+    assert found_v3(jaeger, attributes=json.dumps({"whole": "9007199254740993", "yes": "true"})) == [1]
+    assert found_v3(jaeger, attributes=json.dumps({"error": "true"})) == [1]
+    assert found_v3(jaeger, attributes=json.dumps({"span.kind": "server"})) == [1]
+    assert found_v3(jaeger, durationMin="1.5s") == found_v3(jaeger, duration_min="1.5s") == [3]
+    assert found_v3(jaeger, durationMax="5ms") == found_v3(jaeger, duration_max="5ms") == [2, 1]
+    assert found_v3(jaeger, searchDepth=1) == found_v3(jaeger, search_depth=1) == found_v3(jaeger, num_traces=1) == [3]
+    assert found_v3(jaeger, startTimeMin=instant(500_000_000)) == [3, 2]
+    assert found_v3(jaeger, startTimeMax=instant(2)) == [1]
+    assert found_v3(jaeger, startTimeMax=instant(1)) == []  # the end is no part of the window
+    assert found_v3(jaeger, startTimeMin=instant(1), startTimeMax=instant(2), operationName="root") == [1]
+    assert found_v3(jaeger, serviceName="nobody") == []
+
+
+@pytest.mark.parametrize(
+    "parameters, named",
+    [
+        ({"query.startTimeMin": ""}, "query.startTimeMin is required"),
+        ({"query.startTimeMax": ""}, "query.startTimeMax is required"),
+        ({"query.startTimeMin": "yesterday"}, "query.startTimeMin"),
+        ({"query.startTimeMax": AROUND_V3["query.startTimeMin"]}, "must be before"),
+        ({"query.searchDepth": "-1"}, "query.searchDepth"),
+        ({"query.durationMin": "long"}, "query.durationMin"),
+        ({"query.attributes": "[1]"}, "query.attributes"),
+        ({"query.attributes": '{"error": "perhaps"}'}, "error"),
+        ({"query.filter": "{}"}, "query.filter is not supported"),
+        ({"query.pagination.pageToken": "x"}, "query.pagination.pageToken is not supported"),
+    ],
+)
+def test_what_v3_cannot_read_is_refused(jaeger: httpx.Client, parameters: dict[str, str], named: str) -> None:
+    """A parameter that is none is the caller's mistake, told in the shape of Jaeger's gateway."""
+    response = jaeger.get("v3/traces", params=AROUND_V3 | parameters)
+    assert response.status_code == httpx.codes.BAD_REQUEST
+    error = response.json()["error"]
+    assert error["httpCode"] == httpx.codes.BAD_REQUEST
+    assert named in error["message"]
 
 
 def test_services_and_operations_are_listed(jaeger: httpx.Client) -> None:

@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import socket
+import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from collector.app import running
+from collector.quack.clients import Clients, Connection, connections, left
 from collector.settings import Settings
 from storage import sql
 from storage.errors import Unusable
@@ -173,16 +177,95 @@ def test_a_key_that_is_gone_reads_nothing(server: Closed) -> None:
         assert "Invalid or missing API key" in one.ask("SELECT count(*) FROM tj.spans")["error"]
 
 
-def test_a_client_that_is_killed_leaves_nothing_behind(server: Closed) -> None:
-    """The query of a client that is killed ends, and others are answered."""
-    database = server.running.store._database
-    with attached(server, "viewer") as one:
-        one.begin(f"FROM tj.query('{ENDLESS}')")
-        until(lambda: database._cursors, lambda cursors: cursors > 0)
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Closed]:
+    """A server that lets a query take longer than any test waits, and runs two at the same time."""
+    with a_closed_server(tmp_path, quack=ANY_PORT, sql_seconds=3600, sql_at_once=2) as closed:
+        yield closed
+
+
+def test_the_query_of_a_client_that_is_killed_ends(patient: Closed) -> None:
+    """Long before its time is over, the query stops and gives its turn to others."""
+    database = patient.running.store._database
+    with attached(patient, "viewer") as one, attached(patient, "viewer") as two, attached(patient, "viewer") as other:
+        for client in (one, two):
+            client.begin(f"FROM tj.query('{ENDLESS}')")
+        until(lambda: database._cursors, lambda cursors: cursors == 2)
         one.process.kill()
-        with attached(server, "viewer") as other:
-            assert "rows" in other.ask("SELECT count(*) FROM tj.spans")
+        two.process.kill()
+        assert other.remotely("SELECT count(*) FROM spans")["rows"] == [[0]]
         until(lambda: database._cursors, lambda cursors: cursors == 0)
+
+
+def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
+    """Over both doors: the place in the queue is free as soon as the client is gone, and not when its turn comes."""
+    turns = patient.running.context.turns
+    with attached(patient, "viewer") as one, attached(patient, "viewer") as two, attached(patient, "viewer") as third:
+        for client in (one, two):
+            client.begin(f"FROM tj.query('{ENDLESS}')")
+        until(lambda: patient.running.store._database._cursors, lambda cursors: cursors == 2)
+        third.begin("FROM tj.query('SELECT 1')")
+        until(lambda: turns._waiting, lambda waiting: waiting == 1)
+        url, headers = f"http://{patient.running.http}/api/v1/sql", {"authorization": f"Bearer {OPERATOR_KEY}"}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, json={"sql": "SELECT 1"}, headers=headers, timeout=1, trust_env=False)
+        until(lambda: turns._waiting, lambda waiting: waiting == 1)
+        third.process.kill()
+        until(lambda: turns._waiting, lambda waiting: waiting == 0)
+        assert patient.running.store._database._cursors == 2
+
+
+def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
+    """Where one of two is killed, which ask at the same time, the other has its answer."""
+    database = patient.running.store._database
+    with attached(patient, "viewer") as one, attached(patient, "viewer") as other:
+        pairs = "SELECT count(*) FROM range(40000) AS a, range(40000) AS b WHERE a.range < b.range"
+        other.begin(f"FROM tj.query('{pairs}')")
+        until(lambda: database._cursors, lambda cursors: cursors == 1)
+        one.begin(f"FROM tj.query('{ENDLESS}')")
+        until(lambda: database._cursors, lambda cursors: cursors == 2)
+        one.process.kill()
+        assert other.answer() == {"types": ["BIGINT"], "rows": [[39_999 * 40_000 // 2]]}
+        until(lambda: database._cursors, lambda cursors: cursors == 0)
+
+
+@pytest.mark.parametrize("address, linger_s", [("127.0.0.1", None), ("::1", None), ("127.0.0.1", 0)])
+def test_a_connection_that_is_closed_in_any_way_is_seen(address: str, linger_s: int | None) -> None:
+    """Over both versions of IP, ended as usual or, by a client that lingers for no time, reset."""
+    gone = threading.Event()
+    try:
+        listening = socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    except OSError as error:
+        pytest.skip(f"this machine has no {address}: {error}")
+    with listening as server:
+        port = server.getsockname()[1]
+        client = socket.create_connection((address, port))
+        connection, _ = server.accept()
+        with connection, Clients(port).watched(gone.set):
+            assert [one.is_closed for one in connections(port).values()] == [False]
+            if linger_s is not None:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, linger_s))
+            client.close()
+            assert gone.wait(PATIENCE_S)
+    assert connections(port) == {}
+
+
+def test_who_left_is_told_only_when_it_is_sure() -> None:
+    """A question has left when every connection that may be its own is closed, and what is another's never counts."""
+    open_, closed = Connection(sent=0, is_closed=False), Connection(sent=0, is_closed=True)
+    assert left([{1: 0}, {2: 0}], {1: closed, 2: open_}) == [0]
+    assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: open_}) == []  # either may be the one
+    assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: closed}) == [0, 1]
+    assert left([{1: 0, 2: 0, 3: 0}, {1: 0}, {1: 0, 2: 0}], {1: open_, 2: open_, 3: closed}) == [0]
+    assert left([{1: 0, 2: 0}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == [2]
+    assert left([{1: 0, 2: 0}], {1: closed}) == [0]  # the second was answered, and let go
+    assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=8, is_closed=False)}) == [0]  # or it was answered
+    assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=7, is_closed=False)}) == []
+    assert left([{}, {9: 0}], {1: closed}) == []
+    assert left([{}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == []
+    possible = {1: 0, 2: 0}
+    left([possible, {1: 0}], {1: open_, 2: open_})
+    assert possible == {2: 0}
 
 
 def test_a_query_ends_when_its_time_is_over(client: Client) -> None:

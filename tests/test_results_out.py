@@ -1,27 +1,33 @@
 """Results out: told as OpenTelemetry events, each at least once, whatever becomes of either side."""
 
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
+import grpc
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from collector.exporting.configured import values_of
-from collector.exporting.endpoint import Endpoint
+from collector.exporting.answers import Answer, Later, Refused, Taken
+from collector.exporting.configured import endpoint_at, values_of
 from collector.exporting.results import ResultsExporter, Waits
 from collector.settings import BadSettings
 from storage.jobs import Result, Turn
 from storage.results_out import OutState
 from storage.store import Store
+from tests.certificates import a_certificate
 from tests.live import ANY_PORTS, Live, until
-from tests.receiving import Receiver, Reply, a_receiver, in_turn, told
+from tests.receiving import Receiver, Reply, a_grpc_receiver, a_receiver, in_turn, told
 from tests.serving import a_server, post
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.working import Book
 
 QUICK = Waits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_asked_s=0.3, pause_s=0.05)
+
+Receiving: TypeAlias = Callable[[Callable[[Sequence[LogRecord]], Reply]], AbstractContextManager[Receiver]]
+OVER_BOTH = pytest.mark.parametrize("receiving", [a_receiver, a_grpc_receiver], ids=["HTTP", "gRPC"])
 
 
 def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | None = 1) -> None:
@@ -50,7 +56,7 @@ def finish(store: Store, results: Sequence[Result]) -> None:
 @contextmanager
 def telling(store: Store, receiver: Receiver, most: int = 100) -> Iterator[ResultsExporter]:
     """The thread at work."""
-    exporter = ResultsExporter(store.results_out, Endpoint(receiver.url, {"x-key": "k"}), most=most, waits=QUICK)
+    exporter = ResultsExporter(store.results_out, endpoint_at(receiver.url, {"x-key": "k"}), most=most, waits=QUICK)
     exporter.start()
     try:
         yield exporter
@@ -63,9 +69,10 @@ def all_told(store: Store, number: int) -> None:
     until(store.results_out.state, lambda state: state.number >= number)
 
 
-def test_an_event_says_what_the_result_says(tmp_path: Path) -> None:
+@OVER_BOTH
+def test_an_event_says_what_the_result_says(tmp_path: Path, receiving: Receiving) -> None:
     """It hangs on the span that was judged, a trace's on its root, with the names of the semantic conventions."""
-    with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
+    with a_store(tmp_path) as store, receiving(in_turn(Reply())) as receiver:
         export = an_export(2)
         export.resource_spans[0].scope_spans[0].spans[0].parent_span_id = bytes.fromhex(span_id(1))
         commit(store, a_batch(export))
@@ -91,7 +98,8 @@ def test_an_event_says_what_the_result_says(tmp_path: Path) -> None:
     assert "error.type" not in found
     assert (found["tracejury.target"], told(of_trace)["tracejury.target"]) == ("span", "trace")
     (_, headers, request) = receiver.asked[0]
-    assert (headers["x-key"], headers["path"]) == ("k", "/v1/logs")
+    assert (headers["x-key"], headers["user-agent"].split()[0]) == ("k", "tracejury")
+    assert headers.get("path") in {None, "/v1/logs"}
     resource = {pair.key: pair.value for pair in request.resource_logs[0].resource.attributes}
     assert resource["dokimos.project"].string_value == "shop"
     assert resource["tracejury.internal"].bool_value
@@ -130,14 +138,15 @@ def test_a_receiver_that_is_away_is_waited_for(tmp_path: Path) -> None:
         assert store.results_out.behind() == 0
 
 
-def test_one_that_is_refused_holds_up_no_other(tmp_path: Path) -> None:
+@OVER_BOTH
+def test_one_that_is_refused_holds_up_no_other(tmp_path: Path, receiving: Receiving) -> None:
     """What the receiver can never take is found by halves, counted and left; what it rejects in part is counted too."""
 
     def answer(records: Sequence[LogRecord]) -> Reply:
         bad = any(told(record)["tracejury.number"] == 3 for record in records)
-        return Reply(400) if bad else Reply(rejected=int(len(records) == 4))
+        return Reply(400, code=grpc.StatusCode.INVALID_ARGUMENT) if bad else Reply(rejected=int(len(records) == 4))
 
-    with a_store(tmp_path) as store, a_receiver(answer) as receiver:
+    with a_store(tmp_path) as store, receiving(answer) as receiver:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 8)
         with telling(store, receiver) as exporter:
@@ -146,9 +155,10 @@ def test_one_that_is_refused_holds_up_no_other(tmp_path: Path) -> None:
         assert sorted(receiver.numbers) == [1, 2, 4, 5, 6, 7, 8]
 
 
-def test_requests_stay_small(tmp_path: Path) -> None:
+@OVER_BOTH
+def test_requests_stay_small(tmp_path: Path, receiving: Receiving) -> None:
     """Long explanations are cut, and many of them are sent in several requests."""
-    with a_store(tmp_path) as store, a_receiver(in_turn(Reply())) as receiver:
+    with a_store(tmp_path) as store, receiving(in_turn(Reply())) as receiver:
         commit(store, a_batch(an_export(2)))
         judge(Book(store), 100, reason="x" * 50_000)
         with telling(store, receiver):
@@ -157,7 +167,71 @@ def test_requests_stay_small(tmp_path: Path) -> None:
     assert all(export.ByteSize() <= 1 << 20 for _, _, export in receiver.asked)
 
 
-def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path) -> None:
+def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    """What OTLP lists as retryable, and what somebody mends, is tried again, later if a RetryInfo asks for it."""
+    code = grpc.StatusCode
+    script = [Reply(code=each) for each in (code.UNAVAILABLE, code.ABORTED, code.UNAUTHENTICATED, code.UNIMPLEMENTED)]
+    script += [Reply(code=code.UNAVAILABLE, retry_s=0.01), Reply(code=code.RESOURCE_EXHAUSTED, retry_s=3600), Reply()]
+    with a_store(tmp_path) as store, a_grpc_receiver(in_turn(*script)) as receiver:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 5)
+        with telling(store, receiver, most=2) as exporter:
+            all_told(store, 5)
+            assert exporter.counts == {"delivered": 5, "refused": 0, "retried": 6}
+        assert receiver.numbers == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "reply, answer",
+    [
+        (Reply(rejected=3), Taken(rejected=3)),
+        (
+            Reply(code=grpc.StatusCode.RESOURCE_EXHAUSTED),
+            Refused(why="answered RESOURCE_EXHAUSTED: as the script says"),
+        ),
+        (Reply(code=grpc.StatusCode.INTERNAL), Later(why="answered INTERNAL: as the script says")),
+        (
+            Reply(code=grpc.StatusCode.UNAVAILABLE, retry_s=1.5),
+            Later(why="answered UNAVAILABLE: as the script says", after_s=1.5),
+        ),
+        (
+            Reply(code=grpc.StatusCode.INVALID_ARGUMENT, retry_s=1),
+            Refused(why="answered INVALID_ARGUMENT: as the script says"),
+        ),
+    ],
+)
+def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
+    """Its code, its RetryInfo and what it took in part."""
+    with a_grpc_receiver(in_turn(reply)) as receiver:
+        endpoint = endpoint_at(receiver.url, {})
+        assert endpoint.post(b"") == answer
+        endpoint.close()
+    endpoint = endpoint_at(receiver.url, {})
+    assert isinstance(endpoint.post(b""), Later)  # nobody is there
+    endpoint.close()
+
+
+def test_grpc_goes_over_tls(tmp_path: Path) -> None:
+    """A server whose authority the environment names is told, and one that nobody vouches for is told nothing."""
+    key, certificate = a_certificate()
+    roots = tmp_path / "roots.pem"
+    roots.write_bytes(certificate)
+    with a_store(tmp_path / "data") as store:
+        commit(store, a_batch(an_export(2)))
+        judge(Book(store), 1)
+    with a_grpc_receiver(in_turn(Reply()), pair=(key, certificate)) as receiver:
+        env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url}
+        with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
+            until(lambda: server.log, lambda log: "results cannot be told and wait" in log)
+        assert receiver.asked == []
+        env["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = str(roots)
+        with Live(tmp_path / "data", flags=ANY_PORTS, env=env).wait_ready() as server:
+            until(lambda: server.sql("SELECT number FROM results_out"), lambda found: found == [[1]])
+    assert receiver.numbers == [1]
+
+
+@OVER_BOTH
+def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path, receiving: Receiving) -> None:
     """A server that is killed while the receiver answers tells the same event, byte for byte, and no other twice."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
@@ -169,7 +243,7 @@ def test_what_was_told_and_not_noted_is_told_again_alike(tmp_path: Path) -> None
             servers[0].kill()
         return Reply()
 
-    with a_receiver(answer) as receiver:
+    with receiving(answer) as receiver:
         env = {"TRACEJURY_RESULTS_ENDPOINT": receiver.url, "TRACEJURY_RESULTS_BATCH": 2}
         with Live(tmp_path, flags=ANY_PORTS, env=env) as killed:
             servers.append(killed)
@@ -200,7 +274,8 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
         assert server.store.results_out.behind() == 0
 
 
-def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path, scheme: str) -> None:
     """What comes from elsewhere is no result of its own rules, so two servers that tell each other come to rest."""
     with a_store(tmp_path / "a") as store, a_server(tmp_path / "b") as server:
         commit(store, a_batch(an_export(2)))
@@ -208,7 +283,8 @@ def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_pa
         judge(book, 2)
         judge(book, span=None)
         post(f"http://{server.otlp_http}/v1/traces", an_export(2).SerializeToString())
-        theirs = Receiver(in_turn(Reply()), url=f"http://{server.otlp_http}/v1/logs")
+        urls = {"http": f"http://{server.otlp_http}/v1/logs", "grpc": f"grpc://{server.grpc}"}
+        theirs = Receiver(in_turn(Reply()), url=urls[scheme])
         with telling(store, theirs) as exporter:
             all_told(store, 3)
             assert exporter.counts["delivered"] == 3
@@ -223,3 +299,13 @@ def test_a_header_whose_variable_is_not_set_stops_the_start() -> None:
     """Rather than that requests go without it."""
     with pytest.raises(BadSettings, match="results_headers: the variable TRACEJURY_TEST_NOT_SET is not set"):
         values_of("results_headers", {"authorization": "TRACEJURY_TEST_NOT_SET"})
+
+
+@pytest.mark.parametrize(
+    "header, value", [("grpc-timeout", "1S"), ("x-trace-bin", "AAAA"), ("x!", "1"), ("x", "k\u00fc"), ("x", "a\nb")]
+)
+def test_a_header_that_grpc_cannot_send_stops_the_start(header: str, value: str) -> None:
+    """Rather than that no call ever leaves; the value is told nobody."""
+    with pytest.raises(BadSettings, match=f"results_headers: {header} and its value cannot go") as told_:
+        endpoint_at("grpc://127.0.0.1:4317", {header: value})
+    assert value not in str(told_.value)

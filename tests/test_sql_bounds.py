@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -118,9 +118,27 @@ def test_who_waits_for_too_long_or_in_too_long_a_queue_is_told_to_come_again() -
     assert refusals.count("64 queries wait already; try again later") == 1
 
 
-async def _wait(places: Turns) -> str:
+def test_who_leaves_waits_no_longer_and_takes_no_place() -> None:
+    """The place of one that left in the queue is free for another, and so is the turn that it would have had."""
+
+    async def left() -> bool:
+        return True
+
+    async def wait() -> None:
+        async with turns(at_once=1, wait_s=PATIENCE_S) as places:
+            async with places.turn():
+                gone = [asyncio.create_task(_wait(places, left)) for _ in range(64)]
+                assert set(await asyncio.gather(*gone)) == {"whoever asked has left"}
+                stays = asyncio.create_task(_wait(places))
+            assert await stays == ""
+            assert await _wait(places, left) == ""  # where nobody has to wait, nobody is looked at
+
+    asyncio.run(wait())
+
+
+async def _wait(places: Turns, has_left: Callable[[], Awaitable[bool]] | None = None) -> str:
     try:
-        async with places.turn():
+        async with places.turn(has_left):
             return ""
     except Overloaded as error:
         return str(error)

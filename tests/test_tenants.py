@@ -30,6 +30,8 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/jaeger/api/operations": "?service=service {mark}",
     "/jaeger/api/v3/operations": "?service=service {mark}",
     "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",
+    "/jaeger/api/v3/traces": "?query.serviceName=service {mark}&query.startTimeMin=1980-01-01T00:00:00Z"
+    "&query.startTimeMax=2030-01-01T00:00:00Z",
     "/traces/{trace_id}/spans/{span_id}/text": "?of=tool_result",
     "/quality/compare": "?rule={rule_id}&project=shop",
     "/quality/results": "?rule={rule_id}&project=shop",

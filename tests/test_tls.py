@@ -1,22 +1,17 @@
 """TLS on every address."""
 
 import asyncio
-import datetime as dt
-import ipaddress
 import ssl
 from pathlib import Path
 
 import grpc
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from collector.app import running
 from collector.settings import BadSettings, Settings, load_settings
 from tests.access import TRACE_EXPORT
+from tests.certificates import a_certificate
 from tests.serving import ANY_PORT, a_server, run
 
 
@@ -24,26 +19,10 @@ from tests.serving import ANY_PORT, a_server, run
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for this machine, signed by itself, and its key."""
     folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key, certificate = a_certificate()
     chain, secret = folder / "cert.pem", folder / "key.pem"
-    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    chain.write_bytes(certificate)
+    secret.write_bytes(key)
     return chain, secret
 
 

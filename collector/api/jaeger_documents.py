@@ -28,9 +28,10 @@ def failure(status: int, message: str) -> JSONResponse:
     return JSONResponse({"data": None, "total": 0, "limit": 0, "offset": 0, "errors": errors}, status_code=status)
 
 
-def operation_document(name: str, kind: int) -> Document:
-    """What a span is called, and its kind."""
-    return {"name": name, "spanKind": _NAMES.get(kind, "")}
+def operation_documents(operations: Iterable[tuple[str, int]], span_kind: str) -> list[Document]:
+    """What spans are called, and their kinds: of this kind, or of all where there is no such kind."""
+    kind = KINDS.get(span_kind.lower())
+    return [{"name": name, "spanKind": _NAMES.get(each, "")} for name, each in operations if kind in {None, each}]
 
 
 def trace_document(trace: Trace) -> Document:

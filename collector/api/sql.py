@@ -93,7 +93,7 @@ async def answer(
     shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
     """
     terms = Terms(views_only=not who.may(Permission.ADMINISTER))
-    async with here.turns.turn():
+    async with here.turns.turn(request.is_disconnected):
         running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
         try:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:

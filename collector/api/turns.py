@@ -5,11 +5,11 @@ import contextvars
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar
 
 from storage.errors import Overloaded
 
@@ -18,6 +18,8 @@ _Result = TypeVar("_Result")
 
 _MAX_WAITING: Final = 64  # a guess: some dashboards that are opened at the same time
 _RETRY_AFTER_S: Final = 5  # likewise
+
+_LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
 
 _NICENESS: Final = 10
 """A guess: where the processors are busy, a tenth of one for a query."""
@@ -33,18 +35,18 @@ class Turns:
         self._waiting = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """A place among those that run, during the block.
+    async def turn(self, has_left: Callable[[], Awaitable[bool]] | None = None) -> AsyncIterator[None]:
+        """A place among those that run, during the block; whoever has left is waited for no longer.
 
         Raises:
-            Overloaded: too many wait for one, or this one did for too long.
+            Overloaded: too many wait for one, or this one did for too long, or left.
         """
         if self._waiting >= _MAX_WAITING:
             raise Overloaded(f"{self._waiting} queries wait already; try again later", retry_after_s=_RETRY_AFTER_S)
         self._waiting += 1
         try:
             async with asyncio.timeout(self._wait_s):
-                await self._places.acquire()
+                await self._place(has_left)
         except TimeoutError:
             raise Overloaded("other queries take all the time; try again later", retry_after_s=_RETRY_AFTER_S) from None
         finally:
@@ -53,6 +55,15 @@ class Turns:
             yield
         finally:
             self._places.release()
+
+    async def _place(self, has_left: Callable[[], Awaitable[bool]] | None) -> None:
+        taking = asyncio.create_task(self._places.acquire())
+        try:
+            await _done(taking, has_left)
+        except BaseException:
+            if not taking.cancel():  # it was there just then
+                self._places.release()
+            raise
 
     async def run(
         self, ask: Callable[_Arguments, _Result], *arguments: _Arguments.args, **named: _Arguments.kwargs
@@ -65,6 +76,12 @@ class Turns:
     def close(self) -> None:
         """Start no query any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _done(taking: asyncio.Task[Literal[True]], has_left: Callable[[], Awaitable[bool]] | None) -> None:
+    while not (await asyncio.wait({taking}, timeout=_LOOK_S))[0]:
+        if has_left is not None and await has_left():
+            raise Overloaded("whoever asked has left", retry_after_s=_RETRY_AFTER_S)
 
 
 def _step_back() -> None:

@@ -1,15 +1,22 @@
 """What leaves, as the settings have it."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from collector.exporting.endpoint import Endpoint
+from collector.exporting.answers import Endpoint
+from collector.exporting.grpc_endpoint import GrpcEndpoint
+from collector.exporting.http_endpoint import HttpEndpoint
 from collector.exporting.results import ResultsExporter
+from collector.setting_values import is_grpc
 from collector.settings import BadSettings, Settings, environment_variable
 from storage.store import Store
+
+_GRPC_NAME: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")  # what ends with -bin has other values
+_GRPC_VALUE: Final = re.compile(r"[ -~]+")
 
 if TYPE_CHECKING:
     from collector.exporting.own_traces import OwnTraces
@@ -25,13 +32,28 @@ async def telling(
     """
     if settings.results_endpoint is None:
         return None
-    endpoint = Endpoint(settings.results_endpoint, values_of("results_headers", settings.results_headers))
+    headers = values_of("results_headers", settings.results_headers)
+    endpoint = endpoint_at(settings.results_endpoint, headers)
     exporter = ResultsExporter(
         store.results_out, endpoint, most=settings.results_batch, ingest_is_behind=ingest_is_behind
     )
     exporter.start()
     stack.push_async_callback(asyncio.to_thread, exporter.close)
     return exporter
+
+
+def endpoint_at(url: str, headers: Mapping[str, str]) -> Endpoint:
+    """The endpoint, which speaks what its URL says.
+
+    Raises:
+        BadSettings: gRPC has no room for such a header.
+    """
+    if not is_grpc(url):
+        return HttpEndpoint(url, headers)
+    for name, value in headers.items():
+        if not _GRPC_NAME.fullmatch(name.lower()) or not _GRPC_VALUE.fullmatch(value):
+            raise BadSettings(f"results_headers: {name} and its value cannot go with a call of gRPC")
+    return GrpcEndpoint(url, headers)
 
 
 async def tracing(stack: AsyncExitStack, settings: Settings) -> "OwnTraces | None":

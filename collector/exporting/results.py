@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from collector.exporting.endpoint import Endpoint, Later, Refused, Taken
+from collector.exporting.answers import Endpoint, Later, Refused, Taken
 from collector.exporting.events import events
 from storage.errors import Moved, Overloaded
 from storage.results_out import ResultsOut, ResultToTell

@@ -1,9 +1,11 @@
 """The process that speaks Quack: it serves until its input ends, or until it is worn out."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow as pa
 
 from collector.children import inside
 from collector.children.wire import receive, send
+from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
 from storage.errors import Unusable
 from storage.quack import Quack, QuackOptions, Refused
@@ -43,7 +46,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answer_bytes=greeting["answerBytes"],
         all_bytes=greeting["allBytes"],
     )
-    quack = Quack(options, _Server(greeting["door"], greeting["seconds"]))
+    clients = Clients(int(options.address.rpartition(":")[2]))
+    quack = Quack(options, _Server(greeting["door"], greeting["seconds"], clients))
     try:
         quack.serve()
     except Unusable as error:
@@ -66,8 +70,9 @@ def _wait(requests: BinaryIO, over: threading.Event) -> None:
 class _Server:
     """The server, asked as each client's key allows."""
 
-    def __init__(self, door: str, seconds: float) -> None:
+    def __init__(self, door: str, seconds: float, clients: Clients) -> None:
         self._door = door
+        self._clients = clients
         self._timeout_s = seconds * 2 + 30  # a wait for its turn, the query, and some
 
     def admit(self, token: str) -> bool:
@@ -76,7 +81,7 @@ class _Server:
             return answer.status in _KNOWN
 
     def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
-        """The answer of the server.
+        """The answer of the server, which stops working on it when the client leaves.
 
         Raises:
             Refused: there is none.
@@ -99,12 +104,19 @@ class _Server:
         connection = HTTPConnection(self._door, timeout=self._timeout_s)
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         try:
-            connection.request("POST", PATH, body=json.dumps(body), headers=headers)
-            yield connection.getresponse()
+            connection.connect()
+            with self._clients.watched(partial(_hang_up, connection.sock)):
+                connection.request("POST", PATH, body=json.dumps(body), headers=headers)
+                yield connection.getresponse()
         except (HTTPException, OSError, ValueError) as error:  # a token may hold what no header can
             raise Refused("the server does not answer; try again later") from error
         finally:
             connection.close()
+
+
+def _hang_up(line: socket.socket) -> None:
+    with suppress(OSError):  # the server was first
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def _detail(answer: HTTPResponse) -> str:

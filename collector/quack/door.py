@@ -105,7 +105,7 @@ class _Asking(Response):
             BadQuery: there is no answer.
             Overloaded: not now.
         """
-        await self._stack.enter_async_context(self._turns.turn())
+        await self._stack.enter_async_context(self._turns.turn(self._request.is_disconnected))
         self._first = await self._next()
 
     async def end(self) -> None:

@@ -4,57 +4,26 @@ import datetime as dt
 import gzip
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeAlias
 
 import httpx
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
 from collector.delivery.sending import retry_after_s
+from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Answer, Later, Refused, Taken, taken
 
-_TIMEOUT_S = 10.0  # of each step of a request: OTLP's own default for all of it
 _MOST_ANSWER_BYTES = 64 << 10
-_LONGEST_TEXT = 300
 _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 """The same bytes cannot succeed later. All else passes, or is mended by somebody: a key, a path, a certificate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """They have it; of what was in it, they rejected so many records."""
-
-    rejected: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """They will never take these bytes."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
-    """They may take the same bytes later."""
-
-    why: str
-    after_s: float = 0
-
-
-Answer: TypeAlias = Taken | Refused | Later
-
-
-class Endpoint:
+class HttpEndpoint:
     """Where log records are sent. For one thread at a time; `close` ends it."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """`headers` go with each request, and are told nowhere."""
         told = {"content-type": "application/x-protobuf", "content-encoding": "gzip", "user-agent": "tracejury"}
         self._url = url
-        self._client = httpx.Client(timeout=_TIMEOUT_S, trust_env=False, headers={**told, **headers})
+        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False, headers={**told, **headers})
 
     def post(self, body: bytes) -> Answer:
         """Send a request and say what follows; whatever goes wrong is an answer too."""
@@ -62,7 +31,7 @@ class Endpoint:
             with self._client.stream("POST", self._url, content=gzip.compress(body, 3, mtime=0)) as response:
                 return _answer(response)
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            return Later(why=f"{type(error).__name__}: {error}"[:_LONGEST_TEXT])
+            return Later(why=f"{type(error).__name__}: {error}"[:LONGEST_TEXT])
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -88,8 +57,4 @@ def _taken(response: httpx.Response) -> Taken:
             return Taken()
     if not response.headers.get("content-type", "").startswith("application/x-protobuf"):
         return Taken()
-    try:
-        partial = ExportLogsServiceResponse.FromString(body).partial_success
-    except DecodeError:
-        return Taken()
-    return Taken(rejected=partial.rejected_log_records, why=partial.error_message[:_LONGEST_TEXT])
+    return taken(body)

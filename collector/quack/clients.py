@@ -1,0 +1,134 @@
+"""Whether those who asked Quack are still there: nobody tells it, but the kernel knows which connections were closed.
+
+Quack does not say which connection a question came over. It is one of those that are open when the question begins,
+over which nothing is sent before the question is answered; and one that can only be another question's is not this
+one's. Where several remain, a question counts as left once all of them were closed: rather late than wrong.
+"""
+
+import os
+import socket
+import stat
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+_LOOK_S: Final = 0.2  # between two looks while a question runs; a guess
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_INFO_BYTES: Final = 160
+_SENT_OFFSET: Final = 156  # tcpi_data_segs_out of struct tcp_info, which comes after all that Linux had before 4.6
+_ESTABLISHED: Final = 1
+
+Possible: TypeAlias = dict[int, int]
+"""The connections that a question may have come over, with how much was sent over each when it began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """What the kernel knows of one."""
+
+    sent: int  # packets with data
+    is_closed: bool  # by the client
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    leave: Callable[[], None]
+    possible: Possible
+
+
+class Clients:
+    """Watches over the clients of one port of this process, from a thread of its own; only Linux shows who goes."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._changed = threading.Condition()
+        self._questions: list[_Question] = []
+        threading.Thread(target=self._watch, name="quack-clients", daemon=True).start()
+
+    @contextmanager
+    def watched(self, leave: Callable[[], None]) -> Iterator[None]:
+        """During the block, in which a question is answered, call `leave` if its client goes: once, from a thread."""
+        question = _Question(leave, {each: one.sent for each, one in connections(self._port).items()})
+        with self._changed:
+            self._questions.append(question)
+            self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                if question in self._questions:
+                    self._questions.remove(question)
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._questions)
+                questions = list(self._questions)
+            # Looked at after that, since a question whose connection came later than the look would seem to have none.
+            gone = left([each.possible for each in questions], connections(self._port))
+            with self._changed:
+                for question in [questions[number] for number in gone]:
+                    if question in self._questions:
+                        self._questions.remove(question)
+                        question.leave()
+            time.sleep(_LOOK_S)
+
+
+def left(questions: list[Possible], now: Mapping[int, Connection]) -> list[int]:
+    """Which of all questions that run have lost their client. What is found out about the others stays with them."""
+    for possible in questions:
+        for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
+            del possible[each]
+    while _told_apart([possible for possible in questions if possible]):
+        pass
+    closed = {each for each, connection in now.items() if connection.is_closed}
+    return [number for number, possible in enumerate(questions) if possible and possible.keys() <= closed]
+
+
+def _told_apart(questions: list[Possible]) -> bool:
+    """Whether more is known of a question, since as many others as may have some connections have all of these."""
+    for some in {frozenset(possible) for possible in questions}:
+        others = [possible for possible in questions if not possible.keys() <= some]
+        elsewhere = [(possible, each) for possible in others for each in some & possible.keys()]
+        if elsewhere and len(questions) - len(others) == len(some):
+            for possible, each in elsewhere:
+                del possible[each]
+            return True
+    return False
+
+
+def connections(port: int) -> dict[int, Connection]:
+    """The connections to a port of this process, by the number of the socket."""
+    if sys.platform != "linux":
+        return {}
+    found = {}
+    for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - a name is all that is needed of each
+        try:
+            descriptor = os.dup(int(name))  # so that it stays what it is while it is looked at
+        except OSError:  # closed by now
+            continue
+        status = os.fstat(descriptor)
+        if not stat.S_ISSOCK(status.st_mode):
+            os.close(descriptor)
+            continue
+        with socket.socket(fileno=descriptor) as one, suppress(OSError):  # from a kernel that does not tell
+            connection = _connection(one, port)
+            if connection is not None:
+                found[status.st_ino] = connection
+    return found
+
+
+def _connection(one: socket.socket, port: int) -> Connection | None:
+    if one.family not in {socket.AF_INET, socket.AF_INET6} or one.getsockname()[1] != port:
+        return None
+    if one.type != socket.SOCK_STREAM or one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return None
+    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    sent = struct.unpack_from("I", info, _SENT_OFFSET)[0] if len(info) == _INFO_BYTES else 0
+    return Connection(sent=sent, is_closed=info[0] != _ESTABLISHED)
