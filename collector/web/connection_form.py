@@ -22,7 +22,7 @@ _NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
     "budget.usdPerDay": float,
     "maxOutputTokens": int,
 }
-_TICKS: Final = ("budget.allowUnpriced",)
+_TICKS: Final = ("shared", "budget.allowUnpriced")
 _KEY: Final = "apiKey"
 _NO_KEY: Final = "removeKey"
 
@@ -35,6 +35,7 @@ LABELS: Final[Mapping[str, str]] = {
     "protocol": "Protocol",
     "apiKey": "API key",
     "credentialRef": "Or the variable that holds it",
+    "shared": "Rules of every tenant may use it, too",
     "price.inputUsdPerMillion": "USD for a million input tokens",
     "price.outputUsdPerMillion": "USD for a million output tokens",
     "budget.callsPerDay": "Calls a day",
