@@ -127,8 +127,8 @@ def delete(here: Context, kept: KeptRule) -> None:
     here.rules.delete(kept.stored.project, kept.stored.rule_id)
 
 
-def try_out(here: Context, who: Caller, parsed: RuleText, rule: Rule, window_s: float) -> Trial:
-    """What a rule would match of what started in the window before this moment.
+def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> Trial:
+    """What a rule of a tenant would match of what started in the window before this moment; of none, of all.
 
     Raises:
         BadQuery: that took too long.
@@ -138,7 +138,7 @@ def try_out(here: Context, who: Caller, parsed: RuleText, rule: Rule, window_s: 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
         return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=min(limits.seconds, _TRIAL_S)).rows
 
-    return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=who.tenant or None)
+    return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
 
 
 def start_backfill(here: Context, kept: KeptRule, from_ns: int, to_ns: int) -> None:

@@ -14,11 +14,12 @@ from collector.live.rules_in_force import KeptRule
 from collector.web import rule_access, rule_draft
 from collector.web.overtaken import Overtaken, overtaken, version_seen
 from collector.web.rendering import page
-from collector.web.rule_draft import DAY, WINDOWS, Draft
+from collector.web.rule_draft import DAY, WINDOWS, Draft, Preview
 from collector.web.rule_form import BLANK, GROUPS, MAX_ROWS, Row, RuleForm, blank_form, condition_row, form_of
 from collector.web.rule_settings import evaluators, literal_keys, settings_of
 from collector.web.span_view import detail_of
 from collector.web.visitor import Form, Sent
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS
 from rules.condition_text import MAX_TEXT
 from rules.errors import BadRule
 from rules.fields import FIELDS, MAPS
@@ -48,6 +49,7 @@ class _Shown:
     window: str = DAY
     version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
+    asks: bool = False  # the judge about examples, which costs
     looks: bool = False  # not at first: over a million spans of a day a look takes seconds
     message: str = ""
     overtaken: Overtaken | None = None
@@ -102,6 +104,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         version=version_seen(sent),
         blank_rows=_MORE_ROWS if do == "row" else 1,
         looks=True,
+        asks=do == "judge",
     )
     if do == "save":
         saved = _saved(here, who, draft, shown)
@@ -173,9 +176,14 @@ def _page(request: Request, here: Context, who: Caller, draft: Draft, shown: _Sh
         connections=_connections(here, who, draft),
         window=shown.window,
         windows=WINDOWS,
+        assumed_tokens=ASSUMED_OUTPUT_TOKENS,
         loses_comments=shown.kept is not None and _has_comments(shown.kept.stored.text),
-        preview=rule_draft.preview(here, who, draft, float(shown.window)) if shown.looks else None,
+        preview=_preview(here, who, draft, shown) if shown.looks else None,
     )
+
+
+def _preview(here: Context, who: Caller, draft: Draft, shown: _Shown) -> Preview | None:
+    return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
 
 
 def _connections(here: Context, who: Caller, draft: Draft) -> list[str]:
