@@ -108,6 +108,10 @@ class Quality:
         wanted = {"from_us": from_us, "project": project, "rule_id": rule_id, "tenant": tenant}
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
 
+    def tenants(self, *, limit: int) -> list[str]:
+        """The tenants about whose spans there are results, by name; "" for those of nobody."""
+        return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
+
     def steps(self, key: RuleKey, *, from_us: int, step: Step) -> list[Cell]:
         """Results of a rule about a project since an instant, in the order of their steps."""
         rows = self._rows(sql.query("quality_steps"), key._asdict() | {"from_us": from_us, "step": step})

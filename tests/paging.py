@@ -152,8 +152,15 @@ class Visit:
         return self.client.get(self.origin + path, headers={"accept": accept})
 
     def send(self, page: str, action: str, **fields: str) -> httpx.Response:
-        """A form that is on a page, with its token."""
-        return self.client.post(self.origin + action, data={"csrf": token_on(self.get(page).text)} | fields)
+        """A form that is on a page, with its token, and the version that it shows."""
+        shown = self.get(page).text
+        hidden = {"csrf": token_on(shown)} | version_on(shown)
+        return self.client.post(self.origin + action, data=hidden | fields)
+
+
+def version_on(page: str) -> dict[str, str]:
+    """The field with the version of what the form of a page changes; nothing where it has none."""
+    return dict(re.findall(r'name="(version)" value="(\d+)"', page))
 
 
 def token_on(page: str) -> str:

@@ -54,6 +54,7 @@ class Judged:
     fingerprint: str = FIRST
     outcome: str = "scored"
     reason: str = "it names the order"
+    tenant: str = ""
 
 
 class Rule:
@@ -89,7 +90,7 @@ class Rule:
             "revision": self.revision,
             "round": 0,
             "attempts": 1,
-            "tenant": "",
+            "tenant": each.tenant,
             "project": self.key.project,
             "trace_id": trace_id(Rule.jobs),
             "release": each.release,

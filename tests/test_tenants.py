@@ -82,9 +82,9 @@ MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m"
 FORMS: dict[str, dict[str, str]] = {  # what pages send
     "/keys/new": {"name": "mine too", "role": "VIEWER"},
     "/connections/new": MODEL,
-    "/connections/{connection_id}/edit": MODEL,
+    "/connections/{connection_id}/edit": MODEL | {"version": "1"},
     "/webhooks/new": RECEIVER | {"project": "shop"},
-    "/webhooks/{webhook_id}/edit": RECEIVER,
+    "/webhooks/{webhook_id}/edit": RECEIVER | {"version": "1"},
     "/webhooks/{webhook_id}/switch": {"enabled": "false"},
     "/webhooks/{webhook_id}/secret": {"secret": "chosen-0123456789"},
     "/jobs/retry": {"rule": "", "kind": ""},

@@ -5,11 +5,13 @@ import re
 import time
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
 
+from tests.access import a_closed_server
 from tests.browser import PHONE, a_page
 from tests.paging import Visit
 from tests.quality_history import FIRST, HOSTILE, PROJECT, SECOND, History, Judged, Rule, a_history
@@ -182,6 +184,56 @@ def test_results_can_be_paged_and_sorted(history: History, visit: Visit) -> None
     scores = [float(each) for each in re.findall(r'failed <span class="number">([0-9.]+)', worst)]
     assert scores == sorted(scores)
     assert len(scores) > 30
+
+
+def test_the_operator_chooses_whose_quality_he_looks_at(tmp_path: Path, browser: "Browser") -> None:
+    """Tenants that have results are offered to whoever sees all, and links and forms stay with the chosen one."""
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+    with a_closed_server(tmp_path / "data") as closed, Visit(f"http://{closed.running.http}") as visit:
+        ours, theirs = (Rule(closed.running, name, project=name) for name in ("ours", "theirs"))
+        ours.come([Judged(score=0.9, at=now)] * 3)
+        theirs.come([Judged(score=score, at=now, tenant="acme", release=each) for each in "12" for score in (0.2, 0.8)])
+        with Visit(visit.origin) as acme:
+            acme.send("/sign-in", "/sign-in", key=closed.keys["viewer of acme"])
+            page = acme.get("/quality").text
+            assert ('name="tenant"' in page, "theirs" in words(page), "of tenant" in words(page)) == (
+                False,
+                True,
+                False,
+            )
+        visit.send("/sign-in", "/sign-in", key=closed.keys["viewer"])
+        page = visit.get("/quality").text
+        offered = page.partition('name="tenant"')[2].partition("</select>")[0]
+        assert re.findall(r'<option[^>]* value="([^"]*)">', offered) == ["", "acme"]
+        assert ("ours" in words(page), "theirs 50.0 %" in words(page)) == (True, False)
+        assert visit.get("/quality?tenant=&project=").is_success
+        with a_page(browser, visit.origin, viewport=PHONE, java_script_enabled=False) as watch:
+            watch.open("/sign-in")
+            watch.page.fill("[name=key]", closed.keys["viewer"])
+            watch.page.get_by_role("button", name="Sign in").click()
+            watch.open("/quality?days=7")
+            watch.page.select_option("[name=tenant]", "acme")
+            watch.page.get_by_role("button", name="Show").click()
+            watch.page.wait_for_url("**tenant=acme**")
+            assert watch.sideways() <= 0
+            watch.page.get_by_role("link", name="theirs").click()
+            watch.page.wait_for_url("**/quality?rule=**")
+            assert "in theirs of tenant acme" in watch.page.locator("h1").inner_text()
+            watch.page.get_by_role("link", name="All rules").click()
+            watch.page.wait_for_url("**/quality?days=7&tenant=acme")
+            watch.open(f"/quality/compare?{about(theirs, tenant='acme')}")
+            watch.page.get_by_role("button", name="Compare").click()
+            watch.page.wait_for_url("**baseline=**")
+            assert "tenant=acme" in watch.page.url
+        for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):
+            with a_page(browser, visit.origin, extra_http_headers=bearer(closed.keys["viewer"]), **options) as watch:
+                watch.open("/quality?tenant=acme")
+                assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+
+
+def bearer(key: str) -> dict[str, str]:
+    """What shows a key."""
+    return {"authorization": f"Bearer {key}"}
 
 
 def test_an_empty_server_says_what_to_do(tmp_path_factory: pytest.TempPathFactory) -> None:

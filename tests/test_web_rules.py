@@ -96,7 +96,7 @@ def test_a_rule_is_made_changed_switched_and_deleted_without_scripts(shown: Show
     assert send(visit, edit, do="save", **fields).status_code == 303
     assert rules(shown)["kept short"]["config"] == {"maximumOutputLength": 7}
     again = send(visit, edit, do="save", **(fields | {"config.maximumOutputLength": "8"}))
-    assert (again.status_code, "somebody changed this rule" in again.text) == (409, True)
+    assert (again.status_code, "This rule was changed while you edited it" in again.text) == (409, True)
     page = visit.get(f"/rules/{rule_id}").text
     assert "<del><bdi>- conditions:" in page
     assert "<ins><bdi>+   maximumOutputLength: 7" in page

@@ -16,11 +16,12 @@ from collector.delivery.receivers import Wish
 from collector.web.site import make_site
 from storage.outbox import Attempt, Patience
 from storage.webhooks import Webhook
+from tests.access import a_closed_server
 from tests.alerting import Script, a_receiver
 from tests.browser import PHONE, a_page
 from tests.connecting import ENCRYPTION_KEY
 from tests.live import until
-from tests.paging import Visit
+from tests.paging import Visit, token_on
 from tests.serving import PROTOBUF, a_server, an_export
 
 if TYPE_CHECKING:
@@ -128,6 +129,46 @@ def test_what_is_wrong_with_a_connection_stands_beside_its_field(server: Operate
     assert set(re.findall(r'id="f-([\w-]+)-wrong"', both.text)) == {"apiKey", "credentialRef"}
     taken = server.visit.send("/connections/new", "/connections/new", **(CONNECTION | {"name": "one"}))
     assert (taken.status_code, "already" in taken.text) == (409, True)
+
+
+def test_a_connection_is_shared_with_tenants_and_no_longer(server: Operated) -> None:
+    """The box says whether it is, what is sent with it ticked is, and a form without it ends that."""
+    visit, connections = server.visit, server.running.context.judging.connections
+    sent = CONNECTION | {"name": "for all"}
+    place = place_of(visit.send("/connections/new", "/connections/new", **sent, shared="on"))
+    found = connections.get(place.rpartition("/")[2])
+    assert (found.is_shared, "rules of every tenant may use it" in visit.get(place).text) == (True, True)
+    assert re.search(r'name="shared"[^>]* checked', visit.get(f"{place}/edit").text)
+    place_of(visit.send(f"{place}/edit", f"{place}/edit", **sent))
+    assert not connections.get(found.connection_id).is_shared
+    assert re.search(r'name="shared"(?![^>]* checked)', visit.get(f"{place}/edit").text)
+    place_of(visit.send(f"{place}/delete", f"{place}/delete"))
+
+
+def test_connections_of_tenants_are_not_shared(tmp_path: "Path") -> None:
+    """Nobody is shown the box of one, a form that ticks it says why not, and only ADMIN keys may send it."""
+    document = {"name": "ours", "baseUrl": "https://models.example/v1", "model": "m", "protocol": "RESPONSES"}
+    with a_closed_server(tmp_path / "data", encryption_key=ENCRYPTION_KEY) as closed:
+        origin = f"http://{closed.running.http}"
+        for key, status, whose in (("admin of acme", 303, "acme"), ("editor of acme", 403, ""), ("editor", 403, "")):
+            with Visit(origin) as visit:
+                visit.send("/sign-in", "/sign-in", key=closed.keys[key])
+                fields = document | {"csrf": token_on(visit.get("/connections").text)}
+                assert 'name="shared"' not in visit.get("/connections/new").text
+                refused = visit.client.post(f"{origin}/connections/new", data=fields | {"shared": "on"})
+                assert refused.status_code == (400 if whose else 403)
+                assert ('id="f-shared-wrong"' in refused.text) is bool(whose)
+                assert visit.client.post(f"{origin}/connections/new", data=fields).status_code == status
+        (own,) = closed.running.context.judging.connections.all("acme")
+        with Visit(origin) as visit:
+            visit.send("/sign-in", "/sign-in", key=closed.keys["admin"])
+            edit = f"/connections/{own.connection_id}/edit"
+            assert ('name="shared"' in visit.get("/connections/new").text, 'name="shared"' in visit.get(edit).text) == (
+                True,
+                False,
+            )
+            refused = visit.send(edit, edit, **document, shared="on")
+            assert (refused.status_code, "is for connections of no tenant" in refused.text) == (400, True)
 
 
 def test_a_connection_of_the_configuration_is_only_looked_at(server: Operated) -> None:

@@ -22,7 +22,7 @@ from storage.webhooks import Template, Webhook, Webhooks, WebhookText
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
 """What a receiver may choose from."""
 
-_SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
+SECRET_URLS: Final[frozenset[Template]] = frozenset({"slack", "teams"})
 """Whoever knows these URLs may post; so they are secrets."""
 
 _KEYS: Final[frozenset[Template]] = frozenset({"pagerduty"})
@@ -311,7 +311,7 @@ class Receivers:
         Raises:
             BadWebhook: there is no key to seal it with.
         """
-        kept = secrets if wish.template in _SECRET_URLS else replace(secrets, url=None)
+        kept = secrets if wish.template in SECRET_URLS else replace(secrets, url=None)
         if not any(asdict(kept).values()):
             return None
         try:
@@ -350,14 +350,14 @@ def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None
     tells = wish.template in _KEYS and (moves or webhook.template not in _KEYS)
     if tells and wish.keeps_secret and old.secret:
         raise BadWebhook(f"secret: give it again, because the template {wish.template} sends it to the URL")
-    if webhook.template in _SECRET_URLS and wish.template not in _SECRET_URLS and wish.url in {None, webhook.url}:
+    if webhook.template in SECRET_URLS and wish.template not in SECRET_URLS and wish.url in {None, webhook.url}:
         raise BadWebhook("url: give it again, because it was kept as a secret and would be shown")
 
 
 def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None) -> WebhookText:
     url = httpx.URL(secrets.url or "")
     return WebhookText(
-        url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in _SECRET_URLS else str(secrets.url),
+        url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in SECRET_URLS else str(secrets.url),
         template=wish.template,
         events=tuple(wish.events),
         enabled=wish.enabled,

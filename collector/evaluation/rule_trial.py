@@ -22,7 +22,7 @@ _DAY_S: Final = 86_400
 
 _SPANS: Final = """
     SELECT trace_id, span_id, name, service_name, start_time, clause,
-        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival, tenant, seq
+        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival, tenant, seq, project
     FROM looked_at
 """
 _TRACES: Final = """
@@ -39,7 +39,10 @@ _TRACES: Final = """
         min(received_at) AS first_arrival,
         max(received_at) AS last_arrival,
         tenant,
-        max(seq) AS seq
+        max(seq) AS seq,
+        coalesce(
+            arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL), arg_min(project, start_time)
+        ) AS project
     FROM looked_at
     GROUP BY tenant, trace_id
 """
@@ -50,7 +53,7 @@ _OF_TRACE: Final = """
 _COUNTS: Final = "SELECT clause, clause IS NULL AND sampled AS sampled, count(*) FROM target GROUP BY ALL ORDER BY ALL"
 _EXAMPLES: Final = f"""
 SELECT trace_id, span_id, name, service_name, epoch_ns(start_time), root_ended,
-    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP), tenant, seq
+    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP), tenant, seq, project
 FROM target WHERE clause IS NULL AND sampled ORDER BY start_time DESC, trace_id, span_id LIMIT {EXAMPLES}
 """  # noqa: S608 - a number of ours
 
@@ -69,6 +72,7 @@ class Example:
     """A span or trace that would be judged."""
 
     tenant: str
+    project: str | None
     seq: int  # of the span, or of the trace's last
     trace_id: str
     span_id: str | None  # None for a trace
@@ -113,7 +117,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
     found = predicate(rule.clauses)
     looked_at = f"""
     SELECT tenant, trace_id, span_id, parent_span_id, name, service_name, start_time, end_time, received_at,
-        seq, {found.sql} AS clause
+        seq, project, {found.sql} AS clause
     FROM spans
     WHERE start_time >= now()::TIMESTAMP - to_seconds($window_s::DOUBLE)
         AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
@@ -181,11 +185,12 @@ def _count(rule: Rule, clause: int | None, sampled: bool, count: int) -> Count: 
 
 
 def _example(rule: Rule, row: Sequence[Any]) -> Example:
-    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq = row
+    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq, project = row
     arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
     of_trace = rule.target == "TRACE"
     return Example(
         tenant=tenant,
+        project=project,
         seq=seq,
         trace_id=trace_id,
         span_id=span_id,

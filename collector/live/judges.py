@@ -10,8 +10,8 @@ from collector.live.active import ActiveRule
 from collector.live.budgets import Account, Budgets, Payer
 from collector.live.connections import LlmConnections
 from collector.live.llm_connection import LlmConnection
-from evaluators.chat.connection import Connection
-from evaluators.chat.toll import Spent
+from evaluators.chat.connection import Connection, Price
+from evaluators.chat.toll import Spent, Toll
 from evaluators.judging import Judge
 from rules.rule import Budget
 
@@ -28,8 +28,8 @@ class JobToJudge(Protocol):
     """What a judge needs to know of a job."""
 
     @property
-    def job_id(self) -> int:
-        """Its number."""
+    def job_id(self) -> int | None:
+        """Its number; None: it is no job, somebody tries a rule out."""
 
     @property
     def tenant(self) -> str:
@@ -48,6 +48,16 @@ class Call:
     rule: str | None  # its name
     connection: Connection
     spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Over which connection the judge of a rule is asked, and for how much."""
+
+    connection: str  # its name
+    model: str
+    price: Price | None
+    max_output_tokens: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -84,17 +94,29 @@ class ConnectedJudges:
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
         """
-        found = self._connections.resolve(active.rule.connection, active.tenant)
-        connection = self._connections.usable(found)
-        self._account(found, connection, active, None)
+        found, _ = self._found(active)
         return found.connection_id
+
+    def terms_of(self, active: ActiveRule) -> Terms:
+        """What a judge of the rule is asked for.
+
+        Raises:
+            BadConfiguration: likewise.
+        """
+        found, connection = self._found(active)
+        return Terms(
+            connection=found.row.name,
+            model=connection.model,
+            price=connection.price,
+            max_output_tokens=connection.max_output_tokens,
+        )
 
     def in_flight(self, connection_id: str) -> int:
         """The jobs that may run at once over a connection."""
         return self._connections.in_flight(connection_id) or _OF_MISSING
 
-    def judge(self, active: ActiveRule, job: JobToJudge) -> Judge:
-        """The judge for one job.
+    def judge(self, active: ActiveRule, job: JobToJudge, *, through: Callable[[Toll], Toll] | None = None) -> Judge:
+        """The judge for one job; what it pays goes `through` another toll, if there is one.
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
@@ -112,7 +134,8 @@ class ConnectedJudges:
                 made(Call(account=account, rule=active.rule.name, connection=connection, spent=spent))
 
         opened = self._model(found.connection_id, connection)
-        judge = ChatJudge(opened.model, self._budgets.toll(account, paid))
+        toll = self._budgets.toll(account, paid)
+        judge = ChatJudge(opened.model, toll if through is None else through(toll))
         opened.judges.add(judge)
         return judge
 
@@ -123,6 +146,12 @@ class ConnectedJudges:
         self._open, self._retired = {}, []
         for each in every:
             await each.model.close()
+
+    def _found(self, active: ActiveRule) -> tuple[LlmConnection, Connection]:
+        found = self._connections.resolve(active.rule.connection, active.tenant)
+        connection = self._connections.usable(found)
+        self._account(found, connection, active, None)
+        return found, connection
 
     def _model(self, connection_id: str, connection: Connection) -> _Open:
         """The model of a connection as it is now; limits hold for all its judges together."""

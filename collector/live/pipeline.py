@@ -10,7 +10,7 @@ from collector.live.judging_hub import JudgingHub, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
 from collector.live.monitors import MonitorThread
 from collector.live.rules_in_force import RulesInForce
-from collector.live.trials import Trials
+from collector.live.trials import JudgesAtHand, Trials
 from collector.live.work.patience import Patience
 from collector.live.workers import WorkerOptions, Workers
 from collector.observing import Watch
@@ -69,7 +69,8 @@ class Pipeline:
             judging.connections.follow(workers.wake)
             workers.start()
             undo.callback(workers.close)
-            trials = Trials(store.readings, OwnKeys(settings.attribute_keys))
+            at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
+            trials = Trials(store.readings, OwnKeys(settings.attribute_keys), at_hand)
             undo.callback(trials.close)
             matcher = Matcher(
                 store.matching,

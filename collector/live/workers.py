@@ -1,12 +1,14 @@
 """Everything that makes evaluations of jobs, as one thing that is started and stopped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.judging import JudgeSource
-from collector.live.work.asking import Asking
+from collector.live.work.asking import Asking, Found
 from collector.live.work.checks import Checks
 from collector.live.work.desk import Desk
 from collector.live.work.examiner import PROGRAM, Examiner
@@ -80,6 +82,10 @@ class Workers:
     def wake(self) -> None:
         """Say that there are new jobs, or that rules or connections have changed."""
         self._ledger.wake()
+
+    def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
+        """Have something done in the event loop in which judges are asked; what stops it cuts that off."""
+        return self._asking.run(work)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all jobs are done that can be done now; False when that took too long."""

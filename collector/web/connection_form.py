@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from collector.connection_text import Problem
+from collector.connection_text import Problem, parse_connection
 from collector.live.connections import READ_ONLY
+from collector.live.llm_connection import LlmConnection
+from collector.web.overtaken import Overtaken, overtaken, without_secret
 from collector.web.visitor import Form
 
 _TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef")
@@ -20,12 +22,33 @@ _NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
     "budget.usdPerDay": float,
     "maxOutputTokens": int,
 }
-_TICKS: Final = ("budget.allowUnpriced",)
+_TICKS: Final = ("shared", "budget.allowUnpriced")
 _KEY: Final = "apiKey"
 _NO_KEY: Final = "removeKey"
 
 FIELDS: Final = (*_TEXTS, *_NUMBERS, *_TICKS)
-"""What the form shows again when something was wrong with it; never the key."""
+
+LABELS: Final[Mapping[str, str]] = {
+    "name": "Name",
+    "baseUrl": "Address",
+    "model": "Model",
+    "protocol": "Protocol",
+    "apiKey": "API key",
+    "credentialRef": "Or the variable that holds it",
+    "shared": "Rules of every tenant may use it, too",
+    "price.inputUsdPerMillion": "USD for a million input tokens",
+    "price.outputUsdPerMillion": "USD for a million output tokens",
+    "budget.callsPerDay": "Calls a day",
+    "budget.tokensPerDay": "Tokens a day",
+    "budget.usdPerDay": "USD a day",
+    "budget.allowUnpriced": "Ask it although USD are limited and its price is not known",
+    "limits.inFlight": "Requests at once",
+    "limits.timeoutSeconds": "Seconds until one is given up",
+    "limits.attempts": "Attempts",
+    "limits.requestsPerMinute": "Requests a minute",
+    "maxOutputTokens": "Tokens of an answer",
+}
+"""What people read beside the fields."""
 
 
 def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,12 +73,20 @@ def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
 def values_of(document: Mapping[str, Any]) -> dict[str, object]:
     """What the fields of the form hold for a connection."""
     flat = dict(_flat(document))
-    return {name: flat.get(name, "") for name in FIELDS}
+    return {name: flat.get(name, "") for name in (*FIELDS, _NO_KEY)}
 
 
 def values_sent(form: Form) -> dict[str, object]:
-    """What they held when the form was sent."""
-    return {name: form.text(name) for name in FIELDS}
+    """What they held when the form was sent; never the key."""
+    return {name: form.text(name) for name in (*FIELDS, _NO_KEY)}
+
+
+def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> Overtaken:
+    """How a connection that somebody else changed differs from what a form says, which is the document `wanted`."""
+    typed, there = without_secret(form, _KEY, _NO_KEY, is_kept=now.row.secret is not None)
+    said = parse_connection(wanted).model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    is_there = now.text.model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    return overtaken("connection", said | dict(typed), is_there | dict(there), LABELS)
 
 
 def by_field(problems: Sequence[Problem]) -> tuple[dict[str, str], list[str]]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,18 +21,30 @@ from collector.live.connection_trial import try_connection
 from collector.live.connections import Conflict, NoSuchConnection
 from collector.live.llm_connection import LlmConnection
 from collector.web.confirming import Question, ask
-from collector.web.connection_form import by_field, connection_of, values_of, values_sent
+from collector.web.connection_form import LABELS, by_field, connection_of, overtaken_by, values_of, values_sent
 from collector.web.navigation import may_use
+from collector.web.overtaken import Overtaken, version_seen
 from collector.web.rendering import page
 from collector.web.spending import Measure, measures
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
-from storage.errors import Missing
+from storage.errors import Missing, Stale
 
 router = APIRouter()
 
 _SEE_OTHER = 303
 _PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What the form of a connection holds; its key never."""
+
+    values: Mapping[str, object]
+    version: int = 0  # of the connection, when its form was first shown
+    problems: Mapping[str, str] = field(default_factory=dict)
+    others: Sequence[str] = ()  # what belongs to no field
+    overtaken: Overtaken | None = None
 
 
 @router.get("/connections")
@@ -49,7 +62,7 @@ def list_connections(request: Request, here: Here, who: Who) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_connection(request: Request) -> Response:
     """The form of one that is not there yet."""
-    return _form(request, None, values_of({"protocol": "RESPONSES"}))
+    return _form(request, None, _Shown(values=values_of({"protocol": "RESPONSES"})))
 
 
 @router.post("/connections/new")
@@ -84,18 +97,24 @@ def test_connection(request: Request, connection_id: str, here: Here, who: Who) 
 def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Its form."""
     found = _own(here, who, connection_id)
-    return _form(request, found, values_of(connection_document(found, ())))
+    return _form(request, found, _Shown(values=values_of(connection_document(found, ())), version=found.row.version))
 
 
 @router.post("/connections/{connection_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Make it what the form says."""
+    """Make it what the form says, if it still has the version that the form was filled with."""
     found = _own(here, who, connection_id)
+    wanted = connection_of(form, connection_document(found, ()))
     try:
-        here.judging.connections.replace(connection_id, connection_of(form, connection_document(found, ())))
+        here.judging.connections.replace(connection_id, wanted, seen={version_seen(form)})
     except (BadText, Conflict) as error:
         return _refused(request, found, form, error)
+    except Stale:
+        now = _own(here, who, connection_id)
+        told = overtaken_by(now, form, wanted)
+        shown = _Shown(values=values_sent(form), version=now.row.version, overtaken=told)
+        return _form(request, now, shown, status=409)
     return RedirectResponse(f"/connections/{connection_id}", _SEE_OTHER)
 
 
@@ -171,33 +190,25 @@ def _shown(
     )
 
 
-def _form(
-    request: Request,
-    found: LlmConnection | None,
-    values: dict[str, object],
-    *,
-    problems: dict[str, str] | None = None,
-    others: list[str] | None = None,
-    status: int = 200,
-) -> Response:
+def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, status: int = 200) -> Response:
     return page(
         request,
         "connection_form.html",
         status=status,
         found=found,
-        values=values,
-        problems=problems or {},
-        others=others or [],
+        shown=shown,
+        labels=LABELS,
         protocols=_PROTOCOLS,
     )
 
 
 def _refused(request: Request, found: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
     """The form as it was sent, with what is wrong beside its fields; without the key."""
+    shown = _Shown(values=values_sent(form), version=version_seen(form))
     if isinstance(error, BadText):
         problems, others = by_field(error.problems)
-        return _form(request, found, values_sent(form), problems=problems, others=others, status=400)
-    return _form(request, found, values_sent(form), others=[str(error)], status=409)
+        return _form(request, found, replace(shown, problems=problems, others=others), status=400)
+    return _form(request, found, replace(shown, others=[str(error)]), status=409)
 
 
 def _question(found: LlmConnection) -> Question:

@@ -6,12 +6,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
-from collector.api.keys import TENANT_PATTERN
 from collector.api.monitor_documents import monitor_document
 from collector.api.reading_documents import Document
 from collector.api.tenants import tenant_of
@@ -21,7 +20,7 @@ from collector.web.pictures.histogram import histogram
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import trend
 from collector.web.pictures.whisker import evidence_bar, whisker
-from collector.web.quality_chosen import Chosen, cells_of, chosen_of, period_of
+from collector.web.quality_chosen import Chosen, Tenant, cells_of, chosen_of, period_of
 from collector.web.quality_comparison import SCORES_OF_EACH, Comparison, Incomparable, common_evaluator, compare
 from collector.web.quality_numbers import BINS, PERIODS, Measure
 from collector.web.rendering import page
@@ -33,6 +32,7 @@ router = APIRouter()
 
 _MOST_ALERTS: Final = 200
 _MOST_STREAMS: Final = 200
+_MOST_TENANTS: Final = 1_000
 _WORST: Final = 5
 _USUAL_DAYS: Final = 30
 
@@ -44,7 +44,7 @@ class One(BaseModel):
 
     rule: str = ""
     project: str | None = None
-    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN)
+    tenant: Tenant = None
     days: int = _USUAL_DAYS
     fingerprint: str = ""
 
@@ -142,13 +142,24 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         more=max(len(shown) - _MOST_STREAMS, 0),
         lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
         alerts=alerts,
-        projects=sorted({each.project for each in found if each.project is not None}),
+        projects=sorted(
+            {each.project for each in found if each.project is not None} | ({project} if project else set())
+        ),
         project=project or "",
+        tenants=_tenants(here, who, tenant),
+        tenant=tenant if who.sees_all else "",
         periods=PERIODS,
         days=days,
         told=period.told,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
+
+
+def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
+    """The tenants that somebody may choose from: whoever has one has no choice."""
+    if not who.sees_all:
+        return []
+    return sorted({*here.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
 
 
 def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:

@@ -1,10 +1,14 @@
 """Which rule, about which project, and how far back: what the address of a page about quality names."""
 
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
+
+from pydantic import BeforeValidator, Field
 
 from collector.access.caller import Caller
 from collector.api.context import Context
+from collector.api.keys import TENANT_PATTERN
 from collector.api.tenants import tenant_of
 from collector.live.rules_in_force import KeptRule
 from collector.web import quality_numbers as numbers
@@ -13,6 +17,11 @@ from rules.monitoring import AS_USUAL
 from storage.errors import BadQuery, Missing
 from storage.monitors import RuleKey
 from storage.quality import Cell, Step, Worst
+
+Tenant: TypeAlias = Annotated[
+    str | None, Field(pattern=TENANT_PATTERN), BeforeValidator(lambda sent: None if sent == "" else sent)
+]
+"""A tenant that an address names; the choice of none, which is empty, names nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,12 @@ class Chosen:
     def worst(self) -> Worst:
         """Which scores are the worst."""
         return "highest" if self.lower_is_better else "lowest"
+
+    @property
+    def overview(self) -> str:
+        """The page with all rules, about the same tenant and time."""
+        told = {"days": self.days} | ({"tenant": self.key.tenant} if self.key.tenant else {})
+        return f"/quality?{urlencode(told)}"
 
     def link(self, path: str = "/quality", **more: object) -> str:
         """A page about the same results."""

@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
-from collector.api.keys import TENANT_PATTERN
 from collector.api.pages import MAX_PAGE
-from collector.web.quality_chosen import chosen_of
+from collector.web.quality_chosen import Tenant, chosen_of
 from collector.web.quality_numbers import short_print
 from collector.web.rendering import page
 from collector.web.visitor import with_parameters
@@ -49,7 +48,7 @@ class Asked(BaseModel):
 
     rule: str = ""
     project: str | None = None
-    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN)
+    tenant: Tenant = None
     days: int = 30
     from_us: int | None = Field(default=None, ge=0, le=_LAST_US)
     to_us: int | None = Field(default=None, ge=0, le=_LAST_US)

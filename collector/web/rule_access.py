@@ -16,7 +16,7 @@ from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.rule_yaml import yaml_of
 from storage.backfills import Backfill
-from storage.errors import BadQuery, Conflict, Missing, Stale
+from storage.errors import BadQuery, Conflict, Missing
 
 _TRIAL_S: Final = 5.0
 """What one question of a preview may take. A guess: longer, and nobody looks at it any more."""
@@ -103,23 +103,19 @@ def replace(here: Context, kept: KeptRule, parsed: RuleText, text: str, *, seen:
     """Let a rule of which this version was seen say something else.
 
     Raises:
-        BadRule, Conflict, Overloaded: as `RulesInForce.replace`; it is a conflict too where it has another version.
+        Stale, BadRule, Conflict, Overloaded: as `RulesInForce.replace`.
     """
-    try:
-        return here.rules.replace(kept.stored.project, kept.stored.rule_id, parsed, text, seen={seen})
-    except Stale:
-        told = "somebody changed this rule while you did: look at it again before you overwrite that"
-        raise Conflict(told) from None
+    return here.rules.replace(kept.stored.project, kept.stored.rule_id, parsed, text, seen={seen})
 
 
 def enable(here: Context, kept: KeptRule, *, enabled: bool) -> None:
     """Let a rule judge, or not.
 
     Raises:
-        Conflict, Overloaded: as `RulesInForce.replace`.
+        Stale, Conflict, Overloaded: as `RulesInForce.replace`.
     """
     text = _with_enabled(kept, enabled=enabled)
-    here.rules.replace(kept.stored.project, kept.stored.rule_id, parse_rule(text), text)
+    here.rules.replace(kept.stored.project, kept.stored.rule_id, parse_rule(text), text, seen={kept.stored.version})
 
 
 def delete(here: Context, kept: KeptRule) -> None:
@@ -131,8 +127,8 @@ def delete(here: Context, kept: KeptRule) -> None:
     here.rules.delete(kept.stored.project, kept.stored.rule_id)
 
 
-def try_out(here: Context, who: Caller, parsed: RuleText, rule: Rule, window_s: float) -> Trial:
-    """What a rule would match of what started in the window before this moment.
+def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> Trial:
+    """What a rule of a tenant would match of what started in the window before this moment; of none, of all.
 
     Raises:
         BadQuery: that took too long.
@@ -142,7 +138,7 @@ def try_out(here: Context, who: Caller, parsed: RuleText, rule: Rule, window_s: 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
         return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=min(limits.seconds, _TRIAL_S)).rows
 
-    return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=who.tenant or None)
+    return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
 
 
 def start_backfill(here: Context, kept: KeptRule, from_ns: int, to_ns: int) -> None:

@@ -9,12 +9,17 @@ from collector.api.context import Context
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Example, Trial
 from collector.live.active import Lane
+from collector.live.judges import Terms
 from collector.live.lanes import lane_of
 from collector.live.rules_in_force import KeptRule
+from collector.live.trials import most_of
 from collector.web import rule_access
 from collector.web.rule_form import RuleForm, places, sent_form
 from collector.web.rule_settings import literal_keys, settings_of
 from collector.web.visitor import Form
+from evaluators.chat.connection import Price
+from evaluators.chat.toll import Most
+from evaluators.errors import BadConfiguration
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
@@ -36,6 +41,7 @@ MOST_SPANS: Final = 100_000
 _NS: Final = 1_000_000_000
 _LEAST_S: Final = 1.0
 _DAY_S: Final = 86_400
+_MILLION: Final = 1_000_000
 _JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
 
 
@@ -59,6 +65,24 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A judge who may be asked about examples, and what that costs at most."""
+
+    terms: Terms | None = None  # None: it cannot be asked, and `problem` says why
+    usd: float | None = None  # None: the model has no price
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """What asking a judge about examples took, as budgets count it. `usd` is None where the model has no price."""
+
+    calls: int
+    tokens: int
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """What a rule would do."""
 
@@ -68,6 +92,8 @@ class Preview:
     is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
     cost: PastCost | None = None  # of one evaluation, where it asks a judge
     results: Sequence[tuple[Example, Result | None]] = field(default_factory=list)
+    offer: Offer | None = None  # where it asks a judge, and there are examples
+    took: Took | None = None  # what the judge was asked just now
     problem: str = ""
 
 
@@ -106,31 +132,76 @@ def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) 
     return Draft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
 
 
-def preview(here: Context, who: Caller, draft: Draft, window_s: float) -> Preview | None:
-    """What it would match, what that would cost, and what a check says of examples; None while something is wrong."""
+def preview(
+    here: Context, who: Caller, draft: Draft, window_s: float, kept: KeptRule | None, *, asks: bool = False
+) -> Preview | None:
+    """What it would match, what that would cost, and what a check says of examples; None while something is wrong.
+
+    A judge is asked about them if `asks`.
+    """
     if draft.parsed is None or draft.rule is None:
         return None
     lane, now_ns = lane_of(draft.rule), here.now_ns()
-    start_ns, spans = here.rule_record.start_of_newest(
-        now_ns - int(window_s * _NS), MOST_SPANS, tenant=who.tenant or None
-    )
+    whose = who.tenant if kept is None else kept.stored.tenant
+    start_ns, spans = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), MOST_SPANS, tenant=whose or None)
     shorter_s = window_s if start_ns is None else max((now_ns - start_ns) / _NS, _LEAST_S)
     is_cut = shorter_s < window_s
     try:
-        trial = rule_access.try_out(here, who, draft.parsed, draft.rule, min(shorter_s, window_s))
+        trial = rule_access.try_out(here, whose, draft.parsed, draft.rule, min(shorter_s, window_s))
         examples = trial.examples[:EVALUATED]
         results: Sequence[Result | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
     except (BadQuery, Overloaded) as error:
         return Preview(trial=None, problem=str(error))
-    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight) if lane == "judge" else None
-    return Preview(
+    told = Preview(
         trial=trial,
         lane=lane,
         per_day=trial.evaluations * (spans / MOST_SPANS if is_cut else 1) * _DAY_S / window_s,
         is_cut=is_cut,
-        cost=cost,
         results=list(zip(examples, results, strict=True)),
     )
+    if lane != "judge":
+        return told
+    cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight)
+    told = replace(told, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
+    return _with_judge(here, whose, kept, told) if asks else told
+
+
+def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, examples: int) -> Offer | None:
+    """What asking the judge about so many examples would cost at most."""
+    if not examples:
+        return None
+    try:
+        terms = here.trials.terms(whose, None if kept is None else kept.stored.rule_id, rule)
+    except BadConfiguration as error:
+        return Offer(problem=str(error))
+    usd = _usd(most_of(terms.max_output_tokens), terms.price)
+    return Offer(terms=terms, usd=None if usd is None else examples * usd)
+
+
+def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview) -> Preview:
+    """The same, with what the judge says of the examples."""
+    if told.trial is None or told.offer is None or told.offer.terms is None:
+        return told
+    examples = [example for example, _ in told.results]
+    rule_id = None if kept is None else kept.stored.rule_id
+    try:
+        found = here.trials.ask(whose, rule_id, told.trial.rule, examples)
+    except Overloaded as error:
+        return replace(told, offer=replace(told.offer, problem=str(error)))
+    taken = found.taken
+    took = Took(
+        calls=found.calls,
+        tokens=taken.input_tokens + taken.output_tokens,
+        usd=_usd(taken, told.offer.terms.price),
+    )
+    return replace(told, results=list(zip(examples, found.results, strict=True)), took=took)
+
+
+def _usd(tokens: Most, price: Price | None) -> float | None:
+    if price is None:
+        return None
+    of_input = tokens.input_tokens * price.input_usd_per_million
+    return (of_input + tokens.output_tokens * price.output_usd_per_million) / _MILLION
 
 
 def _checked(

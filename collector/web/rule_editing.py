@@ -12,18 +12,20 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.live.rules_in_force import KeptRule
 from collector.web import rule_access, rule_draft
+from collector.web.overtaken import Overtaken, overtaken, version_seen
 from collector.web.rendering import page
-from collector.web.rule_draft import DAY, WINDOWS, Draft
+from collector.web.rule_draft import DAY, WINDOWS, Draft, Preview
 from collector.web.rule_form import BLANK, GROUPS, MAX_ROWS, Row, RuleForm, blank_form, condition_row, form_of
 from collector.web.rule_settings import evaluators, literal_keys, settings_of
 from collector.web.span_view import detail_of
 from collector.web.visitor import Form, Sent
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS
 from rules.condition_text import MAX_TEXT
 from rules.errors import BadRule
 from rules.fields import FIELDS, MAPS
 from rules.operators import OPERATORS
 from rules.rule import Rule
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, Missing, Stale
 
 router = APIRouter()
 
@@ -37,7 +39,6 @@ _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 
 _NAME_CHARACTERS: Final = 80
 _MORE_ROWS: Final = 4
-_NEW: Final = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +47,12 @@ class _Shown:
 
     kept: KeptRule | None  # None: a new rule
     window: str = DAY
-    version: str = _NEW  # of the rule, when its form was first shown
+    version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
+    asks: bool = False  # the judge about examples, which costs
     looks: bool = False  # not at first: over a million spans of a day a look takes seconds
     message: str = ""
+    overtaken: Overtaken | None = None
     status: int = 200
 
 
@@ -82,7 +85,7 @@ def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         draft = rule_draft.draft_of_form(here, who, _form(rule), kept)
     else:
         draft = rule_draft.draft_of_text(here, who, kept.stored.text, kept)
-    return _page(request, here, who, draft, _Shown(kept=kept, version=str(kept.stored.version)))
+    return _page(request, here, who, draft, _Shown(kept=kept, version=kept.stored.version))
 
 
 @router.post("/rules/{rule_id}/edit")
@@ -98,15 +101,16 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     shown = _Shown(
         kept=kept,
         window=sent.text("window") if sent.text("window") in WINDOWS else DAY,
-        version=sent.text("version", _NEW),
+        version=version_seen(sent),
         blank_rows=_MORE_ROWS if do == "row" else 1,
         looks=True,
+        asks=do == "judge",
     )
     if do == "save":
-        stored = _stored(here, who, draft, shown)
-        if isinstance(stored, KeptRule):
-            return RedirectResponse(f"/rules/{stored.stored.rule_id}", _SEE_OTHER)
-        shown = replace(shown, message=stored, status=409 if stored else 400)
+        saved = _saved(here, who, draft, shown)
+        if isinstance(saved, KeptRule):
+            return RedirectResponse(f"/rules/{saved.stored.rule_id}", _SEE_OTHER)
+        shown = saved
     if do == "as_text" and draft.text:
         draft = replace(draft, form=None, text=_own_text(draft, kept))
     if do == "as_form" and draft.form is None:
@@ -121,17 +125,22 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     return _page(request, here, who, draft, shown)
 
 
-def _stored(here: Context, who: Caller, draft: Draft, shown: _Shown) -> KeptRule | str:
-    """The rule as it is in force now; else why not, "" where the draft says that itself."""
-    if draft.parsed is None:
-        return ""
+def _saved(here: Context, who: Caller, draft: Draft, shown: _Shown) -> KeptRule | _Shown:
+    """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
+    kept = shown.kept
+    if draft.parsed is None or draft.rule is None:
+        return replace(shown, status=400)
     try:
-        if shown.kept is None:
+        if kept is None:
             return rule_access.create(here, who, draft.parsed, draft.text)
-        seen = int(shown.version) if shown.version.isdecimal() else 0
-        return rule_access.replace(here, shown.kept, draft.parsed, draft.text, seen=seen)
+        try:
+            return rule_access.replace(here, kept, draft.parsed, draft.text, seen=shown.version)
+        except Stale:
+            now = rule_access.find_changeable(here, who, kept.stored.rule_id)
+            told = overtaken("rule", draft.rule.document(), now.active.rule.document())
+            return replace(shown, kept=now, version=now.stored.version, overtaken=told, status=409)
     except (BadRule, Conflict) as error:
-        return str(error)
+        return replace(shown, message=str(error), status=409)
 
 
 def _own_text(draft: Draft, kept: KeptRule | None) -> str:
@@ -155,6 +164,7 @@ def _page(request: Request, here: Context, who: Caller, draft: Draft, shown: _Sh
         kept=shown.kept,
         version=shown.version,
         message=shown.message,
+        overtaken=shown.overtaken,
         draft=draft,
         wrong=draft.wrong,
         rows=[] if form is None else [*form.rows, *[BLANK] * shown.blank_rows],
@@ -166,9 +176,14 @@ def _page(request: Request, here: Context, who: Caller, draft: Draft, shown: _Sh
         connections=_connections(here, who, draft),
         window=shown.window,
         windows=WINDOWS,
+        assumed_tokens=ASSUMED_OUTPUT_TOKENS,
         loses_comments=shown.kept is not None and _has_comments(shown.kept.stored.text),
-        preview=rule_draft.preview(here, who, draft, float(shown.window)) if shown.looks else None,
+        preview=_preview(here, who, draft, shown) if shown.looks else None,
     )
+
+
+def _preview(here: Context, who: Caller, draft: Draft, shown: _Shown) -> Preview | None:
+    return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
 
 
 def _connections(here: Context, who: Caller, draft: Draft) -> list[str]:

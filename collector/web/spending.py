@@ -9,6 +9,7 @@ from markupsafe import Markup
 from collector.api.context import Context
 from collector.live.budgets import SpentToday
 from collector.live.judges import ANY_PROJECT
+from collector.live.trials import DRAFTS
 from collector.web.pictures.share import share_bar
 from collector.web.words import number, usd
 from rules.rule import Budget
@@ -60,6 +61,8 @@ def purses(here: Context) -> list[Purse]:
     connections = {each.connection_id: each for each in here.judging.connections.all()}
 
     def rule(identity: str) -> tuple[str, Budget | None]:
+        if identity == DRAFTS:
+            return "(rules being written)", None
         found = rules.get(identity)
         return (f"{identity} (deleted)", None) if found is None else (found.name, found.budget)
 

@@ -1,7 +1,7 @@
 """Who is told of alerts: receivers, their secrets, and what was delivered. No page holds a secret that is kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, get_args
 
 from fastapi import APIRouter, Query, Request
@@ -15,15 +15,16 @@ from collector.api.context import Context, Here, Who
 from collector.api.owned import own_webhooks
 from collector.api.pages import MAX_PAGE
 from collector.api.webhooks import WebhookBody
-from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
+from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
 from collector.web.confirming import Question, ask, show_once
 from collector.web.navigation import may_use
+from collector.web.overtaken import Overtaken, overtaken, version_seen, without_secret
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
-from storage.errors import Conflict, Missing
+from storage.errors import Conflict, Missing, Stale
 from storage.outbox import DeliveryState
 from storage.webhooks import Template, Webhook
 
@@ -33,6 +34,8 @@ _SEE_OTHER = 303
 _PAGE_ROWS = 50
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
 _FIELDS: Final = frozenset({"url", "secret"})
+_FORGET: Final = "removeSecret"
+_LABELS: Final = {"url": "URL", "template": "As", "secret": "Secret", "events": "Told of", "enabled": "Switched on"}
 _OWN_SECRETS: Final[frozenset[Template]] = frozenset({"pagerduty"})  # which give theirs; a made one is of no use
 
 
@@ -45,7 +48,10 @@ class _Values:
     template: str = "json"
     events: Sequence[str] = EVENTS
     enabled: bool = True
+    forgets: bool = False
+    version: int = 0  # of the receiver, when its form was first shown
     problems: dict[str, str] = field(default_factory=dict)
+    overtaken: Overtaken | None = None
 
 
 @router.get("/webhooks")
@@ -120,7 +126,12 @@ def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Res
     """Its form."""
     found = _find(here, who, webhook_id)
     values = _Values(
-        project=_project_of(found), url=found.url, template=found.template, events=found.events, enabled=found.enabled
+        project=_project_of(found),
+        url=found.url,
+        template=found.template,
+        events=found.events,
+        enabled=found.enabled,
+        version=found.version,
     )
     return _form(request, found, values)
 
@@ -128,12 +139,16 @@ def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Res
 @router.post("/webhooks/{webhook_id}/edit")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
-    """Make it what the form says; a secret that is left empty stays."""
+    """Make it what the form says, if it is still as the form was filled; a secret that is left empty stays."""
     webhook = _find(here, who, webhook_id)
     try:
-        _replace(here, webhook, _wish(form))
+        _replace(here, webhook, _wish(form), seen=version_seen(form))
     except (BadWebhook, ValidationError) as error:
         return _form(request, webhook, _sent(form, error), status=400)
+    except Stale:
+        now = _find(here, who, webhook_id)
+        values = replace(_sent(form), version=now.version, overtaken=_overtaken(now, form))
+        return _form(request, now, values, status=409)
     return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
 
 
@@ -151,7 +166,7 @@ def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Respons
         template=webhook.template,
     )
     try:
-        _replace(here, webhook, wish)
+        _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
         raise Conflict(str(error)) from None
     return RedirectResponse(f"/webhooks/{webhook_id}", _SEE_OTHER)
@@ -172,7 +187,7 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
     secret = given or ("" if webhook.template in _OWN_SECRETS else new_secret())
     wish = Wish(url=None, secret=secret, enabled=webhook.enabled, events=webhook.events, template=webhook.template)
     try:
-        _replace(here, webhook, wish)
+        _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
         return _secret_form(request, webhook, str(error).removeprefix("secret: "), status=400)
     place = f"/webhooks/{webhook_id}"
@@ -239,15 +254,16 @@ def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
     raise Missing(f"there is no webhook {webhook_id}")
 
 
-def _replace(here: Context, webhook: Webhook, wish: Wish) -> None:
-    """Make it what is wished for.
+def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
+    """Make a receiver of which this version was seen what is wished for.
 
     Raises:
+        Stale: it has another version.
         BadWebhook: it cannot be that.
         Conflict: it is that of the configuration.
     """
     try:
-        here.receivers.replace(webhook, wish)
+        here.receivers.replace(webhook, wish, seen={seen})
     except FromFile as error:
         raise Conflict(str(error)) from None
 
@@ -270,12 +286,12 @@ def _wish(form: Form) -> Wish:
     }
     if form.text("secret"):
         document["secret"] = form.text("secret")
-    elif form.checked("removeSecret"):
+    elif form.checked(_FORGET):
         document["secret"] = None
     return WebhookBody.model_validate(document).wish()
 
 
-def _sent(form: Form, error: BadWebhook | ValidationError) -> _Values:
+def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Values:
     """The form as it was sent, with what is wrong beside its field."""
     return _Values(
         project=form.text("project"),
@@ -283,8 +299,21 @@ def _sent(form: Form, error: BadWebhook | ValidationError) -> _Values:
         template=form.text("template"),
         events=form.texts("events"),
         enabled=form.checked("enabled"),
-        problems=by_field(error) if isinstance(error, ValidationError) else _problem(error),
+        forgets=form.checked(_FORGET),
+        version=version_seen(form),
+        problems={} if error is None else by_field(error) if isinstance(error, ValidationError) else _problem(error),
     )
+
+
+def _overtaken(now: Webhook, form: Form) -> Overtaken:
+    """How a receiver that was changed meanwhile differs from what a form says."""
+    typed, there = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
+    wish, url = _wish(form), form.text("url").strip() or now.url
+    if url != now.url and wish.template in SECRET_URLS:
+        url = "a new one"
+    wanted = {"url": url, "template": wish.template, "events": ", ".join(wish.events), "enabled": wish.enabled}
+    is_there = {"url": now.url, "template": now.template, "events": ", ".join(now.events), "enabled": now.enabled}
+    return overtaken("webhook", wanted | dict(typed), is_there | dict(there), _LABELS)
 
 
 def _problem(error: BadWebhook) -> dict[str, str]:

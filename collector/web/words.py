@@ -70,7 +70,9 @@ def number(value: float | None, digits: int = 3) -> Markup:
     """A number with at most so many digits after the point."""
     if value is None:
         return UNKNOWN
-    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}".rstrip("0").rstrip(".")
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
     return Markup('<span class="number">{}</span>').format(text)
 
 

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from collector.live.judging import JudgeSource
 from collector.live.work.breaker import Breaker
@@ -18,11 +20,15 @@ from evaluators.case import parse_case
 from evaluators.chat.retry import RETRYABLE
 from evaluators.errors import Broken
 from evaluators.evaluator import run
+from evaluators.judging import Judge
 from evaluators.outcome import Failure, Outcome
 from evaluators.registry import build
+from rules.rule import Rule
 from storage.jobs import Job, Result
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 _NOT_THE_JUDGES: Final = frozenset({"over_budget", "bad_case", "bad_configuration", "evaluator_error"})
 """Failures that say nothing of whether a connection works."""
@@ -67,6 +73,7 @@ class Asking:
         self._cases: Cases[Line] = Cases(examiner, desk, self._deliver)
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._others: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
         self.programs = Line(lane=self, in_flight=lambda: code_judges, breaker=None, passing=frozenset({"timeout"}))
 
@@ -103,13 +110,26 @@ class Asking:
         line.held.add(tasks)
         self._cases.order(tasks, line)
 
+    def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
+        """Have something done in the event loop in which judges are asked; it is cut off when that stops."""
+
+        async def held() -> Found:
+            task = asyncio.current_task()
+            if task is not None:
+                self._others.add(task)
+                task.add_done_callback(self._others.discard)
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(held(), self._loop)
+
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            for task in self._tasks:
+            under_way = [*self._tasks, *self._others]
+            for task in under_way:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(asyncio.gather(*under_way, return_exceptions=True))
             self._loop.run_until_complete(self._judges.close())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
@@ -148,20 +168,8 @@ class Asking:
 
     async def _outcome(self, line: Line, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
         """What the evaluator says, and the model that its judge asks for."""
-        job, active = task
-        rule = active.rule
-        judge = None
-        try:
-            judge = None if line.breaker is None else self._judges.judge(active, job)
-            evaluator = build(rule.evaluator, rule.configuration, judge)
-            async with asyncio.timeout(self._desk.patience.job_s):
-                outcome = await run(evaluator, parse_case(case))
-        except TimeoutError:
-            message = f"not finished within {self._desk.patience.job_s:g} s"
-            outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
-        except Broken as broken:
-            outcome = Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
-        return outcome, None if judge is None else judge.model
+        judge_of = None if line.breaker is None else partial(self._judges.judge, task.active, task.job)
+        return await outcome_of(task.active.rule, case, judge_of, limit_s=self._desk.patience.job_s)
 
     def _settle(self, line: Line, task: Task, outcome: Outcome, result: Result) -> None:
         """Hand in the job: done, or for another attempt."""
@@ -205,3 +213,21 @@ class Asking:
         line.held.let_go([task])
         self._rubbish.pop(task.job.job_id, None)
         self._desk.outlet.finish([result])
+
+
+async def outcome_of(
+    rule: Rule, case: Mapping[str, Any], judge_of: Callable[[], Judge] | None, *, limit_s: float
+) -> tuple[Outcome, str | None]:
+    """What the evaluator of a rule says of a test case, and the model that its judge asks for; in this time."""
+    judge = None
+    try:
+        judge = None if judge_of is None else judge_of()
+        evaluator = build(rule.evaluator, rule.configuration, judge)
+        async with asyncio.timeout(limit_s):
+            outcome = await run(evaluator, parse_case(case))
+    except TimeoutError:
+        message = f"not finished within {limit_s:g} s"
+        outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
+    except Broken as broken:
+        outcome = Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+    return outcome, None if judge is None else judge.model

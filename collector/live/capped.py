@@ -1,0 +1,72 @@
+"""A toll with an end of its own: whoever asked for a price beforehand pays no more than that."""
+
+from dataclasses import dataclass
+
+from evaluators.chat.toll import Fare, Most, Spent, Toll
+from evaluators.errors import OverBudget
+
+
+class Capped:
+    """Implements `evaluators.chat.toll.Toll`: another toll, asked until so many tokens are spent or set aside."""
+
+    def __init__(self, toll: Toll, most: Most) -> None:
+        self._toll = toll
+        self._most = most
+        self._taken = Most(input_tokens=0, output_tokens=0)
+        self._calls = 0
+
+    @property
+    def taken(self) -> Most:
+        """The tokens that are gone, as budgets count them, and those that are set aside."""
+        return self._taken
+
+    @property
+    def calls(self) -> int:
+        """The requests that were sent and are over."""
+        return self._calls
+
+    async def reserve(self, most: Most) -> Fare:
+        """Set aside what one request may take.
+
+        Raises:
+            Broken: it must not be made. `OverBudget` where it might take more than is left.
+        """
+        taken, end = self._taken, self._most
+        wanted = Most(
+            input_tokens=taken.input_tokens + most.input_tokens, output_tokens=taken.output_tokens + most.output_tokens
+        )
+        if wanted.input_tokens > end.input_tokens or wanted.output_tokens > end.output_tokens:
+            raise OverBudget(
+                f"it may take {end.input_tokens:,} tokens in and {end.output_tokens:,} out, and the next request "
+                "might take more than is left of that"
+            )
+        self._taken = wanted
+        try:
+            return _CappedFare(self, most, await self._toll.reserve(most))
+        except BaseException:
+            self._give_back(most.input_tokens, most.output_tokens)
+            raise
+
+    def settle(self, most: Most, spent: Spent) -> None:
+        """Count what was spent instead of what was set aside; where nobody knows, that is gone."""
+        self._calls += spent.is_sent
+        if spent.input_tokens is not None and spent.output_tokens is not None:
+            self._give_back(most.input_tokens - spent.input_tokens, most.output_tokens - spent.output_tokens)
+
+    def _give_back(self, input_tokens: int, output_tokens: int) -> None:
+        taken = self._taken
+        self._taken = Most(
+            input_tokens=taken.input_tokens - input_tokens, output_tokens=taken.output_tokens - output_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _CappedFare:
+    capped: Capped
+    most: Most
+    fare: Fare
+
+    def settle(self, spent: Spent) -> None:
+        """Say what the request took."""
+        self.capped.settle(self.most, spent)
+        self.fare.settle(spent)

@@ -1,0 +1,298 @@
+"""The button that asks a judge about examples of a rule while it is written: what it costs, and who may press it."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from collector.app import Running
+from collector.live import trials
+from collector.sample import send_sample
+from tests.access import a_closed_server
+from tests.browser import DESK, PHONE, a_page
+from tests.connecting import ENCRYPTION_KEY, a_connection
+from tests.live import until
+from tests.model_server import Asked, Hangs, ModelServer, Says, Status, a_model
+from tests.paging import Visit, token_on
+from tests.serving import PROTOBUF, START_NS, a_server, an_export
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+GOOD = Says({"reason": "it is kind", "score": 0.9})
+RULE = {
+    "as": "form",
+    "version": "0",
+    "target": "SPAN",
+    "name": "kind",
+    "evaluator": "llm_judge",
+    "shown": "llm_judge",
+    "config.criteria": "Is it kind?",
+    "connection": "judge",
+    "field": "span_type",
+    "op": "=",
+    "value": "llm",
+}
+PRICE = {"inputUsdPerMillion": 10, "outputUsdPerMillion": 100}
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """A server with the sample in it, the model that its connection asks, and what that says."""
+
+    running: Running
+    model: ModelServer
+    visit: Visit
+    connection_id: str = ""
+
+    def connect(self, **keys: object) -> None:
+        """Make the connection `judge` another one."""
+        connections = self.running.context.judging.connections
+        document = a_connection(self.model.base_url, **keys)
+        if self.connection_id:
+            connections.replace(self.connection_id, document)
+        else:
+            self.connection_id = connections.create(document).connection_id
+
+    def says(self, script: Callable[[Asked], Any]) -> None:
+        """Have the model answer so, and forget what it was asked."""
+        self.model.script = script
+        self.model.asked.clear()
+
+    def send(self, do: str = "judge", **fields: str) -> httpx.Response:
+        """The form of a new rule, with a button pressed."""
+        return self.visit.send("/rules/new", "/rules/new", **(RULE | {"do": do} | fields))
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        """The rows of an answer."""
+        return [tuple(row) for row in self.running.store.queries.sql(statement, max_rows=100, timeout_s=10).rows]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    """One for all."""
+    with (
+        a_model(GOOD) as model,
+        a_server(tmp_path_factory.mktemp("asked") / "data") as running,
+        Visit(f"http://{running.http}") as visit,
+    ):
+        sent = send_sample(grpc=running.grpc, otlp_http=running.otlp_http)
+        wait_stored(running, sent.grpc_spans + sent.otlp_http_spans)
+        yield Judged(running=running, model=model, visit=visit)
+
+
+def wait_stored(running: Running, spans: int) -> None:
+    """Wait until so many spans are stored and read."""
+    select = "SELECT count(*) FROM spans"
+    until(
+        lambda: running.store.queries.sql(select, max_rows=1, timeout_s=10).rows,
+        lambda rows: int(str(rows[0][0])) >= spans,
+    )
+    running.reader.wait_read(30)
+
+
+def examples(page: str) -> list[str]:
+    """What stands beside each example."""
+    part = page.partition('<ul class="examples">')[2].partition("</ul>")[0]
+    return [" ".join(unescape(re.sub(r"<[^>]+>", " ", each)).split()) for each in part.split("<li>")[1:]]
+
+
+def words(page: str) -> str:
+    """What the preview says."""
+    return " ".join(
+        unescape(re.sub(r"<[^>]+>", " ", page.partition('id="preview"')[2].partition("</section>")[0])).split()
+    )
+
+
+def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
+    """A preview tells what asking costs at most, by the prices of the connection, and spends nothing."""
+    judged.connect(price=PRICE, maxOutputTokens=1000)
+    judged.says(lambda _: GOOD)
+    told = words(judged.send("preview").text)
+    assert ("Ask the judge about these 3" in told, judged.model.asked) == (True, [])
+    assert "at most 5.40 USD , and mostly far less" in told  # three times 100,000 tokens in and 8,000 out
+    judged.connect(price=PRICE)
+    assert "if no answer is longer than 4,096 tokens" in words(judged.send("preview").text)
+    judged.connect()
+    assert "the connection has no prices" in words(judged.send("preview").text)
+    assert "Ask the judge" not in words(judged.send("preview", value="nothing like it").text)
+
+
+def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
+    """Each has its verdict after one request, which is counted, and neither a rule nor a result is stored."""
+    judged.connect(price=PRICE, maxOutputTokens=1000)
+    judged.says(lambda _: GOOD)
+    before = judged.sql("SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call)")
+    page = judged.send().text
+    assert len(judged.model.asked) == 3
+    assert all("Is it kind?" in each.system + each.user for each in judged.model.asked)
+    assert [("passed 0.9" in each, "it is kind" in each) for each in examples(page)] == [(True, True)] * 3
+    assert "The judge was asked just now: 3 calls, 360 tokens, 0.009000 USD" in words(page)
+    ((evaluations, calls),) = before
+    counted = "SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call WHERE tokens IS NOT NULL)"
+    until(lambda: judged.sql(counted), lambda rows: rows == [(evaluations, int(str(calls)) + 3)])
+    assert judged.sql("SELECT DISTINCT rule_id, job_id, project, connection_id FROM judge_call") == [
+        ("drafts", None, "sample", judged.connection_id)
+    ]
+    assert not judged.running.context.rules.kept()
+    assert "(rules being written)" in unescape(judged.visit.get("/status").text)
+
+
+def test_what_goes_wrong_is_told_beside_its_example(judged: Judged) -> None:
+    """One that cannot be read and one that is refused leave the verdict of the third."""
+    judged.connect()
+    answers = iter([GOOD, Status(401), Says("no idea")])
+    judged.says(lambda _: next(answers))
+    told = examples(judged.send().text)
+    assert sorted(kind for each in told for kind in ("it is kind", "refused", "bad_reply") if kind in each) == [
+        "bad_reply",
+        "it is kind",
+        "refused",
+    ]
+
+
+def test_what_nobody_knows_is_told_as_it_is_counted(judged: Judged) -> None:
+    """The sum of a judge that does not answer is that of the budget: what was set aside for it."""
+    judged.connect(price=PRICE, limits={"attempts": 1, "timeoutSeconds": 0.3})
+    judged.says(lambda _: Hangs())
+    before = spent_on(judged)
+    page = words(judged.send().text)
+    calls, tokens, usd = (now - then for now, then in zip(spent_on(judged), before, strict=True))
+    assert (calls, tokens > 3 * 4096, usd > 3 * 0.4) == (3, True, True)
+    assert f"3 calls, {tokens:,} tokens, {usd:.2f} USD" in page
+
+
+def spent_on(judged: Judged) -> tuple[int, int, float]:
+    """The calls, tokens and USD of the connection today."""
+    spent = judged.running.context.judging.budgets.today()
+    found = [each for each in spent if each.identity == judged.connection_id]
+    return (found[0].calls, found[0].tokens, found[0].usd) if found else (0, 0, 0.0)
+
+
+def test_the_budget_of_the_connection_is_kept(judged: Judged) -> None:
+    """What it no longer pays for is not asked, and the example says whose budget it was."""
+    calls, _, _ = spent_on(judged)
+    judged.connect(budget={"callsPerDay": calls + 1})
+    judged.says(lambda _: GOOD)
+    told = examples(judged.send().text)
+    assert (len(judged.model.asked), sum("the budget of connection 'judge'" in each for each in told)) == (1, 2)
+
+
+def test_requests_keep_to_the_limits_of_the_connection(judged: Judged) -> None:
+    """Over a connection that is asked one thing at a time, no two examples are asked about at once."""
+    under_way: list[int] = []
+    most = 0
+
+    def script(_: Asked) -> Says:
+        nonlocal most
+        under_way.append(1)
+        most = max(most, len(under_way))
+        time.sleep(0.05)  # so that a second one would be seen
+        under_way.pop()
+        return GOOD
+
+    judged.connect(limits={"inFlight": 1, "attempts": 1})
+    judged.says(script)
+    assert (len(examples(judged.send().text)), len(judged.model.asked), most) == (3, 3, 1)
+
+
+def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that does not answer is given up after the time that an example has."""
+    monkeypatch.setattr(trials, "ASKED_S", 0.3)
+    judged.connect()
+    judged.says(lambda _: Hangs())
+    told = examples(judged.send().text)
+    assert [("timeout" in each, "not finished within 0.3 s" in each) for each in told] == [(True, True)] * 3
+
+
+def test_a_connection_that_cannot_be_used_says_why(judged: Judged) -> None:
+    """A key that the server has not, and a budget in USD without a price, are told instead of a button."""
+    judged.connect(credentialRef="NO_SUCH_KEY_ANYWHERE")
+    judged.says(lambda _: GOOD)
+    for told in (words(judged.send(do).text) for do in ("preview", "judge")):
+        assert ("The judge cannot be asked" in told, "NO_SUCH_KEY_ANYWHERE" in told) == (True, True)
+    judged.connect()
+    told = words(judged.send(usd="1").text)
+    assert ("has no price" in told, "Ask the judge" in told, judged.model.asked) == (True, False, [])
+
+
+def test_a_long_example_is_not_asked_about(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What might take more than was said is refused before anything leaves."""
+    monkeypatch.setattr(trials, "_MOST_INPUT", 10)
+    judged.connect()
+    judged.says(lambda _: GOOD)
+    told = examples(judged.send().text)
+    assert [("over_budget" in each, "it may take 10 tokens in" in each) for each in told] == [(True, True)] * 3
+    assert judged.model.asked == []
+
+
+def test_only_who_may_write_rules_may_ask(tmp_path: Path) -> None:
+    """A viewer, and a form without its token, spend nothing; an editor of a tenant asks about its spans alone."""
+    at_s = int(time.time()) - START_NS // 10**9 - 60
+    settings = {"webhook_private_hosts": ("127.0.0.1",), "encryption_key": ENCRYPTION_KEY}
+    with a_model(GOOD) as model, a_closed_server(tmp_path / "data", **settings) as closed:
+        connections = closed.running.context.judging.connections
+        for tenant in ("", "acme"):
+            connections.create(a_connection(model.base_url, model=f"judge-{tenant}"), tenant)
+        for number, key in enumerate(("editor", "editor of acme", "editor of other")):
+            body = an_export(f"{number + 1:032x}", f"span of {key}", at_s=at_s).SerializeToString()
+            headers = {"content-type": PROTOBUF, "authorization": f"Bearer {closed.keys[key]}"}
+            sent = httpx.post(f"http://{closed.running.otlp_http}/v1/traces", content=body, headers=headers)
+            assert sent.is_success
+        wait_stored(closed.running, 3)
+        rule = RULE | {"do": "judge", "field": "name", "op": "contains", "value": "span of"}
+        rule["config.evaluationParams"] = '["INPUT"]'
+        for key, status, asked in (("viewer", 403, []), ("editor of acme", 200, ["judge-acme"])):
+            with Visit(f"http://{closed.running.http}") as visit:
+                visit.send("/sign-in", "/sign-in", key=closed.keys[key])
+                assert visit.client.post(f"{visit.origin}/rules/new", data=rule).status_code == 403
+                assert model.asked == []
+                token = token_on(visit.get("/rules").text)
+                assert visit.client.post(f"{visit.origin}/rules/new", data=rule | {"csrf": token}).status_code == status
+                assert [each.body["model"] for each in model.asked] == asked
+        assert "asked span of editor of acme" in model.asked[0].user
+        with Visit(f"http://{closed.running.http}") as visit:  # the operator, about the rule of the tenant
+            visit.send("/sign-in", "/sign-in", key=closed.keys["editor of acme"])
+            place = visit.send("/rules", "/rules/new", **(rule | {"do": "save"})).headers["location"]
+            visit.send("/sign-in", "/sign-in", key=closed.keys["operator"])
+            model.asked.clear()
+            page = visit.send(f"{place}/edit", f"{place}/edit", **rule).text
+            assert (len(examples(page)), [each.body["model"] for each in model.asked]) == (1, ["judge-acme"])
+            assert "asked span of editor of acme" in model.asked[0].user
+        assert {each.identity for each in closed.running.context.judging.budgets.today() if each.kind == "rule"} == {
+            "drafts",
+            place.rpartition("/")[2],
+        }
+
+
+@pytest.mark.parametrize("looks", [{"viewport": DESK}, {"viewport": PHONE, "color_scheme": "dark"}])
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "without"])
+def test_the_button_is_pressed_in_a_browser(
+    judged: Judged, browser: "Browser", looks: dict[str, Any], *, has_scripts: bool
+) -> None:
+    """With scripts or without, the page says what the judge said, and everybody can use it."""
+    judged.connect(price=PRICE)
+    judged.says(lambda _: GOOD)
+    with a_page(browser, judged.visit.origin, java_script_enabled=has_scripts, **looks) as watch:
+        page = watch.page
+        watch.open("/rules/new")
+        page.fill("[name=name]", "kind")
+        page.fill(".condition:nth-child(1) [name=field]", "span_type")
+        page.fill(".condition:nth-child(1) [name=value]", "llm")
+        page.select_option("[name=evaluator]", "llm_judge")
+        if not has_scripts:
+            page.get_by_role("button", name="Show its settings").click()
+        page.fill("[name='config.criteria']", "Is it kind?")
+        page.select_option("[name=connection]", "judge")
+        if not has_scripts:
+            page.get_by_role("button", name="Preview").last.click()
+        page.get_by_role("button", name="Ask the judge about these 3").click()
+        page.get_by_text("The judge was asked just now").wait_for()
+        assert (page.locator(".examples .badge.good").count(), len(judged.model.asked)) == (3, 3)
+        assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
