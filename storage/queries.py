@@ -268,7 +268,7 @@ def summaries_of(
         return []
     keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(ids)}
     marks = ", ".join(f"${name}::UBIGINT" for name in keys)
-    select = sql.query("traces_by_id").replace("($keys)", f"({marks})").replace("    $roll_up", sql.roll_up())
+    select = sql.query("traces_by_id").replace("$keys", marks).replace("$roll_up", sql.select_of("trace_roll_up"))
     return [
         (
             TraceSummary(

@@ -31,13 +31,13 @@ def views() -> list[tuple[str, str]]:
 
 
 @functools.cache
-def roll_up() -> str:
-    """The SELECT of the view `trace_roll_up`, for statements that ask it of some parts."""
-    _, _, select = dict(views())["trace_roll_up"].partition(" AS\n")
+def select_of(view: str) -> str:
+    """The SELECT of a view, for statements that ask it of some rows: `WITH` gives these the name of the table."""
+    _, _, select = dict(views())[view].partition(" AS\n")
     return select.rstrip().removesuffix(";")
 
 
-_INTERNAL = frozenset({"trace_roll_up"})
+_INTERNAL = frozenset({"evaluation_by_day", "trace_roll_up"})
 """Views that others are made of."""
 
 

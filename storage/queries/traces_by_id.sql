@@ -1,5 +1,5 @@
--- Traces by their ids. Their keys alone are looked at in all parts, and of the parts that have one the rest: the question
--- of the view `trace_roll_up`, which is $roll_up, is asked of these. Each of $keys is a parameter.
+-- Traces by their ids. Their keys alone, a parameter each, are looked at in all parts; of the parts that have one, the
+-- view `trace_roll_up` is asked by its text.
 WITH trace_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part
