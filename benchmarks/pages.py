@@ -29,6 +29,7 @@ from storage.store import Store
 SPANS: Final = 512
 REQUESTS: Final = ROW_GROUP_ROWS // SPANS
 BYTES_PER_SPAN: Final = 1_000
+JUDGED: Final = "rule-of-spans"
 WAIT_S: Final = 600.0
 TIMES: Final = 21
 # What reading and judging would leave, written by statements: it is the pages that are measured.
@@ -52,6 +53,25 @@ MADE: Final = (
         'TRACE' AS target, 'tool-error' AS evaluator, '{}' AS document, [] AS clauses, now()::TIMESTAMP AS created_at
     """,
     """
+    INSERT INTO rule_revision BY NAME
+    SELECT
+        900002 AS revision, 'rule-of-spans' AS rule_id, '' AS tenant, 'digest' AS digest, 'tidy' AS rule,
+        'SPAN' AS target, 'length' AS evaluator, '{}' AS document, [] AS clauses, now()::TIMESTAMP AS created_at
+    """,
+    """
+    INSERT INTO evaluation BY NAME
+    SELECT
+        2000000 + place AS job_id, 900002 AS revision, seq, tenant, project, trace_id, span_id,
+        'release-' || (day // 6) AS release, 0 AS round, 'Length' AS name, 'scored' AS outcome,
+        'fingerprint-' || (day // 15) AS fingerprint, (hash(seq) % 1000) / 1000 AS score,
+        hash(seq) % 1000 >= 100 AS passed, 0.1 AS threshold, 0.001 AS cost_usd, 1 AS attempts, place AS number,
+        date_trunc('day', now()::TIMESTAMP) - to_days((30 - day)::INTEGER) + to_milliseconds(place * 80) AS created_at
+    FROM (
+        SELECT *, row_number() OVER (ORDER BY seq) AS place, (place - 1) * 30 // count(*) OVER () AS day
+        FROM span WHERE seq % 4 = 0
+    )
+    """,
+    """
     INSERT INTO evaluation BY NAME
     SELECT
         1000000 + row_number() OVER () AS job_id, 900001 AS revision, first_batch << 20 AS seq, tenant, project,
@@ -59,6 +79,7 @@ MADE: Final = (
         trace_key % 100 >= 5 AS passed, 0.05 AS threshold, 1 AS attempts, now()::TIMESTAMP AS created_at
     FROM trace_roll_up
     """,
+    "INSERT INTO superseded SELECT job_id, created_at FROM evaluation WHERE revision = 900002 AND job_id % 40 = 0",
     "UPDATE reading_state SET seq = (SELECT max(seq) FROM span), edition = $edition",
     "UPDATE matching_state SET seq = (SELECT max(seq) FROM span)",
 )
@@ -146,6 +167,14 @@ def _pages(client: httpx.Client) -> Iterator[tuple[str, str]]:
     yield "rules", "/rules"
     yield "a rule", f"/rules/{made['id']}"
     yield "a rule in its form", f"/rules/{made['id']}/edit"
+    yield "quality", "/quality"
+    yield "quality of a rule", f"/quality?rule={JUDGED}"
+    yield "quality of a rule in a year", f"/quality?rule={JUDGED}&days=365"
+    releases = "baseline=release-3&candidate=release-4"
+    yield "quality of two releases", f"/quality/compare?rule={JUDGED}&{releases}"
+    yield "results of a rule", f"/quality/results?rule={JUDGED}"
+    yield "worst results of a rule", f"/quality/results?rule={JUDGED}&order=worst"
+    client.delete(f"/api/v1/projects/*/trace-eval-rules/{made['id']}").raise_for_status()
 
 
 def _rows(client: httpx.Client, statement: str) -> Sequence[list[str]]:

@@ -13,6 +13,7 @@ import duckdb
 from storage import sql
 from storage.errors import Busy, ForeignFile, NewerFile, Unusable
 from storage.holes import UnknownFormat, free_blocks, punch
+from storage.opening import open_duckdb
 from storage.timing import QUICK_S, Stopwatch
 
 log = logging.getLogger(__name__)
@@ -208,9 +209,8 @@ class Database:
         self._connection.close()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(
-            ":memory:",
-            config={
+        connection = open_duckdb(
+            {
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": _CHECKPOINT_LOG,
@@ -218,7 +218,7 @@ class Database:
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
-            },
+            }
         )
         try:
             self._attach(connection)

@@ -92,7 +92,8 @@ class Brief:
 class Listing:
     """Looks among the traces of a tenant and the shared ones, or with None those of all. Safe to ask from any thread.
 
-    It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts.
+    It walks back in time, a stretch at a time. A trace belongs to the stretch in which it starts. Each stretch is some
+    times longer than the one before, and as long as would hold what is missing, were it as rare there as before.
     """
 
     def __init__(self, database: Database, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -112,7 +113,7 @@ class Listing:
         deadline_s = self._clock_s() + within_s
         found: list[TraceSummary] = []
         place = after if after is not None and after.start_ns < like.to_ns else Place(start_ns=like.to_ns - 1)
-        parts = _FIRST_PARTS * (limit + 1)
+        parts, looked_at = _FIRST_PARTS * (limit + 1), 0
         with self._database.snapshot() as cursor:
             walk = _Walk(cursor, like, tenant)
             while True:
@@ -127,23 +128,23 @@ class Listing:
                 if self._clock_s() >= deadline_s:
                     return Listed(traces=found, commits=walk.commits, next=following, is_full=False)
                 place = following
-                parts = min(parts * _MORE, _MOST_PARTS)
+                looked_at += parts
+                as_before = looked_at * (limit + 1 - len(found)) // max(len(found), 1) * 3 // 2
+                parts = min(max(parts * _MORE, as_before), _MOST_PARTS)
 
     def briefs(self, traces: Sequence[TraceSummary], commits: tuple[int, int]) -> Mapping[tuple[str, str], Brief]:
         """What rows tell of traces, whose spans came with the commits from one to another, by tenant and trace id."""
         if not traces:
             return {}
-        bounds = {
-            "from_ns": min(trace.start_ns for trace in traces),
-            "to_ns": max(trace.start_ns for trace in traces),
-        }
-        ids = {f"trace_id{number}": trace.trace_id for number, trace in enumerate(traces)}
+        starts = [trace.start_ns for trace in traces]
+        bounds = {"from_ns": min(starts), "to_ns": max(starts)}
+        of: dict[str, object] = {"trace_ids": [trace.trace_id for trace in traces]}
+        seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
         results: dict[tuple[str, str], list[Result]] = defaultdict(list)
         with self._database.snapshot() as cursor:
             short = {"characters": _PREVIEW_CHARACTERS}
-            read = _rows(cursor, _about(sql.query("readings_of_listed_traces"), ids), {**ids, **bounds, **short})
-            seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
-            for row in _rows(cursor, _about(sql.query("results_of_listed_traces"), ids), {**ids, **seqs}):
+            read = _rows(cursor, sql.query("readings_of_listed_traces"), of | bounds | short)
+            for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
                 results[row.pop("tenant"), row.pop("trace_id")].append(Result(**row))
         told = {(row.pop("tenant"), row.pop("trace_id")): row for row in read}
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
@@ -245,11 +246,6 @@ def _select(asked: set[str], attributes: int) -> str:
             many = range(attributes) if "$key" in text else range(1)
             lines += [text.replace("$key", f"$key{n}").replace("$value", f"$value{n}") for n in many]
     return "\n".join(lines)
-
-
-def _about(select: str, ids: Mapping[str, str]) -> str:
-    """A statement about so many traces: constants let DuckDB leave out what cannot be theirs, a list would not."""
-    return select.replace("($trace_ids)", "(" + ", ".join(f"${name}" for name in ids) + ")")
 
 
 def _is_like(trace: TraceSummary, like: TracesLike) -> bool:

@@ -26,6 +26,7 @@ from duckdb.func import FunctionNullHandling
 from storage import sql
 from storage.errors import BadQuery, Unusable
 from storage.named import reads_catalog_only, reads_one_file
+from storage.opening import open_duckdb
 
 log = logging.getLogger(__name__)
 
@@ -118,15 +119,14 @@ class Quack:
             raise Unusable(f"Quack cannot listen on {self._options.address}: {error}") from error
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(
-            ":memory:",
-            config={
+        connection = open_duckdb(
+            {
                 "threads": 1,
                 "memory_limit": _MEMORY,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
-            },
+            }
         )
         for name in _EXTENSIONS:
             connection.execute(f"LOAD '{_literal(str(_extension(name)))}'")

@@ -22,6 +22,13 @@ class Point(NamedTuple):
     above: int  # the sum of how far above, where 2048 is the next one
 
 
+class Latest(NamedTuple):
+    """Which project the latest result of a rule is about, and what the rule was called last."""
+
+    project: str | None
+    rule: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDay:
     """Results of a rule about a project on one day, by one evaluator."""
@@ -101,16 +108,19 @@ class Quality:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def streams(
-        self, *, from_us: int, project: str | None = None, rule_id: str | None = None, tenant: str = ""
-    ) -> list[StreamDay]:
-        """Results since an instant of every rule and project, or of some; by project, rule and day."""
-        wanted = {"from_us": from_us, "project": project, "rule_id": rule_id, "tenant": tenant}
+    def streams(self, *, from_us: int, tenant: str = "") -> list[StreamDay]:
+        """Results since the day of an instant, of every rule and project; by project, rule and day."""
+        wanted = {"from_us": from_us, "tenant": tenant}
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
 
     def tenants(self, *, limit: int) -> list[str]:
         """The tenants about whose spans there are results, by name; "" for those of nobody."""
         return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
+
+    def latest(self, rule_id: str, *, tenant: str = "") -> Latest | None:
+        """What the latest result of a rule tells about it; None when it has none."""
+        rows = self._rows(sql.query("latest_result_of_rule"), {"rule_id": rule_id, "tenant": tenant})
+        return Latest(**rows[0]) if rows else None
 
     def steps(self, key: RuleKey, *, from_us: int, step: Step) -> list[Cell]:
         """Results of a rule about a project since an instant, in the order of their steps."""

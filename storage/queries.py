@@ -266,10 +266,9 @@ def summaries_of(
     ids = [trace_id for trace_id in trace_ids if _TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return []
-    select = sql.query("traces_by_id")
-    for name, mark in (("$keys", "?::UBIGINT"), ("$ids", "?")):
-        select = select.replace(f"({name})", f"({', '.join([mark] * len(ids))})")
-    keys = [int(trace_id[_KEY_DIGITS:], 16) for trace_id in ids]
+    keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(ids)}
+    marks = ", ".join(f"${name}::UBIGINT" for name in keys)
+    select = sql.query("traces_by_id").replace("$keys", marks).replace("$roll_up", sql.select_of("trace_roll_up"))
     return [
         (
             TraceSummary(
@@ -286,7 +285,7 @@ def summaries_of(
             ),
             {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
         )
-        for row in cursor.execute(select, [*keys, tenant, tenant, *ids]).fetchall()
+        for row in cursor.execute(select, {**keys, "tenant": tenant, "ids": ids}).fetchall()
     ]
 
 

@@ -367,7 +367,7 @@ def _erase(cursor: duckdb.DuckDBPyConnection, leaving: Sequence[_Leaving], first
 
 def _of_spans() -> Iterator[str]:
     """Statements about what goes by the numbers of spans, those first that look at what others delete."""
-    yield sql.query("sum_evaluations")
+    yield sql.query("sum_evaluations").replace("$by_day", sql.select_of("evaluation_by_day"))
     yield sql.query("sweep_superseded")
     yield sql.query("sweep_evaluation")
     yield sql.query("sweep_job")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
+from storage.opening import open_duckdb
 
 log = logging.getLogger(__name__)
 
@@ -241,13 +242,12 @@ def _release(expressions: Sequence[str], releases: Sequence[Release]) -> str:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
-        ":memory:",
-        config={
+    return open_duckdb(
+        {
             "threads": 1,
             "memory_limit": _MEMORY,
             "python_enable_replacements": False,
             "autoinstall_known_extensions": False,
             "enable_external_access": False,
-        },
+        }
     )

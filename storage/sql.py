@@ -30,7 +30,14 @@ def views() -> list[tuple[str, str]]:
     )
 
 
-_INTERNAL = frozenset({"trace_roll_up"})
+@functools.cache
+def select_of(view: str) -> str:
+    """The SELECT of a view, for statements that ask it of some rows: `WITH` gives these the name of the table."""
+    _, _, select = dict(views())[view].partition(" AS\n")
+    return select.rstrip().removesuffix(";")
+
+
+_INTERNAL = frozenset({"evaluation_by_day", "trace_roll_up"})
 """Views that others are made of."""
 
 

@@ -111,12 +111,9 @@ class StatusReader:
         """
         now_us = now_ns // 1_000
         activity: dict[str, dict[str, float]] = {}
-        bounds = {"since_us": now_us - _DAY_US, "day": _day(now_us)}
-        select, of = sql.query("rule_activity"), dict[str, object]()
-        if tenant is not None:
-            select, of = sql.query("rule_activity_of_tenant"), {"tenant": tenant}
+        asked = {"since_us": now_us - _DAY_US, "day": _day(now_us), "tenant": tenant}
         with self._database.cursor() as cursor:
-            for rule_id, counted, amount in cursor.execute(select, bounds | of).fetchall():
+            for rule_id, counted, amount in cursor.execute(sql.query("rule_activity"), asked).fetchall():
                 activity.setdefault(rule_id, {})[counted] = amount
         return activity
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -12,6 +14,7 @@ from storage.database import FILE_NAME, Database, DatabaseOptions
 from storage.errors import ForeignFile, NewerFile, Unusable
 from storage.lock import read_holder
 from storage.store import Store
+from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
 
 Step = tuple[int, str, str]
@@ -194,3 +197,26 @@ def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> 
         database.reopen()
         with database.snapshot() as reader:
             assert reader.execute("FROM more").fetchall() == [(1,)]
+
+
+def test_parameters_are_bound_without_a_search_for_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB wants pandas at each parameter; a process that opened a database does not search its path for it."""
+    searched: list[str] = []
+
+    class Searching:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            searched.append(name)
+
+    database = Database(tmp_path, DatabaseOptions())
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Searching])
+    with database.cursor() as cursor:
+        assert cursor.execute("SELECT $a, $b", {"a": "text", "b": [1, 2]}).fetchall() == [("text", [1, 2])]
+    database.close()
+    assert searched == []
+
+
+def test_others_do_without_pandas_as_before() -> None:
+    """Arrow makes an array for the first time in a process that has opened a database."""
+    program = "from storage.opening import open_duckdb; open_duckdb({}); import pyarrow; pyarrow.array([1])"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

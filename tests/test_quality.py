@@ -7,7 +7,7 @@ import pytest
 
 from rules.statistics.sample import Sample
 from storage.monitors import RuleKey
-from storage.quality import Cell, ResultsLike
+from storage.quality import Cell, Latest, ResultsLike, StreamDay
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write
@@ -46,8 +46,12 @@ class Results:
         Results.jobs += 1
         told = {"score": score, "passed": None if score is None else score >= 0.5, "fingerprint": "one", "release": "1"}
         fixed = {"job_id": Results.jobs, "revision": self.revision, "seq": Results.jobs, "project": self.key.project}
-        put(self.store, "evaluation", **fixed, trace_id=trace_id(Results.jobs), **(told | columns))
+        put(self.store, "evaluation", trace_id=trace_id(Results.jobs), **(fixed | told | columns))
         return Results.jobs
+
+    def days(self) -> list[StreamDay]:
+        """Its days, as the overview of all rules has them."""
+        return [day for day in self.store.quality.streams(from_us=FROM_US) if day.rule_id == self.key.rule_id]
 
     def steps(self, step: str = "day") -> list[Cell]:
         """Its sums."""
@@ -92,7 +96,7 @@ def test_a_result_that_was_replaced_costs_and_counts_no_more(book: Book) -> None
     (cell,) = results.steps()
     assert (cell.scored, cell.passed, cell.cost_usd) == (1, 1, 2.0)
     assert [each.score for each in book.store.quality.results(results.key, ResultsLike())] == [1.0]
-    (day,) = book.store.quality.streams(from_us=FROM_US, rule_id=results.key.rule_id)
+    (day,) = results.days()
     assert (day.scored, day.score_sum, day.cost_usd) == (1, 1.0, 2.0)
 
 
@@ -126,8 +130,29 @@ def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None
     assert (kept.scored, kept.summed) == (1, 0)
     assert [cell.scored for cell in results.steps("hour")] == [1]
     assert sum(cell.scored for cell in results.steps("month")) == 4
-    days = book.store.quality.streams(from_us=FROM_US, rule_id=results.key.rule_id)
+    days = results.days()
     assert [day.scored for day in days] == [3, 1]
+
+
+def test_the_latest_result_names_the_project(book: Book) -> None:
+    """It is that of the latest result of a tenant's spans, also where only the day of it is known; or there is none."""
+    results = Results(book)
+
+    def latest(tenant: str = "") -> Latest | None:
+        return book.store.quality.latest(results.key.rule_id, tenant=tenant)
+
+    assert latest() is None
+    results.add(created_at=NOW, project="later")
+    results.add(created_at=NOW - HOUR)
+    results.add(created_at=NOW + HOUR, tenant="acme", project="theirs")
+    assert latest() == Latest("later", f"rule {results.revision}")
+    assert latest("acme") == Latest("theirs", f"rule {results.revision}")
+    write(
+        book.store,
+        f"INSERT INTO evaluation_day VALUES (DATE '2026-11-22', '', NULL, {results.revision}, 'Length', 'one', '1',"
+        " 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0)",
+    )
+    assert latest() == Latest(None, f"rule {results.revision}")
 
 
 def test_a_project_without_a_name_is_one_too(book: Book) -> None:
@@ -137,7 +162,7 @@ def test_a_project_without_a_name_is_one_too(book: Book) -> None:
     assert [cell.scored for cell in nameless.steps()] == [1]
     other = RuleKey("", "shop", nameless.key.rule_id)
     assert book.store.quality.steps(other, from_us=FROM_US, step="day") == []
-    (day,) = book.store.quality.streams(from_us=FROM_US, rule_id=nameless.key.rule_id)
+    (day,) = nameless.days()
     assert (day.project, day.rule) == (None, f"rule {nameless.revision}")
 
 

@@ -111,13 +111,12 @@ def chosen_of(here: Context, who: Caller, rule: str, project: str | None, days: 
     fitting = [each for each in named if each.stored.project in {project, None}] or named
     kept = fitting[0] if fitting else None
     rule_id = rule if kept is None else kept.stored.rule_id
-    seen = [] if kept and project is not None else here.quality.streams(from_us=0, rule_id=rule_id, tenant=whose)
-    if kept is None and not seen:
+    latest = None if kept and project is not None else here.quality.latest(rule_id, tenant=whose)
+    if kept is None and latest is None:
         raise Missing(f"there is no rule {rule} with results")
-    name = seen[-1].rule if kept is None else kept.stored.name
+    name = kept.stored.name if kept else latest.rule if latest else rule
     if project is None:
-        latest = max(seen, key=lambda day: day.last_us, default=None)
-        about = kept.stored.project if kept and not latest else latest.project if latest else None
+        about = latest.project if latest else kept.stored.project if kept else None
     else:
         about = project or None
     key = RuleKey(whose, about, rule_id)

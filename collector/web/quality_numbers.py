@@ -66,12 +66,12 @@ class Sum:
     def pass_rate(self) -> Rate | None:
         """The share that passed; None where nothing says whether it did."""
         judged = self.passed + self.not_passed
-        return _rate(Sample.of_passes(self.passed, judged)) if judged else None
+        return anytime_rate(Sample.of_passes(self.passed, judged)) if judged else None
 
     @property
     def mean_score(self) -> Rate | None:
         """The mean of the scores from 0 to 1; None where there are none."""
-        return _rate(self.scores) if self.scores.count else None
+        return anytime_rate(self.scores) if self.scores.count else None
 
     def rate(self, measure: Measure) -> Rate | None:
         """One of both."""
@@ -308,6 +308,6 @@ def _step_text(at_us: int, step: Step) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _rate(sample: Sample) -> Rate:
+def anytime_rate(sample: Sample) -> Rate:
     """A rate with its interval, which takes a millisecond and is asked for again with each look at a page."""
     return rate_of(sample, ALPHA, lower_is_better=False)

@@ -3,7 +3,7 @@
 import hashlib
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -101,7 +101,16 @@ def unpaired_passes(baseline: tuple[int, int], candidate: tuple[int, int]) -> Te
 
 
 def unpaired_scores(baseline: Sequence[float], candidate: Sequence[float], resampling: Resampling, name: str) -> Test:
-    """Scores of different items: the difference of the means under random assignment, with the bootstrap's interval."""
+    """Scores of different items: `permuted_scores`, with the bootstrap's interval of the difference."""
+    tested = permuted_scores(baseline, candidate, resampling, name)
+    if tested is UNTESTED:
+        return tested
+    sides = (np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64))
+    return replace(tested, interval=_bootstrap(sides, _mean_difference, resampling, name))
+
+
+def permuted_scores(baseline: Sequence[float], candidate: Sequence[float], resampling: Resampling, name: str) -> Test:
+    """Scores of different items: the difference of the means under random assignment."""
     if min(len(baseline), len(candidate)) < LEAST:
         return UNTESTED
     sides = (np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64))
@@ -114,8 +123,7 @@ def unpaired_scores(baseline: Sequence[float], candidate: Sequence[float], resam
         batch=_batch(*sides),
         rng=resampling.stream(name, "permutation"),
     )
-    interval = _bootstrap(sides, _mean_difference, resampling, name)
-    return Test(p_value=float(tested.pvalue), method="permutation", interval=interval)
+    return Test(p_value=float(tested.pvalue), method="permutation")
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

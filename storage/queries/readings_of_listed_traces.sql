@@ -1,4 +1,4 @@
--- What traces of a list mean, in short. $trace_ids is a parameter for each trace.
+-- What traces of a list mean, in short.
 SELECT
     tenant,
     trace_id,
@@ -10,4 +10,4 @@ SELECT
     cost_usd
 FROM trace_reading
 WHERE start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
-    AND trace_id IN ($trace_ids);
+    AND trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));

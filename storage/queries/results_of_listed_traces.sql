@@ -1,4 +1,4 @@
--- What came of the evaluations of traces of a list that count, theirs and those of their spans, by rule and name. $trace_ids is a parameter for each trace.
+-- What came of the evaluations of traces of a list that count, theirs and those of their spans, by rule and name.
 SELECT
     e.tenant,
     e.trace_id,
@@ -10,7 +10,7 @@ SELECT
     avg(e.score) AS score
 FROM evaluation AS e
 JOIN rule_revision AS r USING (revision)
-WHERE e.trace_id IN ($trace_ids)
+WHERE e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
     AND e.seq BETWEEN $first_seq AND $last_seq
     AND e.job_id NOT IN (SELECT job_id FROM superseded)
 GROUP BY ALL

@@ -1,4 +1,5 @@
--- What each rule did since an instant, and what its judges took on a day, as counts by rule and what is counted.
+-- What each rule did since an instant, and what its judges took on a day, as counts by rule and what is counted; with a
+-- tenant, of what is about its spans. Where that is NULL, DuckDB does not look at spans at all.
 SELECT rule_id, counted, sum(amount)::DOUBLE
 FROM (
     SELECT r.rule_id, ['filtered', 'sampled_out', 'matched', 'undecided'][d.outcome + 1] AS counted, d.amount
@@ -6,6 +7,7 @@ FROM (
         SELECT revision, outcome, count(*) AS amount
         FROM decision
         WHERE decided_at >= make_timestamp($since_us::BIGINT)
+            AND ($tenant::VARCHAR IS NULL OR seq IN (SELECT seq FROM span WHERE tenant = $tenant))
         GROUP BY ALL
     ) AS d
     JOIN rule_revision AS r USING (revision)
@@ -17,7 +19,7 @@ FROM (
             CASE WHEN outcome <> 'scored' THEN outcome WHEN passed THEN 'passed' ELSE 'not_passed' END AS counted,
             count(*) AS amount
         FROM evaluation
-        WHERE created_at >= make_timestamp($since_us::BIGINT)
+        WHERE created_at >= make_timestamp($since_us::BIGINT) AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
         GROUP BY ALL
     ) AS e
     JOIN rule_revision AS r USING (revision)
@@ -26,7 +28,7 @@ FROM (
         count(*)::DOUBLE, sum(coalesce(tokens, reserved_tokens))::DOUBLE, sum(coalesce(usd, reserved_usd))::DOUBLE
     ])
     FROM judge_call
-    WHERE "day" = $day AND rule_id IS NOT NULL
+    WHERE "day" = $day AND rule_id IS NOT NULL AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
     GROUP BY rule_id
 )
 GROUP BY rule_id, counted;

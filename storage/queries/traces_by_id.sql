@@ -1,7 +1,12 @@
--- Traces by their ids. Their keys alone choose what is read: of several filters DuckDB may begin with the dearest. Each
--- $keys and $ids is a `?` for each trace.
-WITH found AS MATERIALIZED (
-    SELECT * FROM trace_roll_up WHERE trace_key IN ($keys)
+-- Traces by their ids. Their keys alone, a parameter each, are looked at in all parts; of the parts that have one, the
+-- view `trace_roll_up` is asked by its text.
+WITH trace_part AS MATERIALIZED (
+    SELECT *
+    FROM tracejury.trace_part
+    WHERE rowid IN (SELECT rowid FROM tracejury.trace_part WHERE trace_key IN ($keys))
+),
+found AS (
+    $roll_up
 )
 SELECT
     trace_id,
@@ -18,4 +23,4 @@ SELECT
     first_batch,
     last_batch
 FROM found
-WHERE (?::VARCHAR IS NULL OR tenant IN (?, '')) AND trace_id IN ($ids);
+WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) AND list_contains($ids::VARCHAR[], trace_id);

@@ -1,32 +1,8 @@
 -- Results added up by day, of traces that are stored and of those that have left alike.
 CREATE OR REPLACE VIEW evaluation_days AS
-WITH each_one AS (
-    SELECT e.*, e.created_at::DATE AS day, s.job_id IS NULL AS counts
-    FROM evaluation AS e
-    LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s ON s.job_id = e.job_id
-),
-sums AS (
-    SELECT
-        day,
-        tenant,
-        project,
-        revision,
-        "name",
-        fingerprint,
-        release,
-        count(*) FILTER (WHERE counts AND outcome = 'scored') AS scored,
-        count(*) FILTER (WHERE counts AND outcome = 'failed') AS failed,
-        count(*) FILTER (WHERE counts AND outcome = 'skipped') AS skipped,
-        count(*) FILTER (WHERE counts AND passed) AS passed,
-        count(*) FILTER (WHERE counts AND NOT passed) AS not_passed,
-        coalesce(sum(score) FILTER (WHERE counts AND outcome = 'scored'), 0) AS score_sum,
-        coalesce(sum(score * score) FILTER (WHERE counts AND outcome = 'scored'), 0) AS score_square_sum,
-        coalesce(sum(judge_calls), 0) AS judge_calls,
-        coalesce(sum(input_tokens), 0) AS input_tokens,
-        coalesce(sum(output_tokens), 0) AS output_tokens,
-        coalesce(sum(cost_usd), 0) AS cost_usd
-    FROM each_one
-    GROUP BY ALL
+WITH sums AS (
+    SELECT * EXCLUDE (last_at)
+    FROM evaluation_by_day
     UNION ALL BY NAME
     SELECT *
     FROM evaluation_day

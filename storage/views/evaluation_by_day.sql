@@ -1,0 +1,25 @@
+-- Results of traces that are stored, added up by day; those that another result of the same target replaced cost money
+-- and count no more. What leaves is added up by the same question (`sum_evaluations`).
+CREATE OR REPLACE VIEW evaluation_by_day AS
+SELECT
+    created_at::DATE AS day,
+    tenant,
+    project,
+    revision,
+    "name",
+    fingerprint,
+    release,
+    count(*) FILTER (WHERE counts AND outcome = 'scored') AS scored,
+    count(*) FILTER (WHERE counts AND outcome = 'failed') AS failed,
+    count(*) FILTER (WHERE counts AND outcome = 'skipped') AS skipped,
+    count(*) FILTER (WHERE counts AND passed) AS passed,
+    count(*) FILTER (WHERE counts AND NOT passed) AS not_passed,
+    coalesce(sum(score) FILTER (WHERE counts AND outcome = 'scored'), 0) AS score_sum,
+    coalesce(sum(score * score) FILTER (WHERE counts AND outcome = 'scored'), 0) AS score_square_sum,
+    coalesce(sum(judge_calls), 0) AS judge_calls,
+    coalesce(sum(input_tokens), 0) AS input_tokens,
+    coalesce(sum(output_tokens), 0) AS output_tokens,
+    coalesce(sum(cost_usd), 0) AS cost_usd,
+    max(created_at) AS last_at
+FROM (SELECT *, job_id NOT IN (SELECT job_id FROM superseded) AS counts FROM evaluation)
+GROUP BY ALL;
