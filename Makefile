@@ -25,9 +25,12 @@ help:
 run: $(VENV)/.run
 	@exec $(BIN)/tracejury serve --sample $(ARGS)
 
-# Files of tests run beside each other: much of what they do is waiting for processes that they start, and kill.
+# Files of tests run beside each other, one more than there are processors: much of what they do is waiting for
+# processes that they start, and kill.
+WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
+
 test: check
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check

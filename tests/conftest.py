@@ -23,6 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files whose tests may take longest, so that no worker has one left when the others are done."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark else 0.0)
+    items.sort(key=lambda item: -longest[item.path])
+
+
 @pytest.fixture
 def seed() -> int:
     """Printed, so that a failure can be had again."""

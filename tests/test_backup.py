@@ -24,7 +24,7 @@ def content(store: Store, batch: object) -> dict[str, object]:
     return {table: rows(store, CONTENT.format(table=table, bound=bound.get(table, "true"))) for table in TABLES[:2]}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_backup_restored_elsewhere_equals_the_original(tmp_path: Path, seed: int) -> None:
     """Row by row, a backup that was made under ingest is what the original held at one moment, and nothing was lost."""
     source = random.Random(seed)

@@ -40,7 +40,7 @@ def begun(data: Path) -> "subprocess.Popen[str]":
     return process
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_process_that_is_killed_spends_nothing_twice(tmp_path: Path, seed: int) -> None:
     """Over twenty kills no more requests are made than the budget has, and all but those that were cut off are made."""
     chance = random.Random(seed)

@@ -48,7 +48,7 @@ def ids_by_alert(script: Script) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int) -> None:
     """Twelve kills between opening, sending, and noting the answer leave every alert delivered, under one id."""
     source = random.Random(seed)

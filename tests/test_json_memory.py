@@ -64,7 +64,7 @@ def forget_peak(server: Live) -> None:
     Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("outer, item", BODIES.values(), ids=BODIES)
 def test_json_takes_bounded_memory(tmp_path: Path, outer: bytes, item: bytes) -> None:
     """A body of 64 MiB is refused for good with the reason; the largest that is read stays below 550 MB."""

@@ -247,7 +247,7 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
     assert log_tally(server)[0] == len(found)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int) -> None:
     """A server killed under a load of spans and log records loses and doubles no acknowledged one of either."""
     source = random.Random(seed)

@@ -28,7 +28,7 @@ WHERE d.outcome = 2 GROUP BY d.revision ORDER BY d.revision
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int) -> None:
     """After kill -9 at 22 random moments each revision has one decision for each target, and one job for each match."""
     source = random.Random(seed)

@@ -87,7 +87,7 @@ def told(script: Script) -> list[dict[str, Any]]:
     return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, seed: int) -> None:
     """Nothing is told while nothing changes; a bad release is told once, signed; and so is the way back."""
     source = random.Random(seed)

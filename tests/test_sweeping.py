@@ -78,7 +78,7 @@ def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
         until(lambda: server.store.queries.trace(trace_id(1)), lambda trace: trace is None)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_sweep_that_is_killed_has_done_whole_steps(tmp_path: Path, seed: int) -> None:
     """After `kill -9` at any moment of a sweep, no trace is there in part, and the next sweep takes the rest."""
     source = random.Random(seed)
