@@ -78,6 +78,8 @@ def measure_matching(directory: Path, spans: int = MATCHED_SPANS) -> MatchingCos
     data = directory / "matching"
     with Store.open(data) as store, _reading(store) as reader:
         for _ in range(batches):
+            while store.overload:
+                time.sleep(0.01)
             store.append([_batch(requests)])
         _wait(store.wait_committed(PATIENCE_S) and reader.wait_read(PATIENCE_S))
     with Store.open(data) as store:

@@ -142,12 +142,12 @@ def ask(data: Path) -> None:
 def _pages(client: httpx.Client) -> Iterator[tuple[str, str]]:
     listed = client.get("/api/v1/traces?size=50").json()["content"]
     trace_id = listed[0]["traceId"]
-    (stored,) = _rows(client, "SELECT trace_id, start_time FROM traces ORDER BY start_time LIMIT 1 OFFSET 1000")
+    (stored,) = _rows(client, "SELECT trace_id FROM spans LIMIT 1 OFFSET 10000")  # as they came
     session = quote(f"session-{stored[0][:3]}")
     yield "traces", "/traces"
     older = client.get("/traces").text.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
     yield "traces, next page", older
-    (middle,) = _rows(client, "SELECT epoch_ns(start_time) FROM traces ORDER BY start_time LIMIT 1 OFFSET 40000")
+    (middle,) = _rows(client, "SELECT epoch_ns(start_time) FROM spans LIMIT 1 OFFSET 400000")
     yield "traces, deep in the past", f"/traces?before={middle[0]}"
     yield "traces with errors", "/traces?status=error"
     yield "traces of a rule that failed", "/traces?rule=helpful&verdict=failed"

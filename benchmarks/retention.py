@@ -27,7 +27,7 @@ from storage.writer import WriterOptions
 SPANS: Final = 512
 REQUESTS: Final = ROW_GROUP_ROWS // SPANS
 BYTES_PER_SPAN: Final = 1_000  # more than a span takes
-RATE: Final = 4_000  # spans a second while the sweep runs
+RATE: Final = 8_000  # spans a second while the sweep runs
 WAIT_S: Final = 600.0
 DAY_US: Final = 86_400_000_000
 AROUND_S: Final = 3.0  # of ingest before and after the sweep
@@ -126,7 +126,7 @@ def _ingesting(store: Store) -> Iterator[list[float]]:
 
     def ingest() -> None:
         groups = _groups(Requests(SPANS))
-        while not done.wait(ROW_GROUP_ROWS / RATE / 2):
+        while not done.wait(ROW_GROUP_ROWS / RATE):
             group = next(groups)
             for part in (group.slice(0, ROW_GROUP_ROWS // 2), group.slice(ROW_GROUP_ROWS // 2, ROW_GROUP_ROWS)):
                 start_s = time.monotonic()

@@ -52,7 +52,10 @@ class Alarm:
         if time.monotonic() >= self._until_s:
             return f"the query ran longer than {self._timeout_s:g} s and was stopped"
         if self._database.query_bytes is not None and self._used_bytes() > self._database.query_bytes:
-            return f"queries needed more than {self._database.query_bytes >> 20} MiB of memory, so this one was stopped"
+            return (
+                f"queries needed more than {self._database.query_bytes >> 20} MiB of memory, so this one was stopped; "
+                "ask about a shorter time or fewer columns, or let sql_memory_bytes and duckdb_memory be more"
+            )
         return None
 
     def _used_bytes(self) -> int:

@@ -26,7 +26,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
     Raises:
         BadQuery: it does.
     """
-    nodes = list(_nodes(json.loads(tree)))
+    nodes = list(nodes_of(json.loads(tree)))
     defined = {each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", [])}
     taken = sorted(defined & set(others))
     if taken:
@@ -48,7 +48,7 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
 
 def reads_catalog_only(tree: str) -> bool:
     """Whether a SELECT reads what there is to be read, and none of it."""
-    nodes = list(_nodes(json.loads(tree)))
+    nodes = list(nodes_of(json.loads(tree)))
     called = [node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"]
     read = _relations(nodes)
     return bool(
@@ -60,7 +60,7 @@ def reads_catalog_only(tree: str) -> bool:
 
 def reads_one_file(tree: str) -> bool:
     """Whether a SELECT reads a file of Parquet once and nothing else."""
-    return _relations(list(_nodes(json.loads(tree)))) == [("", "read_parquet")]
+    return _relations(list(nodes_of(json.loads(tree)))) == [("", "read_parquet")]
 
 
 def _relations(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -77,11 +77,12 @@ def _require(is_allowed: bool, name: str) -> None:  # noqa: FBT001 - a condition
         raise BadQuery(f"the documented views may be read here, by their plain names, and nothing else; {name} is none")
 
 
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
+def nodes_of(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any JSON
+    """Every object in it, and in what that holds."""
     if isinstance(value, dict):
         yield value
         for inner in value.values():
-            yield from _nodes(inner)
+            yield from nodes_of(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _nodes(inner)
+            yield from nodes_of(inner)

@@ -17,6 +17,7 @@ from storage.database import Database, one_moment
 from storage.errors import BadQuery
 from storage.named import require_views
 from storage.nanoseconds import with_texts
+from storage.narrow import narrow_view
 from storage.records import Column, Judging, Table, Trace, TraceSummary
 from storage.rows import logs_of, resources_of, scopes_of, spans_of
 from storage.terms import NOBODY, Terms
@@ -235,6 +236,9 @@ def _checked(
     _refuse_effects(tree)
     if views_only:
         _require_views(cursor, tree)
+    narrow = narrow_view(tree)
+    if narrow is not None:
+        cursor.execute(narrow)
     return _Question(statement=statements[0], parameters=parameters)
 
 
