@@ -445,5 +445,7 @@ def test_browsers_are_kept_out_unless_their_origin_is_set(server: Live, tmp_path
             assert "content-type" in asked.headers["access-control-allow-headers"]
             sent = other.client.post(url, content=batch.body, headers=headers)
             assert (sent.status_code, sent.headers["access-control-allow-origin"]) == (200, ours)
+            exposed = set(sent.headers.get("access-control-expose-headers", "").lower().split(", "))
+            assert ({"etag", "link", "location", "retry-after"} <= exposed) == (address == "http")
             strange = preflight(other, url, "https://evil.example")
             assert (strange.status_code, "access-control-allow-origin" in strange.headers) == (400, False)
