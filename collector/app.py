@@ -32,6 +32,7 @@ from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.listening import address_of, bind, reached_at, serving, serving_grpc
+from collector.live.eraser import Eraser
 from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
@@ -89,6 +90,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
+        eraser = await _erasing(stack, store)
         sweeper = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
@@ -102,6 +104,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             pipeline=pipeline,
             receivers=receivers,
             sweeper=sweeper,
+            eraser=eraser,
             exporter=exporter,
             watch=watch,
         )
@@ -154,6 +157,14 @@ async def _judging(
     return pipeline
 
 
+async def _erasing(stack: AsyncExitStack, store: Store) -> Eraser:
+    """What deletes what somebody asked to be deleted, until the stack is closed."""
+    eraser = Eraser(store.deletions, store.erasure)
+    eraser.start()
+    stack.push_async_callback(asyncio.to_thread, eraser.close)
+    return eraser
+
+
 async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> Sweeper:
     """What lets expired traces leave, until the stack is closed."""
     sweeper = Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes)
@@ -188,6 +199,7 @@ class _Parts:
     pipeline: Pipeline
     receivers: Receivers
     sweeper: Sweeper
+    eraser: Eraser
     exporter: ResultsExporter | None
     watch: Watch | None
 
@@ -234,6 +246,9 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         monitors=parts.store.monitors,
         quality=parts.store.quality,
         retention=parts.store.retention,
+        deletions=parts.store.deletions,
+        erasure=parts.store.erasure,
+        eraser=parts.eraser,
         search=parts.store.search,
         listing=parts.store.listing,
         outlines=parts.store.outlines,

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,11 @@ _CHECKPOINT_LOG = "4MB"
 _CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
 """DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
 writer waits for that about as long as it takes to commit a row group."""
+_ALONE_WAIT_S = 0.1
+"""So long new readers wait for those before them to end, where something needs a moment without any. A guess."""
+_MERGES = 100
+"""DuckDB's own limit of merges in one checkpoint (`max_vacuum_tasks`)."""
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _MARK = "tracejury_schema"
@@ -73,8 +78,10 @@ class Database:
         self._path = directory / FILE_NAME
         self._scratch = directory / "tmp"
         self._options = options
-        self._opening = threading.Lock()  # held while the file is opened again
+        self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
+        self._counting = threading.Lock()
         self._cursors = 0
+        self._merges = False
         self.commits = Stopwatch(QUICK_S)
         self._connection = self._connect()
 
@@ -93,13 +100,14 @@ class Database:
         """A connection of its own on the same database, during the block."""
         with self._opening:
             cursor = self._connection.cursor()
-            self._cursors += 1
+            with self._counting:
+                self._cursors += 1
         try:
             cursor.execute(f"USE {CATALOG}")
             yield cursor
         finally:
             cursor.close()
-            with self._opening:
+            with self._counting:
                 self._cursors -= 1
 
     @contextmanager
@@ -144,13 +152,22 @@ class Database:
         The file is opened again for it. None, and nothing was done, while a cursor is open.
         """
         with self._opening:
-            if self._cursors:
+            if not self._is_alone():
                 return None
             self._open_again()
             self.checkpoint()  # so that the list of free blocks in the file is that of this moment
             with self._connection.cursor() as cursor:
                 size = _size(cursor)
             return self._punch(size)
+
+    def _is_alone(self) -> bool:
+        """Whether nobody reads, or everybody who does comes to an end within a moment; for who holds `_opening`."""
+        until_s = time.monotonic() + _ALONE_WAIT_S
+        while self._cursors:
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(_CHECKPOINT_PAUSE_S)
+        return True
 
     def _punch(self, size: Size) -> int:
         try:
@@ -163,6 +180,14 @@ class Database:
             log.warning("%s keeps its free blocks: it names %d of %d", self._path, len(blocks), size.free)
             return 0
         return punch(self._path, block_bytes, blocks)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What DuckDB may hold in memory."""
+        with self.cursor() as cursor:
+            ((text,),) = cursor.execute("SELECT current_setting('memory_limit')").fetchall()
+        number, unit = text.split()
+        return int(float(number) * 1024 ** _UNITS.index(unit))
 
     def size(self) -> Size:
         """How large the file is, as DuckDB counts."""
@@ -191,6 +216,31 @@ class Database:
                 else:
                     return
 
+    def checkpoint_alone(self) -> None:
+        """The same while nobody reads, when DuckDB also drops row groups that have no rows left. Likewise.
+
+        Raises:
+            Busy: somebody reads, and goes on.
+        """
+        with self._opening:
+            if not self._is_alone():
+                raise Busy("somebody reads; try again")
+            self.checkpoint()
+
+    @property
+    def merges(self) -> bool:
+        """Whether they do."""
+        return self._merges
+
+    def merge_row_groups(self, *, allowed: bool) -> None:
+        """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.
+
+        Deleted rows are left out then, so that nothing tells any more where they were.
+        """
+        with self.cursor() as cursor:
+            self._merges = allowed
+            cursor.execute(f"SET GLOBAL max_vacuum_tasks = {_MERGES if allowed else 0}")
+
     def hold_checkpoints(self) -> None:
         """Checkpoint, and from then on do not, so that the file stays as it is now. For the writer's thread.
 
@@ -209,19 +259,16 @@ class Database:
         self._connection.close()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = open_duckdb(
-            {
-                "threads": self._options.threads,
-                "memory_limit": self._options.memory_limit,
-                "checkpoint_threshold": _CHECKPOINT_LOG,
-                "temp_directory": str(self._scratch),
-                "max_temp_directory_size": _SCRATCH_SIZE,
-                "python_enable_replacements": False,
-                "autoinstall_known_extensions": False,
-            }
-        )
+        limit = {"memory_limit": self._options.memory_limit}
+        connection = self._start(limit)
         try:
-            self._attach(connection)
+            try:
+                self._attach(connection)
+            except duckdb.OutOfMemoryException as error:
+                connection.close()
+                self._recover(error)
+                connection = self._start(limit)
+                self._attach(connection)
             connection.execute("SET TimeZone = 'UTC'")
             _migrate(connection, self._path)
             connection.execute("SET enable_external_access = false")
@@ -232,6 +279,35 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _start(self, limit: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+        return open_duckdb(
+            {
+                **limit,
+                "threads": self._options.threads,
+                "checkpoint_threshold": _CHECKPOINT_LOG,
+                "max_vacuum_tasks": _MERGES if self._merges else 0,
+                "temp_directory": str(self._scratch),
+                "max_temp_directory_size": _SCRATCH_SIZE,
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+            }
+        )
+
+    def _recover(self, error: duckdb.Error) -> None:
+        """Move DuckDB's log into the file with DuckDB's own limit instead of ours: four fifths of the machine's memory.
+
+        In a DuckDB of its own, because to reset the limit of a running one changes nothing in 1.5.5 but what it says.
+        """
+        limit = self._options.memory_limit
+        log.warning("recovery takes more memory than %s, and gets it: %s", limit, str(error).partition("\n")[0])
+        connection = self._start({})
+        try:
+            self._attach(connection)
+            connection.execute(f"CHECKPOINT {CATALOG}")
+        finally:
+            connection.close()
+        log.warning("recovered; DuckDB may hold %s again", limit)
 
     def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
         literal = str(self._path).replace("'", "''")

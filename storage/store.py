@@ -14,6 +14,7 @@ from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
+from storage.deletions import Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
 from storage.gauges import Gauges
@@ -30,6 +31,7 @@ from storage.queries import Queries
 from storage.readings import Readings
 from storage.results_out import ResultsOut
 from storage.retention import Retention
+from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.search import Search
@@ -106,8 +108,17 @@ class Store:
         self.listing = Listing(database)
         self.outlines = Outlines(database)
         self.quality = Quality(database)
-        erasure = Erasure(database, writer, database.path.parent / _SET_ASIDE)
-        self.retention = Retention(database, writer, erasure, self._empty_spool)
+        self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
+        self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
+        self.erasure = Erasure(
+            database,
+            writer,
+            self.deletions,
+            self._rewriting,
+            set_aside=database.path.parent / _SET_ASIDE,
+            empty_spool=self._empty_spool,
+        )
+        self.retention = Retention(database, writer, self._rewriting, self.deletions, self.erasure)
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -208,7 +219,7 @@ class Store:
             OSError: the copy cannot be written.
         """
         self._wait_until_committed(self._spool.sequence)
-        with self.retention.steady:
+        with self._rewriting.steady:
             copy_database(self._database, self._writer, target)
 
     def close(self, timeout_s: float = 30) -> None:

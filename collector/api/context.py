@@ -15,6 +15,7 @@ from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.live.backfill import Backfills
+from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgingHub
 from collector.live.rules_in_force import RulesInForce
 from collector.live.sweeper import Sweeper
@@ -24,6 +25,8 @@ from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
 from storage.alerts import Alerts
+from storage.deletions import Deletions
+from storage.erasure import Erasure
 from storage.jobs import Jobs
 from storage.judgements import Judgements
 from storage.listing import Listing
@@ -88,6 +91,9 @@ class Context:
     monitors: Monitors
     quality: Quality
     retention: Retention
+    deletions: Deletions
+    erasure: Erasure
+    eraser: Eraser
     search: Search
     listing: Listing
     outlines: Outlines
