@@ -90,8 +90,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
-        eraser = await _erasing(stack, store)
-        sweeper = await _sweeping(stack, settings, store)
+        sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         ingest = _ingesting(stack, settings, store, watch)
@@ -157,20 +156,15 @@ async def _judging(
     return pipeline
 
 
-async def _erasing(stack: AsyncExitStack, store: Store) -> Eraser:
-    """What deletes what somebody asked to be deleted, until the stack is closed."""
+async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> tuple[Sweeper, Eraser]:
+    """What lets expired traces leave, and what deletes those that somebody wants gone, until the stack is closed."""
     eraser = Eraser(store.deletions, store.erasure)
     eraser.start()
     stack.push_async_callback(asyncio.to_thread, eraser.close)
-    return eraser
-
-
-async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> Sweeper:
-    """What lets expired traces leave, until the stack is closed."""
     sweeper = Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes)
     sweeper.start()
     stack.push_async_callback(asyncio.to_thread, sweeper.close)
-    return sweeper
+    return sweeper, eraser
 
 
 def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:

@@ -71,6 +71,12 @@ class Backlog:
                 self._changed.notify_all()
         return errand.written
 
+    def refuse_errands(self, error: Exception) -> None:
+        """Let all errands that wait fail."""
+        with self._changed:
+            while self._errands:
+                self._errands.popleft().written.set_exception(error)
+
     def close(self) -> None:
         """Let nothing wait for more: what is here is due at once, and errands are off."""
         with self._changed:

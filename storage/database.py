@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 
 from storage import sql
+from storage.attaching import open_file
 from storage.errors import Busy, ForeignFile, NewerFile, Unusable
 from storage.holes import UnknownFormat, free_blocks, punch
-from storage.opening import open_duckdb
 from storage.timing import QUICK_S, Stopwatch
 
 log = logging.getLogger(__name__)
@@ -32,8 +32,9 @@ _CHECKPOINT_LOG = "4MB"
 _CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
 """DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
 writer waits for that about as long as it takes to commit a row group."""
-_ALONE_WAIT_S = 0.1
-"""So long new readers wait for those before them to end, where something needs a moment without any. A guess."""
+_ALONE_WAIT_S = 1.0
+"""So long new readers wait at most for those before them to end, where something needs a moment without any: what takes
+longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
 _MERGES = 100
 """DuckDB's own limit of merges in one checkpoint (`max_vacuum_tasks`)."""
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
@@ -82,6 +83,7 @@ class Database:
         self._counting = threading.Lock()
         self._cursors = 0
         self._merges = False
+        self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         self._connection = self._connect()
 
@@ -196,7 +198,26 @@ class Database:
 
     def _open_again(self) -> None:
         self._connection.close()
-        self._connection = self._connect()
+        try:
+            self._connection = self._connect()
+        except (duckdb.Error, Unusable) as error:
+            if self._closed_since is None:
+                log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
+                self._closed_since = time.monotonic(), str(error)
+            raise
+        if self._closed_since is not None:
+            log.warning("the database is open again after %.1f s", time.monotonic() - self._closed_since[0])
+            self._closed_since = None
+
+    @property
+    def closed_s(self) -> float | None:
+        """For how long it could not be opened again after it had to be closed; None: it is open."""
+        return None if self._closed_since is None else time.monotonic() - self._closed_since[0]
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not, or None."""
+        return None if self._closed_since is None else self._closed_since[1]
 
     def checkpoint(self) -> None:
         """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
@@ -259,16 +280,22 @@ class Database:
         self._connection.close()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        limit = {"memory_limit": self._options.memory_limit}
-        connection = self._start(limit)
+        connection = open_file(
+            self._path,
+            catalog=CATALOG,
+            how=f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'",
+            settings={
+                "threads": self._options.threads,
+                "memory_limit": self._options.memory_limit,
+                "checkpoint_threshold": _CHECKPOINT_LOG,
+                "max_vacuum_tasks": _MERGES if self._merges else 0,
+                "temp_directory": str(self._scratch),
+                "max_temp_directory_size": _SCRATCH_SIZE,
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+            },
+        )
         try:
-            try:
-                self._attach(connection)
-            except duckdb.OutOfMemoryException as error:
-                connection.close()
-                self._recover(error)
-                connection = self._start(limit)
-                self._attach(connection)
             connection.execute("SET TimeZone = 'UTC'")
             _migrate(connection, self._path)
             connection.execute("SET enable_external_access = false")
@@ -279,54 +306,6 @@ class Database:
             connection.close()
             raise
         return connection
-
-    def _start(self, limit: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
-        return open_duckdb(
-            {
-                **limit,
-                "threads": self._options.threads,
-                "checkpoint_threshold": _CHECKPOINT_LOG,
-                "max_vacuum_tasks": _MERGES if self._merges else 0,
-                "temp_directory": str(self._scratch),
-                "max_temp_directory_size": _SCRATCH_SIZE,
-                "python_enable_replacements": False,
-                "autoinstall_known_extensions": False,
-            }
-        )
-
-    def _recover(self, error: duckdb.Error) -> None:
-        """Move DuckDB's log into the file with DuckDB's own limit instead of ours: four fifths of the machine's memory.
-
-        In a DuckDB of its own, because to reset the limit of a running one changes nothing in 1.5.5 but what it says.
-        """
-        limit = self._options.memory_limit
-        log.warning("recovery takes more memory than %s, and gets it: %s", limit, str(error).partition("\n")[0])
-        connection = self._start({})
-        try:
-            self._attach(connection)
-            connection.execute(f"CHECKPOINT {CATALOG}")
-        finally:
-            connection.close()
-        log.warning("recovered; DuckDB may hold %s again", limit)
-
-    def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        literal = str(self._path).replace("'", "''")
-        try:
-            connection.execute(
-                f"ATTACH '{literal}' AS {CATALOG} "
-                f"(TYPE duckdb, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}')"
-            )
-        except duckdb.IOException as error:
-            text = str(error)
-            if "not a valid DuckDB" in text:
-                msg = f"{self._path} is not a DuckDB database; move it away, or choose another data directory"
-                raise ForeignFile(msg) from error
-            if "newer version" in text or "version number" in text:
-                msg = f"{self._path} was written by a newer DuckDB: {text}"
-                raise NewerFile(msg) from error
-            msg = f"{self._path} cannot be opened: {text}"
-            raise Unusable(msg) from error
-        connection.execute(f"USE {CATALOG}")
 
 
 @contextmanager

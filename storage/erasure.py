@@ -84,6 +84,11 @@ class Erasure:
         """How far the pass over the disk is."""
         return self._rewriting.progress
 
+    @property
+    def rewritten(self) -> int:
+        """Row groups that were rewritten since the start."""
+        return self._rewriting.rewritten
+
     def work(self) -> bool:
         """Do one step; False where there is nothing to do.
 
@@ -122,6 +127,7 @@ class Erasure:
         left: list[Left] = []
 
         def delete(cursor: duckdb.DuckDBPyConnection) -> None:
+            self._writer.deletions += 1
             left.append(erase(cursor, task.leaving, *task.commits, whole=task.is_last))
             is_over = task.is_last and not left[-1].more
             parameters = {

@@ -52,6 +52,8 @@ _LOOK: Final = 64 * ROW_GROUP_ROWS  # rows whose places are looked at together
 _LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
 _CLOSING_TRIES: Final = 4
 _TURN_S: Final = 60.0  # for whoever else rewrites; a guess
+_DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
+"""Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
 
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
 """So long a step waits at most for ingest to catch up: senders that never pause must not keep bytes on the disk. A
@@ -83,24 +85,26 @@ class Rewriting:
         self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
         self._counting = threading.Lock()
         self._turn = threading.Lock()
-        self._dirty: int | None = None  # row groups with deleted rows, at most; None: not counted yet
+        self._dirty = self._most  # row groups with deleted rows, at most; as good as too many until they are counted
         self._noted = 0  # transactions that deleted rows
+        self._counted = -1  # how many of these there had been when holes were counted
+        self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
         self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
         self.progress = Progress(done=0, total=0)
+        self.rewritten = 0  # row groups, since the start
 
     def note(self, places: Places) -> None:
         """Remember that rows were deleted."""
         touched = sum(len(np.unique(rows // ROW_GROUP_ROWS)) for rows in places.values())
         with self._counting:
             self._noted += 1
-            if self._dirty is not None:
-                self._dirty += touched
+            self._dirty += touched
 
     def has_room(self, tables: Sequence[str]) -> bool:
         """Whether rows may be deleted without more ado."""
-        if self._dirty is None:
+        if self._dirty >= self._most and self._counted != self._noted:  # the same row groups may have been noted twice
             self._count(tables)
-        return self._dirty is not None and self._dirty < self._most
+        return self._dirty < self._most
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
         """Wait until rows may be deleted, and see to it.
@@ -126,8 +130,28 @@ class Rewriting:
         Raises:
             Overloaded: somebody reads all the time, or the database cannot be written now.
         """
-        with self.steady:
-            self._writer.between(self._database.checkpoint_alone)
+        self._drop()
+
+    def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
+        """The same; how many places of a table are gone."""
+        gone: list[int] = []
+
+        def drop() -> None:
+            before = self._length(table) if table else 0
+            self._database.checkpoint_alone()
+            gone.append(before - self._length(table) if table else 0)
+
+        for left in reversed(range(tries)):
+            try:
+                with self.steady:
+                    self._writer.attempt(drop)
+                break
+            except Busy:
+                if not left:
+                    raise
+                time.sleep(_DROP_PAUSE_S)
+        self._to_drop = 0
+        return gone[-1]
 
     def steps(self, tables: Sequence[str], *, small_too: bool = False) -> Iterator[None]:
         """Rewrite all of these tables that has holes, as it is now, step by step; and small tables in any case.
@@ -143,43 +167,66 @@ class Rewriting:
         try:
             noted = self._noted
             self.drop()
-            total = sum(_groups(self._stretches(table, small_too=small_too)) for table in tables)
-            self.progress = Progress(done=0, total=total)
-            for table in tables:
-                for stretch in self._stretches(table, small_too=small_too):
-                    yield from self._rewrite(table, stretch)
+            planned, is_all = self._planned(tables, small_too=small_too)
+            self.progress = Progress(done=0, total=sum(planned.values()))
+            for table in planned:
+                yield from self._rewrite_around_holes(table, small_too=small_too)
             if noted == self._noted:  # else a merge might hide where rows were deleted since
                 yield from self._merge(tables)
             self._count(tables)
+            if not is_all:
+                raise Busy("more row groups had deleted rows than one pass rewrites; begin again")
         finally:
             self.progress = Progress(done=0, total=0)
             self._turn.release()
+
+    def _rewrite_around_holes(self, table: str, *, small_too: bool) -> Iterator[None]:
+        """Rewrite stretches from the last one on, so that places in the others stay.
+
+        This keeps rows together that came together, where one pass after another comes to rows that came later: what it
+        took of these beforehand, because it was in the same stretch, is then at the end, and goes before the others.
+        """
+        holes = self._holes(table, most=4 * self._most)
+        for stretch in _around(holes, self._length(table), small_too=small_too):
+            yield from self._rewrite(table, stretch)
 
     def _merge(self, tables: Sequence[str]) -> Iterator[None]:
         """Let DuckDB merge what is left of row groups on both sides of each hole."""
         before = self._database.merges
         self._database.merge_row_groups(allowed=True)
         try:
+            self.drop()
             for table in tables:
                 yield from self._close_holes(table)
         finally:
             self._database.merge_row_groups(allowed=before)
 
     def _rewrite(self, table: str, stretch: _Stretch) -> Iterator[None]:
-        """Write the rows of a stretch behind all others, the last ones first, so that places before them stay."""
-        end, steps = stretch.end, 0
-        while end > stretch.first:
+        """Write the rows of a stretch behind all others, in their order."""
+        place, end = stretch
+        while place < end:
             self._give_way()
-            step = _Step(table, _Stretch(stretch.first, end))
+            step = _Step(table, _Stretch(place, end))
             self._writer.store(step.run, ROW_GROUP_ROWS)
-            end, steps = step.rest_end, steps + 1
-            self.progress = Progress(
-                done=self.progress.done + 1, total=max(self.progress.total, self.progress.done + 1)
-            )
-            if steps % _STEPS == 0:
-                self.drop()
+            done = self.progress.done + 1
+            self.progress = Progress(done=done, total=max(self.progress.total, done))
+            self._to_drop += 1
+            self.rewritten += 1
+            dropped = self._try_to_drop(table) if self._to_drop % _STEPS == 0 else 0
+            place, end = step.rest_first - dropped, end - dropped
             yield
-        self.drop()
+        self._try_to_drop(table)
+
+    def _try_to_drop(self, table: str) -> int:
+        """Let DuckDB drop what was rewritten; where somebody reads, later will do, but for ever it will not.
+
+        Raises:
+            Busy: it was put off for too long.
+        """
+        try:
+            return self._drop(table, tries=1)
+        except Busy:
+            return self._drop(table) if self._to_drop >= self._most else 0
 
     def _close_holes(self, table: str) -> Iterator[None]:
         """Close each hole, the last one first."""
@@ -192,7 +239,9 @@ class Rewriting:
         """Take so much away behind a hole that what is left on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
-            too_many = max(0, ROW_GROUP_ROWS - (hole.end - hole.first))
+            too_many = max(
+                1, ROW_GROUP_ROWS - (hole.end - hole.first)
+            )  # DuckDB merges nothing in a table without changes
             yield from self._rewrite(table, _Stretch(hole.end, min(hole.end + too_many, self._length(table))))
             left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
             if left is None or left.end >= self._length(table):
@@ -206,13 +255,13 @@ class Rewriting:
 
     def _count(self, tables: Iterable[str]) -> None:
         """Count the row groups that have holes, as far as it matters."""
-        found = 0
+        found, noted = 0, self._noted
         for table in tables:
             found += _cells(self._holes(table, most=self._most - found))
             if found >= self._most:
                 break
         with self._counting:
-            self._dirty = found
+            self._dirty, self._counted = found, noted
 
     def _length(self, table: str) -> int:
         with self._database.cursor() as cursor:
@@ -220,19 +269,20 @@ class Rewriting:
             ((length,),) = cursor.execute(sql.query("length_of_table"), parameters).fetchall()
         return int(length)
 
-    def _stretches(self, table: str, *, small_too: bool) -> list[_Stretch]:
-        """What of a table is to be rewritten, the last stretch first."""
-        length = self._length(table)
-        holes = self._holes(table, most=2 * self._most)
-        if length <= _SMALL:
-            return [_Stretch(0, length)] if holes or (small_too and length) else []
-        found: list[_Stretch] = []
-        for hole in holes:
-            wide = _Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + _AFTER))
-            if found and found[-1].first - wide.end <= _NEAR:
-                wide = _Stretch(wide.first, found.pop().end)
-            found.append(wide)
-        return found
+    def _planned(self, tables: Iterable[str], *, small_too: bool) -> tuple[dict[str, int], bool]:
+        """How many row groups of each table are to be rewritten, and whether these are all that there are.
+
+        To look for holes takes memory for each of them: after too many nobody looks at further tables.
+        """
+        planned: dict[str, int] = {}
+        most = 4 * self._most
+        for table in tables:
+            holes = self._holes(table, most=most)
+            planned[table] = _groups(_around(holes, self._length(table), small_too=small_too))
+            most -= _cells(holes)
+            if most <= 0:
+                return planned, False
+        return planned, True
 
     def _last_hole(self, table: str, below: int, *, above: int = 0) -> _Stretch | None:
         return next(iter(self._holes(table, most=1, below=below, above=above)), None)
@@ -253,26 +303,41 @@ class Rewriting:
 
 
 class _Step:
-    """One transaction: the last rows of a stretch, a row group of them at most, are written behind all others."""
+    """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
 
     def __init__(self, table: str, stretch: _Stretch) -> None:
         self._table = table
         self._stretch = stretch
-        self.rest_end = stretch.first  # of what is to be rewritten still
+        self.rest_first = stretch.end  # of what is to be rewritten still
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Do it. The writer's thread calls this."""
-        first, last = max(self._stretch.first, self._stretch.end - _LOOK_FOR_STEP), self._stretch.end - 1
+        first, last = self._stretch.first, min(self._stretch.end, self._stretch.first + _LOOK_FOR_STEP) - 1
         asked = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
-        ((rows, place),) = cursor.execute(self._text(sql.query("top_places")), asked).fetchall()
-        self.rest_end = place if rows == ROW_GROUP_ROWS else first
+        ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), asked).fetchall()
+        if rows == ROW_GROUP_ROWS:
+            last = place
+        self.rest_first = last + 1
         if rows:
-            places = {"first": self.rest_end, "last": last}
+            places = {"first": first, "last": last}
             cursor.execute(self._text(sql.query("copy_rows")), places)
             cursor.execute(self._text(sql.query("delete_rows")), places)
 
     def _text(self, statement: str) -> str:
         return statement.replace("$table", self._table)
+
+
+def _around(holes: Sequence[_Stretch], length: int, *, small_too: bool) -> list[_Stretch]:
+    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing."""
+    if length <= _SMALL:
+        return [_Stretch(0, length)] if holes or (small_too and length) else []
+    found: list[_Stretch] = []
+    for hole in holes:
+        wide = _Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + _AFTER))
+        if found and found[-1].first - wide.end <= _NEAR:
+            wide = _Stretch(wide.first, found.pop().end)
+        found.append(wide)
+    return found
 
 
 def _missing(rows: NDArray[np.int64], within: _Stretch) -> list[_Stretch]:

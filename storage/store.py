@@ -48,6 +48,9 @@ _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
 
+_CLOSED_S = 5.0
+"""A database that cannot be opened again for so long takes no more spans: nobody knows when it can. A guess."""
+
 _COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
 """Guesses: under full load what waits at one moment is committed seconds later."""
 
@@ -165,14 +168,16 @@ class Store:
 
     @property
     def failing(self) -> str | None:
-        """Why commits fail at the moment, or None."""
-        return self._writer.failing
+        """Why commits fail at the moment, or would if there were any; or None."""
+        return self._writer.failing or self._database.problem
 
     @property
     def overload(self) -> str | None:
         """Why new spans are refused at the moment, or None."""
         if self._disk_is_full:
             return "the disk is full; what room is left is kept for spans that wait for their commit"
+        if (self._database.closed_s or 0.0) > _CLOSED_S:
+            return f"the database cannot be opened ({self._database.problem})"
         if self._writer.backlog_bytes <= self._backlog_limit:
             return None
         why = self._writer.failing

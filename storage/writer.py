@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -98,6 +99,7 @@ class Writer:
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.failing: str | None = None  # why commits fail at the moment
+        self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
     @property
     def backlog_bytes(self) -> int:
@@ -147,10 +149,14 @@ class Writer:
         """
         for _ in range(_BUSY_TRIES):
             try:
-                return _wait_for(self._backlog.ask(act, 0))
+                return self.attempt(act)
             except Busy:
                 time.sleep(_BUSY_PAUSE_S)
-        return _wait_for(self._backlog.ask(act, 0))
+        return self.attempt(act)
+
+    def attempt(self, act: Callable[[], None]) -> None:
+        """The same, but it is tried once."""
+        _wait_for(self._backlog.ask(act, 0))
 
     def forget_dimensions(self) -> None:
         """Look resources and scopes up again, because some were deleted. For the writer's own thread."""
@@ -178,9 +184,11 @@ class Writer:
                 return
 
     def _repeat(self, attempt: Callable[[], bool]) -> bool:
-        """Try until it succeeds; False when the writer was stopped before."""
+        """Try until it succeeds; False when the writer was stopped before. Errands do not wait for that, but fail."""
         pauses = _pauses()
         while not attempt():
+            why = f"the database cannot be written ({self.failing})"
+            self._backlog.refuse_errands(Overloaded(why, retry_after_s=5))
             if self._stopping.wait(next(pauses)):
                 return False
         return True
@@ -275,10 +283,8 @@ class Writer:
     def _mend(self, error: Exception) -> None:
         """Open the database again if it was declared invalid."""
         if isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or "invalidated" in str(error):
-            try:
+            with suppress(duckdb.Error, Unusable):  # the log has it, and the next attempt tries again
                 self._database.reopen()
-            except (duckdb.Error, Unusable) as again:
-                log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
     def _put_aside(self, chunk: Chunk, error: Exception) -> None:
         """Write a row that DuckDB refuses to a file, and count it. Doing it again writes the same file again."""

@@ -332,6 +332,26 @@ class OutcomesView(_View):
     skipped: int
 
 
+class DeletionCountsView(_View):
+    """Deletions that are not done."""
+
+    deleting: int
+    erasing: int
+
+
+class DeletionView(_View):
+    """A deletion, and how far it is."""
+
+    id: str
+    state: str
+    filters: list[str]
+    deleted_traces: int
+    deleted_spans: int
+    looked_through: float
+    created_at: str
+    created_by: str | None
+
+
 class StatusView(_View):
     """How a server, or a data directory, stands."""
 
@@ -342,6 +362,7 @@ class StatusView(_View):
     rules: RuleCountsView
     jobs: JobsView
     open_traces: int
+    deletions: DeletionCountsView
     last24h: OutcomesView = Field(alias="last24h")
     spent_today: SpentView
 
