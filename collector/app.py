@@ -205,7 +205,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
                 data=settings.data,
                 store=parts.store,
                 ingest=parts.ingest,
-                journal=parts.entrance.journal,
+                entrance=parts.entrance,
                 budgets=parts.pipeline.judging.budgets,
                 sweeper=parts.sweeper,
                 exporter=parts.exporter,
