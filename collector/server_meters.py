@@ -7,6 +7,7 @@ from pathlib import Path
 
 from collector.access.entrance import Entrance
 from collector.access.journal import Journal
+from collector.conditions import Conditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets import Budgets
@@ -29,6 +30,7 @@ class Measured:
     budgets: Budgets
     sweeper: Sweeper
     exporter: ResultsExporter | None
+    conditions: Conditions
 
 
 def server_meters(measured: Measured) -> Sequence[Meter]:
@@ -45,7 +47,7 @@ def server_meters(measured: Measured) -> Sequence[Meter]:
         *_sweep_meters(measured.sweeper),
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
-        *_other_meters(measured.ingest, measured.entrance.journal),
+        *_other_meters(measured.ingest, measured.entrance.journal, measured.conditions),
     )
 
 
@@ -256,8 +258,13 @@ def _results_meters(look: Callable[[], Standing], exporter: ResultsExporter | No
     )
 
 
-def _other_meters(ingest: Ingest, journal: Journal) -> Sequence[Meter]:
+def _other_meters(ingest: Ingest, journal: Journal, conditions: Conditions) -> Sequence[Meter]:
     return (
+        Meter(
+            name="tracejury_conditions",
+            told="What holds for now and somebody should know, by its name in the log.",
+            read=lambda: _by("name", conditions.counts),
+        ),
         Meter(
             name="tracejury_audited_total",
             told="Writes and refused requests since the start, by the status of their answers.",

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here
+from collector.api.status_documents import rule_counts_document
 from collector.units import instant_text
 from collector.versions import versions
 from collector.web.pictures.sparkline import sparkline
@@ -31,7 +32,7 @@ def show_status(request: Request, here: Here) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    kept = [each.stored.enabled for each in here.rules.kept()]
+    rules = rule_counts_document(here.rules.kept(), (), here.judging.judges.problem_of)
     return page(
         request,
         "status.html",
@@ -45,8 +46,8 @@ def show_status(request: Request, here: Here) -> Response:
         received=_received(here),
         purses=purses(here),
         problems=here.rules.problems,
-        rules_in_force=kept.count(True),
-        rules_disabled=kept.count(False),
+        rules=rules,
+        conditions=here.conditions.lasting,
         set_aside=here.set_aside(),
         versions=versions(),
     )
