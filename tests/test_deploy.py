@@ -149,7 +149,7 @@ def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
         ("25m", "TracejurySweepsFail"): [],
     }
     summaries = {alert["alert"]: alert["annotations"] for alert in ALERTS}
-    test = {
+    test: dict[str, Any] = {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "alert_rule_test": [

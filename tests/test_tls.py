@@ -86,7 +86,7 @@ def test_quack_stays_on_this_machine_where_all_is_to_take_tls(tmp_path: Path, pa
 
 
 def test_a_health_check_asks_whatever_the_server_speaks(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    """`tracejury health`, which the image runs, finds the server of a data directory with TLS and without, or says no."""
+    """`tracejury health`, which the image runs, finds the server of a directory with TLS and without, or none."""
     chain, secret = pair
     data = tmp_path / "data"
     both: tuple[dict[str, Path], ...] = ({}, {"tls_cert": chain, "tls_key": secret})
