@@ -138,6 +138,7 @@ def _sample(soak: Soak, server: Server) -> None:
                 at_s=soak.now_s(),
                 life=soak.lives,
                 rss_bytes=server.rss_bytes(),
+                own_bytes=int(numbers["process_resident_memory_bytes"]),
                 file_bytes=int(numbers["tracejury_database_bytes"]),
                 disk_bytes=int(sum(value for name, value in numbers.items() if "disk_bytes{" in name)),
                 lag_s=numbers["tracejury_matching_lag_seconds"],

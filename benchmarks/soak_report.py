@@ -35,6 +35,7 @@ class Sample:
     at_s: float  # since the load began
     life: int  # how many servers there were before
     rss_bytes: int  # of all processes of the server
+    own_bytes: int  # of the first of them
     file_bytes: int
     disk_bytes: int
     lag_s: float
@@ -147,8 +148,8 @@ def tables(
 
 def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[str]:
     yield (
-        "| minutes | life | spans/s | answer ms: p50 / max | told later | memory MiB: mean / max | file MiB | "
-        "on the disk MiB | matching behind s, max | evaluations waiting |"
+        "| minutes | life | spans/s | answer ms: p50 / max | told later | memory MiB: mean / max, the server itself "
+        "| file MiB | on the disk MiB | matching behind s, max | evaluations waiting |"
     )
     yield "|---|" + "--:|" * 9
     for row in range(ROWS):
@@ -157,12 +158,14 @@ def _over_time(samples: Sequence[Sample], answered: Sequence[Mapping[str, Any]],
         told = [line for line in answered if begin_s <= line["at_s"] < end_s]
         if not some or not told:
             continue
-        rss = [sample.rss_bytes / MIB for sample in some]
+        rss = np.array([sample.rss_bytes for sample in some]) / MIB
+        own = np.array([sample.own_bytes for sample in some]) / MIB
         yield (
             f"| {begin_s / 60:.1f} to {end_s / 60:.1f} | {some[-1].life + 1} "
             f"| {sum(line['spans'] for line in told) / (end_s - begin_s):,.0f} "
             f"| {np.median([line['p50'] for line in told]):,.0f} / {max(line['max'] for line in told):,.0f} "
-            f"| {sum(line['refusals'] for line in told):,} | {np.mean(rss):,.0f} / {max(rss):,.0f} "
+            f"| {sum(line['refusals'] for line in told):,} "
+            f"| {rss.mean():,.0f} / {rss.max():,.0f}, {own.mean():,.0f} "
             f"| {some[-1].file_bytes / MIB:,.0f} | {some[-1].disk_bytes / MIB:,.0f} "
             f"| {max(sample.lag_s for sample in some):.1f} | {max(sample.jobs for sample in some):,} |"
         )

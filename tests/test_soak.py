@@ -22,6 +22,7 @@ def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
             at_s=float(at_s),
             life=0,
             rss_bytes=int((700 + 40 * (at_s // 5 % 2) + grows_mib * at_s / SECONDS) * (1 << 20)),
+            own_bytes=500 << 20,
             file_bytes=1 << 30,
             disk_bytes=1 << 30,
             lag_s=lag_s if at_s > 3000 else 0.0,
