@@ -1,8 +1,9 @@
 """`make soak`: an hour of mixed load on a server at default settings, restarts and kills included, and what came of it.
 
 The load is half of what the machine takes: of the rate at which spans are stored, read and matched, which is measured
-first. In the first half the server is stopped and killed in turn; the second half is one life, over which memory and
-lag are judged. At the end it is killed once more, starts again, and every acknowledged span has to be in its file.
+first. In the first quarter the server is stopped and killed in turn; the rest is one life, over the second half of
+which memory and lag are judged. At the end it is killed once more, starts again, and every acknowledged span has to be
+in its file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ VERDICT: Final = Says({"score": 0.9, "reason": "good"})
 SAMPLE_S: Final = 5.0
 CALIBRATION_S: Final = 8.0
 DRAIN_S: Final = 900.0
-RESTARTS: Final = ((0.1, "stop"), (0.2, "kill"), (0.3, "stop"), (0.4, "kill"), (0.5, "stop"))
+RESTARTS: Final = ((0.05, "stop"), (0.1, "kill"), (0.15, "stop"), (0.2, "kill"), (0.25, "stop"))
 """At which part of the time, and how."""
 
 RULES: Final = {

@@ -1,5 +1,6 @@
 """What every request to the API passes first: a number, who asks, whether he may, and a note of what came of it."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +107,10 @@ class Gate:
         began_ns = now_ns()
         try:
             await self._application(scope, receive, passage.send)
+        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
+            if passage.is_answered:
+                raise
+            await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
         finally:
             passage.close()
             log.debug("%s %s: %d", visit.method, visit.path, passage.status)
@@ -175,17 +180,17 @@ class _Passage:
         self._allowed = allowed
         self._answered = answered
         self.status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # until the answer says otherwise
-        self._is_answered = False
+        self.is_answered = False
 
     def close(self) -> None:
         """Count what went wrong before there was an answer: that to an unexpected failure is given elsewhere."""
-        if not self._is_answered:
+        if not self.is_answered:
             self._answered(self.status)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self._is_answered = True
+            self.is_answered = True
             self._answered(self.status)
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self._visit.request_id or ""
@@ -224,6 +229,8 @@ def _unfit(request: Request, *, is_page: bool) -> Any:  # noqa: ANN401 - an answ
         return answer(request, 415, told)
     return None
 
+
+_STOPPED: Final = "the server stopped before this was done; look whether it was, and ask again"
 
 _TOO_LARGE: Final = f"the body is larger than {MAX_JSON_BYTES} bytes, which is the limit"
 
