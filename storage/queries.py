@@ -32,7 +32,6 @@ _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
 _ROWS_OF_ARROW = 2048  # DuckDB's own measure
-_ROWS_OF_EXPORT = 8192  # which become row groups of Parquet: some 16 MB of spans; a guess
 
 _TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
 """The last half of an id is its key: some senders leave the first half zero, or put the time there."""
@@ -173,17 +172,6 @@ class Queries:
                 view: [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {view}").fetchall()]
                 for view in sql.documented_views()
             }
-
-    def spans_between(self, from_ns: int, to_ns: int, *, tenant: str | None = "") -> Iterator[pa.RecordBatch]:
-        """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
-
-        They are those of a tenant and the shared ones, or with None those of all.
-        """
-        bounds = {"from_ns": from_ns, "to_ns": to_ns, "tenant": tenant}
-        with self._database.cursor() as cursor:
-            reader = cursor.execute(sql.query("export_spans"), bounds).to_arrow_reader(_ROWS_OF_EXPORT)
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
 
     @contextmanager
     def _asking(

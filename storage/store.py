@@ -16,6 +16,7 @@ from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
+from storage.exports import Exports
 from storage.gauges import Gauges
 from storage.jobs import Jobs
 from storage.judgements import Judgements
@@ -105,6 +106,7 @@ class Store:
         self.search = Search(database)
         self.listing = Listing(database)
         self.outlines = Outlines(database)
+        self.exports = Exports(database)
         self.quality = Quality(database)
         erasure = Erasure(database, writer, database.path.parent / _SET_ASIDE)
         self.retention = Retention(database, writer, erasure, self._empty_spool)
