@@ -94,6 +94,11 @@ def _store_meters(store: Store) -> Sequence[Meter]:
             read=lambda: int(store.failing is not None),
         ),
         Meter(
+            name="tracejury_broken_queries_total",
+            told="Statements of clients since the start that made the database fail, and had it opened again.",
+            read=lambda: store.queries.offences.count,
+        ),
+        Meter(
             name="tracejury_commit_seconds",
             told="How long transactions took, from their first statement to the end of their commit.",
             read=lambda: store.gauges.commits,

@@ -10,6 +10,7 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
+from storage.errors import Reopened
 
 _LOOK_S: Final = 0.05
 """Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
@@ -60,10 +61,10 @@ class Alarm:
 
     def _used_bytes(self) -> int:
         try:
-            with self._database.cursor() as cursor:
+            with self._database.cursor(mends=False) as cursor:  # whose query holds a cursor, and waits for this thread
                 ((used,),) = cursor.execute(sql.query("memory_of_queries")).fetchall()
         except duckdb.OutOfMemoryException:
             return 1 << 62
-        except duckdb.Error:  # as while the file is opened again
+        except (duckdb.Error, Reopened):
             return 0
         return int(used)

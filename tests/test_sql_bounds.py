@@ -52,7 +52,7 @@ def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement:
     (told,) = refusals
     assert "queries needed more than 64 MiB of memory, so this one was stopped" in told or "Out of Memory" in told
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]
-    assert store._database._cursors == 0
+    assert len(store._database._cursors) == 0
 
 
 def test_a_late_error_is_told_as_what_it_is(store: Store) -> None:
@@ -69,9 +69,9 @@ def test_batches_end_with_whoever_takes_them(store: Store) -> None:
     batches = store.queries.batches("SELECT 1::HUGEINT AS a, 'x' AS b", timeout_s=PATIENCE_S)
     first = next(batches)
     assert (first.num_rows, first.schema.metadata) == (0, {b"duckdb": b'["HUGEINT", "VARCHAR"]'})
-    assert store._database._cursors >= 1
+    assert len(store._database._cursors) >= 1
     batches.close()  # type: ignore[attr-defined] # it is a generator
-    assert store._database._cursors == 0
+    assert len(store._database._cursors) == 0
 
 
 @asynccontextmanager

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from collector.access.errors import KeyConflict, Refused, UnknownKey
+from collector.api.asking_again import note_reopened
 from collector.doors.status import failure_of
 from rules.errors import BadRule
-from storage.errors import BadQuery, Conflict, Missing, Overloaded, Stale
+from storage.errors import BadQuery, Conflict, Missing, Overloaded, Reopened, Stale
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -126,6 +127,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, Reopened):
+        note_reopened(request)
     failure = failure_of(error)
     return answer(request, failure.http_status, failure.message, headers=failure.http_headers())
 
