@@ -114,6 +114,8 @@ _RULES: Final = {
     "datepart": _PART,
     "date_part": _PART,
     "regexp_extract": _Rule(fits=_constant(2), why="breaks DuckDB where its names are NULL: write them as constants"),
+    "is_histogram_other_bin": _Rule(fits=_never, why="breaks DuckDB with some types: compare the bins"),
+    "switch": _Rule(fits=_never, why="breaks DuckDB with some types: use CASE"),
     "lag": _OFFSET,
     "lead": _OFFSET,
     "range": _SERIES,

@@ -17,6 +17,7 @@ from storage.alarm import Alarm
 from storage.cursors import is_bug
 from storage.database import Database, one_moment
 from storage.errors import BadQuery, Reopened
+from storage.memory import LackOfMemory, advice
 from storage.nanoseconds import with_texts
 from storage.offences import Offences
 from storage.records import Column, Judging, Table, Trace, TraceSummary
@@ -202,7 +203,7 @@ class Queries:
         except _FAILURES as error:
             if is_bug(error):
                 raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
-            raise BadQuery(why or str(error)) from error
+            raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
 
     def _broke(self, statement: str, asker: str, told: str) -> BadQuery:
         """Note who broke the database, and open it again."""

@@ -27,6 +27,8 @@ BREAKS = [
     "SELECT datepart(part, now()) FROM (VALUES ('epoch')) AS t(part)",
     "SELECT regexp_extract('a', '(a)', NULL::VARCHAR[])",
     *(f"SELECT {name}([NULL, NULL, NULL]::DOUBLE[3], [1, 2, 3]::DOUBLE[3])" for name in refused_calls._OF_ARRAYS),
+    "SELECT is_histogram_other_bin(x) FROM (SELECT NULL::BLOB FROM range(3)) AS t(x)",
+    "SELECT switch('[]'::JSON, MAP {1: NULL}, [true, false, NULL])",
     "SELECT x - 1.5 FROM (VALUES ([1]::VARIANT)) AS t(x)",
     "SELECT x - 1.5 FROM (SELECT from_json('[1]', '\"VARIANT\"') AS x)",
 ]
