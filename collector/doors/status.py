@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from collector.access.errors import Elsewhere, Forbidden, Later, Unauthenticated
 from collector.otlp.errors import Malformed
-from storage.errors import Overloaded
+from storage.errors import Barred, Overloaded
 
 
 class Unreadable(Exception):
@@ -69,6 +69,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int], ...] = (
     (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413),
     (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408),
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415),
+    (Barred, grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
     (Overloaded, grpc.StatusCode.UNAVAILABLE, 503),
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403),
