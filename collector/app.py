@@ -242,6 +242,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         search=parts.store.search,
         listing=parts.store.listing,
         outlines=parts.store.outlines,
+        exports=parts.store.exports,
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,

@@ -13,6 +13,7 @@ from collector.ingest import Ingest
 from collector.live.budgets import Budgets
 from collector.live.sweeper import Sweeper
 from collector.meters import Labels, Meter
+from collector.otlp import wire
 from collector.traffic import Traffic
 from collector.versions import versions
 from storage.gauges import Behind, Standing
@@ -65,6 +66,11 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
             told="Request bodies that are being worked on.",
             read=lambda: ingest.budget.held,
         ),
+        Meter(
+            name="tracejury_decoder_panics_total",
+            told="Panics of the columnar decoder since the start, each of which cost a request the fast way at most.",
+            read=lambda: wire.panics.count,
+        ),
     )
 
 
@@ -116,6 +122,11 @@ def _store_meters(store: Store) -> Sequence[Meter]:
             name="tracejury_commits_failing",
             told="1 while commits fail and are tried again.",
             read=lambda: int(store.failing is not None),
+        ),
+        Meter(
+            name="tracejury_broken_queries_total",
+            told="Statements of clients since the start that made the database fail, and had it opened again.",
+            read=lambda: store.queries.offences.count,
         ),
         Meter(
             name="tracejury_commit_seconds",

@@ -3,15 +3,17 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from storage import sql
-from storage.errors import Busy, ForeignFile, NewerFile, Unusable
+from storage.cursors import Cursors, Stream, is_aftermath, is_bug
+from storage.errors import Busy, ForeignFile, NewerFile, Reopened, Unusable
 from storage.holes import UnknownFormat, free_blocks, punch
 from storage.opening import open_duckdb
 from storage.timing import QUICK_S, Stopwatch
@@ -36,6 +38,11 @@ writer waits for that about as long as it takes to commit a row group."""
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _MARK = "tracejury_schema"
+_END_S = 5.0
+"""For all who read to come to an end before the file is opened again, which it cannot be while one of them has it open:
+an interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
+
+_Piece = TypeVar("_Piece")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +82,8 @@ class Database:
         self._scratch = directory / "tmp"
         self._options = options
         self._opening = threading.Lock()  # held while the file is opened again
-        self._cursors = 0
+        self._attempts = 0  # to open it again
+        self._cursors = Cursors()
         self.commits = Stopwatch(QUICK_S)
         self._connection = self._connect()
 
@@ -90,18 +98,57 @@ class Database:
         return self._path
 
     @contextmanager
-    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own on the same database, during the block."""
-        with self._opening:
-            cursor = self._connection.cursor()
-            self._cursors += 1
+    def cursor(self, *, mends: bool = True, may_end: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own on the same database, during the block.
+
+        Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
+        that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
+
+        Raises:
+            Reopened: this one had to end, or the database cannot be opened again now.
+        """
+        cursor = self._open_cursor(mends=mends, may_end=may_end)
         try:
-            cursor.execute(f"USE {CATALOG}")
             yield cursor
+        except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
+            if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
+                raise Reopened from error
+            raise
         finally:
             cursor.close()
-            with self._opening:
-                self._cursors -= 1
+            self._cursors.remove(cursor)
+
+    def _open_cursor(self, *, mends: bool, may_end: bool) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._usable_cursor(may_end=may_end, waits=mends)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:  # the latter where it could not be opened
+            if not mends:
+                raise Reopened from error
+            self.reopen()
+        try:
+            return self._usable_cursor(may_end=may_end, waits=True)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:
+            raise Reopened from error
+
+    def _usable_cursor(self, *, may_end: bool, waits: bool) -> duckdb.DuckDBPyConnection:
+        if not self._opening.acquire(blocking=waits):
+            raise Reopened
+        try:
+            cursor = self._connection.cursor()
+            self._cursors.add(cursor, may_end=may_end)
+        finally:
+            self._opening.release()
+        try:
+            cursor.execute(f"USE {CATALOG}")
+        except BaseException:
+            cursor.close()
+            self._cursors.remove(cursor)
+            raise
+        return cursor
+
+    def stream(self, pieces: Generator[_Piece, None, None]) -> Stream[_Piece]:
+        """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
+        return self._cursors.stream(pieces)
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -112,7 +159,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
-        with self.cursor() as cursor:
+        with self.cursor(may_end=False) as cursor:
             began_s = time.perf_counter()
             try:
                 cursor.begin()
@@ -124,9 +171,42 @@ class Database:
                 raise
 
     def reopen(self) -> None:
-        """Open the file again after DuckDB declared its state invalid, as it does when a write to disk fails."""
+        """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
+
+        Who comes meanwhile waits, and shares the outcome.
+
+        Raises:
+            Reopened: it cannot be opened again now; try again.
+        """
+        attempts = self._attempts
         with self._opening:
-            self._open_again()
+            if self._attempts > attempts:  # somebody was faster
+                if self._is_invalid():
+                    raise Reopened
+                return
+            if not self._is_invalid():
+                return
+            self._attempts += 1
+            began_s = time.monotonic()
+            if not self._cursors.end(_END_S):
+                log.error(
+                    "the database is invalid, and cannot be opened again: %d cursors are open", len(self._cursors)
+                )
+                raise Reopened
+            try:
+                self._open_again()
+            except (duckdb.Error, Unusable) as error:
+                log.error("the database cannot be opened again yet: %s", error)  # noqa: TRY400 - as on a full disk
+                raise Reopened from error
+            log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
+
+    def _is_invalid(self) -> bool:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"FROM {CATALOG}.{_MARK} LIMIT 0")
+        except duckdb.Error:
+            return True
+        return False
 
     def refresh(self) -> bool:
         """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
@@ -134,7 +214,7 @@ class Database:
         Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
         """
         with self._opening:
-            if not self._cursors:
+            if not len(self._cursors):
                 self._open_again()
                 return True
         return False
@@ -145,7 +225,7 @@ class Database:
         The file is opened again for it. None, and nothing was done, while a cursor is open.
         """
         with self._opening:
-            if self._cursors:
+            if len(self._cursors):
                 return None
             self._open_again()
             self.checkpoint()  # so that the list of free blocks in the file is that of this moment

@@ -16,6 +16,7 @@ from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
+from storage.exports import Exports
 from storage.gauges import Gauges
 from storage.jobs import Jobs
 from storage.judgements import Judgements
@@ -106,6 +107,7 @@ class Store:
         self.search = Search(database)
         self.listing = Listing(database)
         self.outlines = Outlines(database)
+        self.exports = Exports(database)
         self.quality = Quality(database)
         erasure = Erasure(database, writer, database.path.parent / _SET_ASIDE)
         self.retention = Retention(database, writer, erasure, self._empty_spool)
@@ -181,8 +183,8 @@ class Store:
 
     @property
     def writing_s(self) -> float | None:
-        """For how long the writer has been at one attempt to write; None while it waits for work."""
-        return self._writer.writing_s
+        """For how long the writer has been at one attempt to write; None while it waits. Endless once it has ended."""
+        return self._writer.attempt.seconds
 
     def check_room(self) -> None:
         """Refuse early what `append` would refuse.

@@ -1,6 +1,8 @@
 """Work that takes a while: such as a backup, which operators should hear of, and what the writer is at."""
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +11,15 @@ from contextlib import contextmanager
 class Attempt:
     """What a thread is at: for how long, unless it waits. For that thread; `seconds` may be asked by any."""
 
-    def __init__(self) -> None:
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
         self._since_s: float | None = None
 
     @property
     def seconds(self) -> float | None:
-        """For how long the attempt that is under way has been; None while it waits."""
+        """For how long the attempt has been under way; None while it waits, endless once the thread has ended."""
+        if not self._thread.is_alive():
+            return math.inf
         since_s = self._since_s
         return None if since_s is None else time.monotonic() - since_s
 

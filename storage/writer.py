@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import StoredIds
-from storage.errors import Busy, Overloaded, Unusable
+from storage.errors import Busy, Overloaded, Reopened, Unusable
 from storage.logs import new_logs
 from storage.spool import Group, Position
 from storage.state import Totals, read_state
@@ -41,6 +42,9 @@ _REFUSALS = (
     ValueError,
 )
 """What goes wrong with rows that can never be stored, before or in DuckDB."""
+
+_INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
+"""After which the database may have to be opened again."""
 
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
@@ -98,18 +102,13 @@ class Writer:
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
-        self._attempt = Attempt()
+        self.attempt = Attempt(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
 
     @property
     def backlog_bytes(self) -> int:
         """Bytes in memory that wait for their commit."""
         return self._backlog.nbytes
-
-    @property
-    def writing_s(self) -> float | None:
-        """For how long it has been at one attempt to write; None while it waits. Endless if its thread has died."""
-        return self._attempt.seconds if self._thread.is_alive() else float("inf")
 
     @property
     def totals(self) -> Totals:
@@ -188,7 +187,7 @@ class Writer:
         """Try until it succeeds; False when the writer was stopped before."""
         pauses = _pauses()
         while not attempt():
-            with self._attempt.paused():
+            with self.attempt.paused():
                 if self._stopping.wait(next(pauses)):
                     return False
         return True
@@ -198,7 +197,7 @@ class Writer:
         try:
             if self._rows_since_open >= self._options.refresh_rows and self._database.refresh():
                 self._rows_since_open = 0
-        except (duckdb.Error, Unusable) as error:
+        except (duckdb.Error, Unusable, Reopened) as error:
             self._fail(error)
             return False
         return True
@@ -206,7 +205,7 @@ class Writer:
     def _chunks(self) -> Iterator[Chunk]:
         """The commits to make; errands between them are run on the way."""
         while not self._stopping.is_set():
-            with self._attempt.paused():
+            with self.attempt.paused():
                 work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
             if work is None:
                 return
@@ -223,7 +222,10 @@ class Writer:
 
     def _run_errand(self, errand: Errand) -> None:
         try:
-            errand.run()
+            try:
+                errand.run()
+            except Reopened:  # because of a reader: nothing was stored, and nothing is wrong with it
+                errand.run()
         except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
             self._mend(error)
             errand.written.set_exception(error)
@@ -253,7 +255,7 @@ class Writer:
                     self._most_rows = rows // 2
                     return True
                 self._put_aside(chunk, error)
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, OSError, Reopened) as error:
             self._fail(error)
             return False
         if self.failing is not None:
@@ -283,11 +285,9 @@ class Writer:
 
     def _mend(self, error: Exception) -> None:
         """Open the database again if it was declared invalid."""
-        if isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or "invalidated" in str(error):
-            try:
+        if isinstance(error, _INVALID) or "invalidated" in str(error):
+            with suppress(Reopened):  # the log has it, and the next attempt tries again
                 self._database.reopen()
-            except (duckdb.Error, Unusable) as again:
-                log.error("the database cannot be opened again yet: %s", again)  # noqa: TRY400 - expected while the disk is full
 
     def _put_aside(self, chunk: Chunk, error: Exception) -> None:
         """Write a row that DuckDB refuses to a file, and count it. Doing it again writes the same file again."""

@@ -190,11 +190,11 @@ def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_failure_is_counted_as_what_it_is(tmp_path: Path) -> None:
-    """A request that meets a bug, or a database that is gone, counts as answered with 500."""
+    """A request that meets a bug, here a part that has lost its database, counts as answered with 500."""
     with a_server(tmp_path / "data") as server:
-        server.store._database.close()
-        assert request(f"http://{server.http}/api/v1/traces").status_code == 500
-        labels = (("method", "GET"), ("route", "/api/v1/traces"), ("status", "500"))
+        del server.store.rulebook._database
+        assert request(f"http://{server.http}/api/v1/projects").status_code == 500
+        labels = (("method", "GET"), ("route", "/api/v1/projects"), ("status", "500"))
         assert server.context.entrance.traffic.http.read() == {labels: 1}
 
 

@@ -25,6 +25,7 @@ from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
 from storage.alerts import Alerts
+from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
 from storage.listing import Listing
@@ -92,6 +93,7 @@ class Context:
     search: Search
     listing: Listing
     outlines: Outlines
+    exports: Exports
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]

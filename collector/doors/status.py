@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from collector.access.errors import Elsewhere, Forbidden, Later, Unauthenticated
 from collector.otlp.errors import Malformed
-from storage.errors import Overloaded
+from storage.errors import Barred, Overloaded
 
 
 class Unreadable(Exception):
@@ -70,6 +70,7 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
     (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413, "too_large"),
     (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408, "too_slow"),
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415, "unsupported"),
+    (Barred, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
     (Overloaded, grpc.StatusCode.UNAVAILABLE, 503, "overloaded"),
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401, "unauthenticated"),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
