@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from storage.errors import Busy, ForeignFile, NewerFile, Reopened, Unusable
 from storage.holes import UnknownFormat, free_blocks, punch
 from storage.opening import open_duckdb
 from storage.timing import QUICK_S, Stopwatch
+from storage.work import told
 
 log = logging.getLogger(__name__)
 
@@ -376,10 +377,11 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         raise NewerFile(msg)
     for number, name, text in steps:
         if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
-            connection.begin()
-            connection.execute(text)
-            connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])
-            connection.commit()
+            with told(log, f"schema step {number} ({name})") if seen else nullcontext():
+                connection.begin()
+                connection.execute(text)
+                connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])
+                connection.commit()
     for _, text in sql.views():
         connection.execute(text)
 

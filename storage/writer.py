@@ -23,6 +23,7 @@ from storage.errors import Busy, Overloaded, Reopened, Unusable
 from storage.logs import new_logs
 from storage.spool import Group, Position
 from storage.state import Totals, read_state
+from storage.work import Attempt
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class Writer:
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
+        self.attempt = Attempt(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
 
     @property
@@ -185,8 +187,9 @@ class Writer:
         """Try until it succeeds; False when the writer was stopped before."""
         pauses = _pauses()
         while not attempt():
-            if self._stopping.wait(next(pauses)):
-                return False
+            with self.attempt.paused():
+                if self._stopping.wait(next(pauses)):
+                    return False
         return True
 
     def _refresh(self) -> bool:
@@ -202,7 +205,8 @@ class Writer:
     def _chunks(self) -> Iterator[Chunk]:
         """The commits to make; errands between them are run on the way."""
         while not self._stopping.is_set():
-            work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
+            with self.attempt.paused():
+                work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
             if work is None:
                 return
             if isinstance(work, Chunk):

@@ -11,6 +11,7 @@ from collector.access.caller import Caller
 from collector.access.entrance import Entrance, check
 from collector.access.permission import need_of
 from collector.api.turns import Turns
+from collector.conditions import Conditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
@@ -96,6 +97,7 @@ class Context:
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]
+    conditions: Conditions
     configured: Configured
     watch: Watch | None = None
     state: str = "starting"

@@ -52,10 +52,11 @@ class Directory:
 
     def status(self) -> Document:
         """How it stands."""
-        from collector.api.status_documents import status_document
+        from collector.api.status_documents import rule_counts_document, status_document
 
         now_ns = time.time_ns()
-        return status_document(self._store.status.status(now_ns), self._kept(), (), server=None, now_ns=now_ns)
+        rules = rule_counts_document(self._kept(), ())
+        return status_document(self._store.status.status(now_ns), rules, server=None, now_ns=now_ns)
 
     def _kept(self) -> "tuple[KeptRule, ...]":
         from collector.live.rules_in_force import RulesInForce

@@ -8,6 +8,7 @@ from collector.cli.connections import connections
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.export import export
+from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
 from collector.cli.monitors import monitors
@@ -32,6 +33,7 @@ def main() -> None:
 for command in (
     serve,
     status,
+    health,
     traces,
     sql,
     send,
