@@ -246,7 +246,7 @@ def test_over_http_everybody_else_has_an_answer(tmp_path: Path) -> None:
         barred = server.ask("POST", "/api/v1/sql", key=server.keys["viewer"], json={"sql": "SELECT 1"})
         assert (barred.status_code, int(barred.headers["retry-after"]) > 0) == (429, True)
         metrics = server.ask("GET", "/metrics", key=server.keys["editor"]).text
-        assert "tracejury_broken_queries_total 4\n" in metrics
+        assert "tracejury_broken_queries_total 4.0\n" in metrics
         assert server.running.store.wait_committed(PATIENCE_S)
         answer = server.ask("POST", "/api/v1/sql", key=OPERATOR_KEY, json={"sql": "SELECT count(*) FROM spans"})
         assert answer.json()["rows"] == [[2 * next(numbers)]]
