@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format bench lock clean
+.PHONY: help run test check format bench soak lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make bench   measure'
+	@echo 'make soak    an hour of mixed load with restarts and kills, and whether all promises were kept'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -44,6 +45,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(VENV)/.dev
+	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Hashes without addresses: the files say what is installed, and the environment says where it comes from.
 COMPILE = env -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL \

@@ -20,6 +20,8 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.max_send_message_length", 1 << 28),
     ("grpc.use_local_subchannel_pool", 1),  # each sender has a connection of its own, as applications have
     ("grpc.enable_retries", 0),  # a refusal is counted, not hidden
+    ("grpc.initial_reconnect_backoff_ms", 200),  # a server that comes back is found soon
+    ("grpc.max_reconnect_backoff_ms", 1_000),
 )
 RETRYABLE_CODES: Final = frozenset(
     {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from benchmarks.generator import ROOT, Door
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 300.0  # a checkpoint of a large file takes its time
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # The server's own tally is one row, so asking it often costs little; what it says is checked against the spans.
 TALLY: Final = "SELECT stored FROM ingest_state"
 # How many commits are not read yet, at least: spans are numbered in the order of their commits.
@@ -32,9 +34,14 @@ STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_n
 
 def tracejury(data: Path) -> list[str]:
     """Start Tracejury as an operator does, on free ports."""
+    return tracejury_at(data, ["127.0.0.1:0"] * 3)
+
+
+def tracejury_at(data: Path, addresses: Sequence[str]) -> list[str]:
+    """Start it where it takes OTLP over gRPC and HTTP and where its API listens, in this order."""
     program = Path(sysconfig.get_path("scripts"), "tracejury")
-    doors = [part for door in ("--grpc", "--otlp-http", "--http") for part in (door, "127.0.0.1:0")]
-    return [str(program), "serve", "--data", str(data), *doors]
+    doors = zip(("--grpc", "--otlp-http", "--http"), addresses, strict=True)
+    return [str(program), "serve", "--data", str(data), *(part for door in doors for part in door)]
 
 
 def baseline(data: Path) -> list[str]:
@@ -50,7 +57,7 @@ class Server:
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         environment = os.environ | ({"TRACEJURY_API_KEY": key} if key else {})
         self._log = data.with_suffix(".log")
-        with self._log.open("wb") as log:
+        with self._log.open("ab") as log:  # of each start on the same data
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
         self._addresses: dict[str, str] = {}
 
@@ -83,6 +90,15 @@ class Server:
         code = self._process.wait(STOP_TIMEOUT_S)
         if code != 0:
             raise RuntimeError(f"the server ended with exit code {code}:\n{self.log_tail()}")
+
+    def kill(self) -> None:
+        """End the server as a crash does."""
+        self._process.kill()
+        self._process.wait()
+
+    def rss_bytes(self) -> int:
+        """Give the memory that is resident now, of the server and the processes that it started together."""
+        return sum(map(_rss_bytes, [self._process.pid, *self._children()]))
 
     def log_tail(self) -> str:
         """Give the last lines of the log."""
@@ -170,6 +186,13 @@ class Server:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def _rss_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return 0
 
 
 def _peak_rss_bytes(pid: int) -> int:

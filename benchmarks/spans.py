@@ -73,10 +73,15 @@ STATUS_CODES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One serialised export request, and the first trace in it."""
+    """One serialised export request, and the traces in it."""
 
     body: bytes
-    trace_id: str  # 32 lower-case hex digits
+    trace_ids: bytes  # sixteen each, in the order of their spans: ten of each, and what is left of the last
+
+    @property
+    def trace_id(self) -> str:
+        """The first of them, in 32 lower-case hex digits."""
+        return self.trace_ids[:16].hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +130,7 @@ class Requests:
         rows[:, COLUMNS["conversation"]] = _hexadecimal(trace_ids[:, :1])
         rows[:, COLUMNS["response"].start :] = _hexadecimal(unique[:, 1:])
         template.words[template.offsets] = rows
-        return Request(body=bytes(memoryview(template.buffer)[:-WORD]), trace_id=traces[:16].hex())
+        return Request(body=bytes(memoryview(template.buffer)[:-WORD]), trace_ids=traces)
 
     def check(self, requests: int = 3) -> None:
         """Raise `AssertionError` unless patched requests parse, and are what this module promises."""

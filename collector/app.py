@@ -18,6 +18,7 @@ from collector.api.application import make_application
 from collector.api.backup import open_backup
 from collector.api.context import Configured, Context, SqlLimits
 from collector.api.turns import Turns
+from collector.conditions import Conditions
 from collector.connection_text import parse_project_budgets
 from collector.conventions.own import OwnKeys
 from collector.delivery.configured import file_webhooks
@@ -43,6 +44,7 @@ from collector.reading.process import ReadingProcess
 from collector.reading.reader import Reader, edition_of
 from collector.redaction.columns import Redactor
 from collector.secrets import Secrets
+from collector.server_conditions import Watched, server_conditions
 from collector.server_meters import Measured, server_meters
 from collector.settings import BadSettings, Settings
 from collector.web.site import make_site
@@ -202,6 +204,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
     """What the API speaks to."""
     turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
     stack.callback(turns.close)
+    conditions = _watching(parts, stack)
     return Context(
         queries=parts.store.queries,
         access=parts.store.access,
@@ -211,12 +214,14 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
                 data=settings.data,
                 store=parts.store,
                 ingest=parts.ingest,
-                journal=parts.entrance.journal,
+                entrance=parts.entrance,
                 budgets=parts.pipeline.judging.budgets,
                 sweeper=parts.sweeper,
                 exporter=parts.exporter,
+                conditions=conditions,
             )
         ),
+        conditions=conditions,
         reader=parts.reader,
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
         turns=turns,
@@ -240,12 +245,11 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         monitors=parts.store.monitors,
         quality=parts.store.quality,
         retention=parts.store.retention,
-        deletions=parts.store.deletions,
-        erasure=parts.store.erasure,
         eraser=parts.eraser,
         search=parts.store.search,
         listing=parts.store.listing,
         outlines=parts.store.outlines,
+        exports=parts.store.exports,
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,
@@ -256,6 +260,24 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
             project_budgets=parse_project_budgets(settings.project_budgets),
         ),
     )
+
+
+def _watching(parts: _Parts, stack: AsyncExitStack) -> Conditions:
+    """What looks at the state of the server, until the stack is closed."""
+    conditions = Conditions(
+        server_conditions(
+            Watched(
+                store=parts.store,
+                ingest=parts.ingest,
+                traffic=parts.entrance.traffic,
+                rules=parts.pipeline.rules.active,
+                judge_problem=parts.pipeline.judging.judges.problem_of,
+            )
+        )
+    )
+    conditions.start()
+    stack.push_async_callback(asyncio.to_thread, conditions.close)
+    return conditions
 
 
 async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Receivers:

@@ -16,6 +16,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from collector.observing import Done, Watch, is_ours
 from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
@@ -34,10 +35,21 @@ _GROUPS_AT_ONCE = 2
 """One group at the disk and one in the decoder. With more, groups get smaller and each span dearer."""
 
 
+_OUTCOMES: Final = ("accepted", "rejected", "refused", "failed")
+
+
 @dataclass(frozen=True, slots=True)
 class _Offer:
     request: Request
     answer: "asyncio.Future[Receipt]"
+
+
+class SpansRefused(Overloaded):
+    """Spans that were decoded, and are welcome later. They are counted: nobody has to count the request."""
+
+
+class SpansFailed(Exception):
+    """Spans that were decoded, and met a bug on their way to the disk. Likewise."""
 
 
 class ByteBudget:
@@ -87,20 +99,15 @@ class Ingest:
         self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer], int] | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts = Counter({(outcome, signal.noun): 0 for outcome in _OUTCOMES for signal in (TRACES, LOGS)})
         self._threads = [
             threading.Thread(target=self._decode_groups, name="otlp-decode", daemon=True),
             threading.Thread(target=self._store_groups, name="otlp-spool", daemon=True),
         ]
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Spans and log records since the start: accepted, rejected, refused (where the decoder saw them)."""
-        return {f"{outcome} {noun}s": count for (outcome, noun), count in self._counts.items()}
-
-    @property
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """The same by outcome and noun."""
+        """How many were decoded since the start, by what became of them and what they are."""
         return dict(self._counts)
 
     def start(self) -> None:
@@ -199,19 +206,27 @@ class Ingest:
             if decoded.batch.num_rows:
                 self._store.append([decoded.batch])
         except Overloaded as error:
-            self._counts["refused", TRACES.noun] += decoded.batch.spans.num_rows
-            self._counts["refused", LOGS.noun] += decoded.batch.logs.num_rows
-            outcomes, failed = [_without_frames(error)] * len(offers), "overloaded"
+            refusal = SpansRefused(str(error), retry_after_s=error.retry_after_s)
+            outcomes, failed = self._not_stored(decoded, offers, refusal), "overloaded"
         except Exception as error:  # noqa: BLE001 - the top of a thread: nobody else could answer the senders
             log.exception("storing failed")
-            failed = "internal error"
-            outcomes = [_without_frames(error)] * len(offers)
+            outcomes, failed = self._not_stored(decoded, offers, SpansFailed(str(error))), "internal error"
         for offer, outcome in zip(offers, outcomes, strict=True):
             if isinstance(outcome, Receipt):
                 self._counts["accepted", offer.request.signal.noun] += outcome.accepted
                 self._counts["rejected", offer.request.signal.noun] += outcome.rejected
         self._loop.call_soon_threadsafe(_answer, offers, outcomes)
         return failed
+
+    def _not_stored(
+        self, decoded: Decoded, offers: list[_Offer], why: SpansRefused | SpansFailed
+    ) -> list[Receipt | Exception]:
+        """What becomes of the requests of a group that was not stored; those that could not be decoded are told so."""
+        outcome = "refused" if isinstance(why, SpansRefused) else "failed"
+        for offer, receipt in zip(offers, decoded.outcomes, strict=True):
+            if isinstance(receipt, Receipt):
+                self._counts[outcome, offer.request.signal.noun] += receipt.accepted + receipt.rejected
+        return [why if isinstance(each, Receipt) else each for each in decoded.outcomes]
 
 
 def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | None) -> Done:
@@ -223,15 +238,6 @@ def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | N
         "tracejury.log_records": decoded.batch.logs.num_rows,
     }
     return Done(name="ingest group", began_ns=began_ns, failed=failed, told=told)
-
-
-def _without_frames(error: Exception) -> Exception:
-    """The error without where it came from: frames that hold it and the group would be a cycle, freed much later."""
-    link: BaseException | None = error
-    while link is not None:
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
-    return error
 
 
 def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:

@@ -37,7 +37,8 @@ def bind(address: str) -> socket.socket:
 
 
 def _cannot_listen(address: str, error: OSError) -> OSError:
-    return OSError(f"cannot listen on {address}: {error.strerror}")
+    other = "choose another address (--grpc, --otlp-http, --http; port 0 picks a free one), or stop what listens there"
+    return OSError(f"cannot listen on {address}: {error.strerror}; {other}")
 
 
 def address_of(bound: socket.socket) -> str:

@@ -1,14 +1,22 @@
-"""Numbers about the server as Prometheus reads them."""
+"""Numbers about the server as Prometheus reads them; the only module that knows the client library of Prometheus."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, TypeAlias
+
+from prometheus_client import ProcessCollector, generate_latest
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from storage.timing import Times
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+_PROCESS: Final = ProcessCollector(registry=None)
+"""What the operating system tells of this process, where it has /proc: elsewhere nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,43 +31,47 @@ class Meter:
     read: Callable[[], float | Mapping[Labels, float] | Times]
 
 
-def exposition(meters: Iterable[Meter]) -> str:
-    """The numbers as they are now, in the text format of Prometheus."""
-    return "".join(_family(meter) for meter in meters)
+class Tally:
+    """Counts by the values of some labels. Added to on the event loop only, read from any thread."""
+
+    def __init__(self, *labels: str) -> None:
+        self._labels = labels
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def add(self, *values: str, count: int = 1) -> None:
+        """Count more under these values, one for each label in order."""
+        self._counts[values] += count
+
+    def read(self) -> Mapping[Labels, float]:
+        """What was counted so far, as a meter reads it."""
+        return {tuple(zip(self._labels, values, strict=True)): n for values, n in dict(self._counts).items()}
 
 
-def _family(meter: Meter) -> str:
+def exposition(meters: Iterable[Meter]) -> bytes:
+    """The numbers as they are now, and those of the process, in the text format of Prometheus."""
+    return generate_latest(_Families(meters))
+
+
+class _Families(Collector):
+    """Meters as the client library takes them."""
+
+    def __init__(self, meters: Iterable[Meter]) -> None:
+        self._meters = meters
+
+    def collect(self) -> Iterator[Metric]:
+        yield from map(_family, self._meters)
+        yield from _PROCESS.collect()
+
+
+def _family(meter: Meter) -> Metric:
     found = meter.read()
-    match found:
-        case Times():
-            kind, samples = "histogram", list(_of_times(meter.name, found))
-        case Mapping():
-            kind, samples = _kind(meter.name), [(meter.name, labels, value) for labels, value in sorted(found.items())]
-        case _:
-            kind, samples = _kind(meter.name), [(meter.name, (), found)]
-    lines = [f"# HELP {meter.name} {meter.told}", f"# TYPE {meter.name} {kind}"]
-    lines += [f"{name}{_labels(labels)} {value!r}" for name, labels, value in samples]
-    return "\n".join(lines) + "\n"
-
-
-def _kind(name: str) -> Literal["counter", "gauge"]:
-    return "counter" if name.endswith("_total") else "gauge"
-
-
-def _of_times(name: str, times: Times) -> Iterator[tuple[str, Labels, float]]:
-    for bound_s, count in times.up_to:
-        yield f"{name}_bucket", (("le", str(bound_s)),), count
-    yield f"{name}_bucket", (("le", "+Inf"),), times.count
-    yield f"{name}_sum", (), times.sum_s
-    yield f"{name}_count", (), times.count
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
-    return f"{{{inside}}}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if isinstance(found, Times):
+        buckets = [(str(bound_s), float(count)) for bound_s, count in found.up_to]
+        return HistogramMetricFamily(
+            meter.name, meter.told, buckets=[*buckets, ("+Inf", found.count)], sum_value=found.sum_s
+        )
+    name = meter.name.removesuffix("_total")
+    family = Metric(name, meter.told, "gauge" if name == meter.name else "counter")
+    for labels, value in sorted(found.items()) if isinstance(found, Mapping) else [((), found)]:
+        family.add_sample(meter.name, dict(labels), value)
+    return family

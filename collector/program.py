@@ -11,8 +11,10 @@ from pathlib import Path
 from collector.app import Running, operator_key, running
 from collector.logs import start_logging
 from collector.memory import keep_freed_memory
+from collector.notifying import ServiceManager
 from collector.settings import BadSettings, Settings
 from storage.errors import Unusable
+from storage.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +22,10 @@ _FAILED = 1
 _QUIET = ("uvicorn", "openai", "httpx", "httpx2", "httpcore", "httpcore2")
 """Loggers of which warnings are enough: uvicorn tells of each of our two HTTP servers what we tell once, and the others
 tell of each request to a judge, with what it asked when they are to debug."""
+
+_LONGEST_WRITING_S = 300.0
+"""An attempt to write that takes longer never ends, and only another process helps. A guess: a checkpoint of a large
+file on a slow disk takes a minute."""
 
 _SAMPLE_RULES = Path(__file__).parent / "sample_rules"
 
@@ -44,24 +50,39 @@ def serve(settings: Settings, *, with_sample: bool) -> int:
 
 
 async def _serve(settings: Settings, *, with_sample: bool) -> None:
+    manager = ServiceManager()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running(settings) as server:
+    watched: Store | None = None  # between start and stop, which take their time
+    async with manager.watched(lambda: watched is None or _lives(watched)), running(settings) as server:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)
-        ready = {
-            "event": "ready",
-            "grpc": server.grpc,
-            "otlp_http": server.otlp_http,
-            "http": server.http,
-            **({"quack": server.quack} if server.quack else {}),
-            "data": str(settings.data),
-        }
-        print(json.dumps(ready), flush=True)  # noqa: T201 - the ready line is the interface
+        watched = server.store
+        print(json.dumps(_ready(server, settings)), flush=True)  # noqa: T201 - the ready line is the interface
+        manager.tell("READY=1")
         if with_sample and not server.store.totals.stored:
             await _send_sample(server, settings)
         await stop.wait()
+        watched = None
         log.info("stopping")
+        manager.tell("STOPPING=1")
+
+
+def _ready(server: Running, settings: Settings) -> dict[str, str]:
+    return {
+        "event": "ready",
+        "grpc": server.grpc,
+        "otlp_http": server.otlp_http,
+        "http": server.http,
+        **({"quack": server.quack} if server.quack else {}),
+        "data": str(settings.data),
+    }
+
+
+def _lives(store: Store) -> bool:
+    """Whether the thread that writes the database lives. One that tries again, as on a full disk, does."""
+    writing_s = store.writing_s
+    return writing_s is None or writing_s < _LONGEST_WRITING_S
 
 
 async def _send_sample(server: Running, settings: Settings) -> None:

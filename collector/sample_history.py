@@ -1,11 +1,13 @@
 """What came before the sample: many traces of an agent, so that quality, monitors and alerts have something to show."""
 
+import hashlib
 import time
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
-from collector.sample import Application, Watched, agent_step, grpc_exporter, send_trace, tool_step
+from collector.sample import Watched, grpc_exporter, send_trace
+from collector.sample_agents import Application, agent_step, tool_step
 
 _GOOD: Final = 24
 _BAD: Final = 16
@@ -39,6 +41,7 @@ def _checkout(number: int, version: str, *, is_good: bool) -> Application:
     )
     end_ms = 420 if is_good else 2160
     return Application(
+        trace_id=hashlib.sha256(f"checkout {order}".encode()).hexdigest()[:32],
         service_name="checkout-agent",
         version=version,
         scope="opentelemetry.instrumentation.langchain",

@@ -1,17 +1,21 @@
 """What is measured of a running server."""
 
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.access.entrance import Entrance
 from collector.access.journal import Journal
+from collector.conditions import Conditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets import Budgets
 from collector.live.sweeper import Sweeper
 from collector.meters import Labels, Meter
+from collector.otlp import wire
+from collector.traffic import Traffic
+from collector.versions import versions
 from storage.gauges import Behind, Standing
 from storage.store import Store
 
@@ -23,10 +27,11 @@ class Measured:
     data: Path
     store: Store
     ingest: Ingest
-    journal: Journal
+    entrance: Entrance
     budgets: Budgets
     sweeper: Sweeper
     exporter: ResultsExporter | None
+    conditions: Conditions
 
 
 def server_meters(measured: Measured) -> Sequence[Meter]:
@@ -34,16 +39,17 @@ def server_meters(measured: Measured) -> Sequence[Meter]:
     look = measured.store.gauges.look
     return (
         *_ingest_meters(measured.ingest),
+        *_traffic_meters(measured.entrance.traffic),
         *_store_meters(measured.store),
         *_behind("unread", "reading", "committed and not read yet", lambda: look().unread),
-        *_behind("unmatched", "matching", "read and not matched against the rules yet", lambda: look().unmatched),
+        *_behind("unmatched", "matching", "committed and not matched against rules yet", lambda: look().unmatched),
         *_work_meters(look),
         *_judge_meters(measured.budgets),
         *_sweep_meters(measured.sweeper),
         *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
-        *_other_meters(measured.ingest, measured.journal),
+        *_other_meters(measured.ingest, measured.entrance.journal, measured.conditions),
     )
 
 
@@ -51,7 +57,7 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_received_total",
-            told="Spans and log records since the start, by what became of them.",
+            told="Spans and log records that were decoded since the start, by what became of them.",
             read=lambda: {
                 (("kind", noun), ("outcome", outcome)): count for (outcome, noun), count in ingest.outcomes.items()
             },
@@ -60,6 +66,36 @@ def _ingest_meters(ingest: Ingest) -> Sequence[Meter]:
             name="tracejury_queue_bytes",
             told="Request bodies that are being worked on.",
             read=lambda: ingest.budget.held,
+        ),
+        Meter(
+            name="tracejury_decoder_panics_total",
+            told="Panics of the columnar decoder since the start, each of which cost a request the fast way at most.",
+            read=lambda: wire.panics.count,
+        ),
+    )
+
+
+def _traffic_meters(traffic: Traffic) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_undecoded_requests_total",
+            told="Export requests that were turned away before their spans or log records could be counted.",
+            read=traffic.undecoded_requests.read,
+        ),
+        Meter(
+            name="tracejury_undecoded_bytes_total",
+            told="What had come of their bodies by then, as it was sent.",
+            read=traffic.undecoded_bytes.read,
+        ),
+        Meter(
+            name="tracejury_http_requests_total",
+            told="Answers over HTTP since the start.",
+            read=traffic.http.read,
+        ),
+        Meter(
+            name="tracejury_grpc_requests_total",
+            told="Answers over gRPC since the start.",
+            read=traffic.grpc.read,
         ),
     )
 
@@ -89,6 +125,11 @@ def _store_meters(store: Store) -> Sequence[Meter]:
             read=lambda: int(store.failing is not None),
         ),
         Meter(
+            name="tracejury_broken_queries_total",
+            told="Statements of clients since the start that made the database fail, and had it opened again.",
+            read=lambda: store.queries.offences.count,
+        ),
+        Meter(
             name="tracejury_commit_seconds",
             told="How long transactions took, from their first statement to the end of their commit.",
             read=lambda: store.gauges.commits,
@@ -100,7 +141,7 @@ def _behind(waiting: str, what: str, told: str, look: Callable[[], Behind]) -> S
     return (
         Meter(
             name=f"tracejury_{waiting}_spans",
-            told=f"Spans that are {told}, up to a hundred thousand.",
+            told=f"Spans that are {told}.",
             read=lambda: look().spans,
         ),
         Meter(
@@ -260,8 +301,13 @@ def _results_meters(look: Callable[[], Standing], exporter: ResultsExporter | No
     )
 
 
-def _other_meters(ingest: Ingest, journal: Journal) -> Sequence[Meter]:
+def _other_meters(ingest: Ingest, journal: Journal, conditions: Conditions) -> Sequence[Meter]:
     return (
+        Meter(
+            name="tracejury_conditions",
+            told="What holds for now and somebody should know, by its name in the log.",
+            read=lambda: _by("name", conditions.counts),
+        ),
         Meter(
             name="tracejury_audited_total",
             told="Writes and refused requests since the start, by the status of their answers.",
@@ -272,7 +318,11 @@ def _other_meters(ingest: Ingest, journal: Journal) -> Sequence[Meter]:
             told="Values out of which something was taken since the start.",
             read=lambda: ingest.redactor.count if ingest.redactor else 0,
         ),
-        Meter(name="process_cpu_seconds_total", told="Processor time of the server.", read=time.process_time),
+        Meter(
+            name="tracejury_build_info",
+            told="1, with the versions that run.",
+            read=lambda: {tuple(sorted((name.lower(), number) for name, number in versions())): 1},
+        ),
     )
 
 

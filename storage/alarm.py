@@ -10,6 +10,8 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
+from storage.errors import Reopened
+from storage.memory import LackOfMemory, advice_for_queries
 
 _LOOK_S: Final = 0.05
 """Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
@@ -52,18 +54,15 @@ class Alarm:
         if time.monotonic() >= self._until_s:
             return f"the query ran longer than {self._timeout_s:g} s and was stopped"
         if self._database.query_bytes is not None and self._used_bytes() > self._database.query_bytes:
-            return (
-                f"queries needed more than {self._database.query_bytes >> 20} MiB of memory, so this one was stopped; "
-                "ask about a shorter time or fewer columns, or let sql_memory_bytes and duckdb_memory be more"
-            )
+            return advice_for_queries(self._database.query_bytes)
         return None
 
     def _used_bytes(self) -> int:
         try:
-            with self._database.cursor() as cursor:
+            with self._database.cursor(mends=False) as cursor:  # whose query holds a cursor, and waits for this thread
                 ((used,),) = cursor.execute(sql.query("memory_of_queries")).fetchall()
-        except duckdb.OutOfMemoryException:
+        except LackOfMemory:
             return 1 << 62
-        except duckdb.Error:  # as while the file is opened again
+        except (duckdb.Error, Reopened):
             return 0
         return int(used)

@@ -3,17 +3,20 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from storage import sql
 from storage.attaching import open_file
-from storage.errors import Busy, ForeignFile, NewerFile, Unusable
-from storage.holes import UnknownFormat, free_blocks, punch
+from storage.cursors import Cursors, Stream, is_aftermath, is_bug
+from storage.errors import Busy, Reopened, Unusable
+from storage.holes import punch_free
+from storage.migration import MARK, migrate
 from storage.timing import QUICK_S, Stopwatch
 
 log = logging.getLogger(__name__)
@@ -40,7 +43,11 @@ _MERGES = 100
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
-_MARK = "tracejury_schema"
+_END_S = 5.0
+"""For all who read to come to an end before the file is opened again, which it cannot be while one of them has it open:
+an interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
+
+_Piece = TypeVar("_Piece")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +87,8 @@ class Database:
         self._scratch = directory / "tmp"
         self._options = options
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
-        self._counting = threading.Lock()
-        self._cursors = 0
+        self._attempts = 0  # to open it again
+        self._cursors = Cursors()
         self._merges = False
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
@@ -98,19 +105,57 @@ class Database:
         return self._path
 
     @contextmanager
-    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own on the same database, during the block."""
-        with self._opening:
-            cursor = self._connection.cursor()
-            with self._counting:
-                self._cursors += 1
+    def cursor(self, *, mends: bool = True, may_end: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own on the same database, during the block.
+
+        Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
+        that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
+
+        Raises:
+            Reopened: this one had to end, or the database cannot be opened again now.
+        """
+        cursor = self._open_cursor(mends=mends, may_end=may_end)
         try:
-            cursor.execute(f"USE {CATALOG}")
             yield cursor
+        except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
+            if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
+                raise Reopened from error
+            raise
         finally:
             cursor.close()
-            with self._counting:
-                self._cursors -= 1
+            self._cursors.remove(cursor)
+
+    def _open_cursor(self, *, mends: bool, may_end: bool) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._usable_cursor(may_end=may_end, waits=mends)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:  # the latter where it could not be opened
+            if not mends:
+                raise Reopened from error
+            self.reopen()
+        try:
+            return self._usable_cursor(may_end=may_end, waits=True)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:
+            raise Reopened from error
+
+    def _usable_cursor(self, *, may_end: bool, waits: bool) -> duckdb.DuckDBPyConnection:
+        if not self._opening.acquire(blocking=waits):
+            raise Reopened
+        try:
+            cursor = self._connection.cursor()
+            self._cursors.add(cursor, may_end=may_end)
+        finally:
+            self._opening.release()
+        try:
+            cursor.execute(f"USE {CATALOG}")
+        except BaseException:
+            cursor.close()
+            self._cursors.remove(cursor)
+            raise
+        return cursor
+
+    def stream(self, pieces: Generator[_Piece, None, None]) -> Stream[_Piece]:
+        """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
+        return self._cursors.stream(pieces)
 
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -121,7 +166,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
-        with self.cursor() as cursor:
+        with self.cursor(may_end=False) as cursor:
             began_s = time.perf_counter()
             try:
                 cursor.begin()
@@ -133,9 +178,41 @@ class Database:
                 raise
 
     def reopen(self) -> None:
-        """Open the file again after DuckDB declared its state invalid, as it does when a write to disk fails."""
+        """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
+
+        Who comes meanwhile waits, and shares the outcome.
+
+        Raises:
+            Reopened: it cannot be opened again now; try again.
+        """
+        attempts = self._attempts
         with self._opening:
-            self._open_again()
+            if self._attempts > attempts:  # somebody was faster
+                if self._is_invalid():
+                    raise Reopened
+                return
+            if not self._is_invalid():
+                return
+            self._attempts += 1
+            began_s = time.monotonic()
+            if not self._cursors.end(_END_S):
+                log.error(
+                    "the database is invalid, and cannot be opened again: %d cursors are open", len(self._cursors)
+                )
+                raise Reopened
+            try:
+                self._open_again()
+            except (duckdb.Error, Unusable) as error:
+                raise Reopened from error
+            log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
+
+    def _is_invalid(self) -> bool:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"FROM {CATALOG}.{MARK} LIMIT 0")
+        except duckdb.Error:
+            return True
+        return False
 
     def refresh(self) -> bool:
         """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
@@ -143,7 +220,7 @@ class Database:
         Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
         """
         with self._opening:
-            if not self._cursors:
+            if not len(self._cursors):
                 self._open_again()
                 return True
         return False
@@ -160,28 +237,16 @@ class Database:
             self.checkpoint()  # so that the list of free blocks in the file is that of this moment
             with self._connection.cursor() as cursor:
                 size = _size(cursor)
-            return self._punch(size)
+            return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
     def _is_alone(self) -> bool:
         """Whether nobody reads, or everybody who does comes to an end within a moment; for who holds `_opening`."""
         until_s = time.monotonic() + _ALONE_WAIT_S
-        while self._cursors:
+        while len(self._cursors):
             if time.monotonic() > until_s:
                 return False
             time.sleep(_CHECKPOINT_PAUSE_S)
         return True
-
-    def _punch(self, size: Size) -> int:
-        try:
-            block_bytes, blocks = free_blocks(self._path)
-        except UnknownFormat as error:
-            log.warning("%s keeps its free blocks: its format is not known (%s)", self._path, error)
-            return 0
-        blocks = [block for block in blocks if 0 <= block < size.blocks]  # a checkpoint cuts off others at the end
-        if block_bytes != size.block_bytes or len(set(blocks)) != size.free:
-            log.warning("%s keeps its free blocks: it names %d of %d", self._path, len(blocks), size.free)
-            return 0
-        return punch(self._path, block_bytes, blocks)
 
     @property
     def memory_bytes(self) -> int:
@@ -297,7 +362,7 @@ class Database:
         )
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            _migrate(connection, self._path)
+            migrate(connection, self._path, catalog=CATALOG)
             connection.execute("SET enable_external_access = false")
         except duckdb.Error as error:  # such as a full disk: the views are written at every start
             connection.close()
@@ -333,30 +398,3 @@ def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
 def _size(cursor: duckdb.DuckDBPyConnection) -> Size:
     ((block_bytes, blocks, free),) = cursor.execute(sql.query("database_blocks"), {"catalog": CATALOG}).fetchall()
     return Size(block_bytes=block_bytes, blocks=blocks, free=free)
-
-
-def _migrate(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Apply the schema steps that the file has not seen, each in a transaction with its record."""
-    steps = sql.migrations()
-    tables = {name for (name,) in connection.execute(_TABLES, {"catalog": CATALOG}).fetchall()}
-    if tables and _MARK not in tables:
-        msg = f"{path} is a DuckDB database of something else (tables: {', '.join(sorted(tables)[:5])})"
-        raise ForeignFile(msg)
-    if not tables:
-        connection.execute(f"CREATE TABLE {_MARK} (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)")
-    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
-    newest = max(seen, default=0)
-    if newest > steps[-1][0]:
-        msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
-        raise NewerFile(msg)
-    for number, name, text in steps:
-        if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
-            connection.begin()
-            connection.execute(text)
-            connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])
-            connection.commit()
-    for _, text in sql.views():
-        connection.execute(text)
-
-
-_TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND NOT internal"

@@ -2,7 +2,9 @@
 
 StorageError
 |-- Overloaded        the same spans will be welcome later
-|   `-- Busy          somebody reads what was there before the last change
+|   |-- Busy          somebody reads what was there before the last change
+|   |-- Barred        whoever asks broke the database too often lately
+|   `-- Reopened      the database was opened again in the middle of it: ask again
 |-- Moved             somebody else was faster: look again before anything is stored
 |-- Unusable          this data directory cannot be opened as it is
 |   |-- InUse         another process holds it
@@ -34,6 +36,17 @@ class Overloaded(StorageError):
 
 class Busy(Overloaded):
     """Not while somebody reads what was there before the last change."""
+
+
+class Reopened(Overloaded):
+    """It ended because the database had to be opened again: nothing was wrong with it, and nothing was done."""
+
+    def __init__(self, message: str = "the database is being opened again; ask again") -> None:
+        super().__init__(message)
+
+
+class Barred(Overloaded):
+    """Not from this asker for a while, whose statements made the database fail."""
 
 
 class Moved(StorageError):

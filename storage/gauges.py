@@ -27,7 +27,7 @@ _DELIVERIES: Final = ("pending", "delivered", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """Spans that wait, counted up to a hundred thousand, and the time since the first of them came."""
+    """Spans that wait, and the time since the first of them came."""
 
     spans: int
     seconds: float
@@ -84,12 +84,13 @@ class Gauges:
 
     def _look(self) -> Standing:
         with self._database.snapshot() as cursor:
-            now = {"now_us": time.time_ns() // 1000}
-            jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), now).fetchall()]
+            now_us = time.time_ns() // 1000
+            jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()]
+            ((read, matched),) = cursor.execute(sql.query("cursors")).fetchall()
             ((results, watched, told),) = cursor.execute(sql.query("result_numbers")).fetchall()
             return Standing(
-                unread=_behind(cursor, sql.query("unread_spans")),
-                unmatched=_behind(cursor, sql.query("unmatched_spans")),
+                unread=_behind(cursor, read, now_us),
+                unmatched=_behind(cursor, matched, now_us),
                 jobs=dict.fromkeys(_JOBS, 0) | dict(jobs),
                 alerts=dict.fromkeys(_ALERTS, 0) | _pairs(cursor, sql.query("alerts_by_state")),
                 deliveries=dict.fromkeys(_DELIVERIES, 0) | _pairs(cursor, sql.query("deliveries_by_state")),
@@ -100,9 +101,9 @@ class Gauges:
             )
 
 
-def _behind(cursor: duckdb.DuckDBPyConnection, select: str) -> Behind:
-    ((spans, seconds),) = cursor.execute(select).fetchall()
-    return Behind(spans=spans, seconds=seconds or 0.0)
+def _behind(cursor: duckdb.DuckDBPyConnection, seq: int, now_us: int) -> Behind:
+    ((spans, since_ns),) = cursor.execute(sql.query("spans_behind"), {"seq": seq}).fetchall()
+    return Behind(spans=spans, seconds=0.0 if since_ns is None else max(now_us / 1e6 - since_ns / 1e9, 0.0))
 
 
 def _pairs(cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, int]:

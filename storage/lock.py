@@ -27,7 +27,7 @@ class DirectoryLock:
             holder = read_holder(directory)
             who = f" (process {holder['pid']}, {holder.get('http') or 'no address yet'})" if holder else ""
             msg = f"the data directory {directory} is in use by another Tracejury{who}"
-            raise InUse(msg)
+            raise InUse(f"{msg}; stop it, or choose another directory")
         self.describe(http="")
 
     def _acquire(self) -> bool:

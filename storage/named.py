@@ -47,12 +47,13 @@ def require_views(tree: str, views: Collection[str], others: Collection[str]) ->
 
 
 def reads_catalog_only(tree: str) -> bool:
-    """Whether a SELECT reads what there is to be read, and none of it."""
+    """Whether a SELECT reads what there is to be read, and none of it; SHOW TABLES does."""
     nodes = list(nodes_of(json.loads(tree)))
+    shows = any(node.get("type") == "SHOW_REF" and node["query"] is None for node in nodes)
     called = [node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"]
     read = _relations(nodes)
     return bool(
-        read
+        (read or shows)
         and all(schema == "information_schema" or name in _CATALOG for schema, name in read)
         and not any(name.startswith(_OURS) for name in called if name not in _CATALOG)
     )

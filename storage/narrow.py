@@ -15,7 +15,7 @@ from storage.named import nodes_of
 
 _VIEW: Final = "spans"
 _FIRST_READ, _LAST = "    m.span_type,\n", "    s.seq\n"
-_JOIN: Final = "LEFT JOIN reading AS m ON m.seq = s.seq"
+_JOIN: Final = "LEFT JOIN reading AS m ON m.seq = s.seq AND m.seq >= 0"
 _COLUMN: Final = re.compile(r"^    (?:\S.*? AS (\w+)|\w\.(\w+)),?$", re.MULTILINE)
 _OF_ALL: Final = frozenset({"STAR", "POSITIONAL_REFERENCE"})
 """Expressions that name columns without their names."""

@@ -1,7 +1,8 @@
 """The side of DuckDB's remote protocol (Quack) that serves: a DuckDB with nothing in it that asks somebody else.
 
-Clients see the views as empty tables, whose columns are all there is of them here. What they ask is written to a file
-of its own by whoever has the data, and what is run in its place reads that file and nothing else.
+Clients see the views as tables. What they ask of these is written to a file of its own by whoever has the data, and
+what is run in its place reads that file and nothing else. What they ask of the catalog is answered by a second DuckDB,
+which has the views as empty tables, and which a hostile statement may break.
 """
 
 import importlib.util
@@ -24,6 +25,8 @@ import pyarrow.parquet as pq
 from duckdb.func import FunctionNullHandling
 
 from storage import sql
+from storage.calls import refuse_calls
+from storage.cursors import is_bug
 from storage.errors import BadQuery, Unusable
 from storage.named import reads_catalog_only, reads_one_file
 from storage.opening import open_duckdb
@@ -100,6 +103,7 @@ class Quack:
         self._lock = threading.Lock()
         self._asking = 0
         self._connection = self._connect()
+        self._catalog = _catalog_of(options.views)
 
     @property
     def is_worn_out(self) -> bool:
@@ -130,9 +134,6 @@ class Quack:
         )
         for name in _EXTENSIONS:
             connection.execute(f"LOAD '{_literal(str(_extension(name)))}'")
-        for name, columns in self._options.views.items():
-            described = ", ".join(f"{_name(column)} {kind}" for column, kind in columns)
-            connection.execute(f"CREATE TABLE {_name(name)} ({described})")
         admit, answer = _CALLBACKS
         how = partial(connection.create_function, null_handling=FunctionNullHandling.SPECIAL, side_effects=True)
         how(admit, self._admit, ["VARCHAR"] * 3, "BOOLEAN")
@@ -182,6 +183,8 @@ class Quack:
         try:
             return self._instead(session, statement)
         except (Refused, BadQuery, duckdb.Error, pa.ArrowException, OSError) as error:
+            if is_bug(error):
+                self._mend_catalog(str(error))
             return f"SELECT error('{_literal(str(error))}')"
         except Exception:  # noqa: BLE001 - DuckDB would swallow it, and so would nobody ever learn of it
             log.exception("a statement could not be looked at")
@@ -192,7 +195,7 @@ class Quack:
 
     def _instead(self, session: _Session, statement: str) -> str | None:
         _discard(session.files)
-        with self._connection.cursor() as cursor:
+        with self._catalog.cursor() as cursor:
             kinds = [one.type for one in cursor.extract_statements(statement)]
             match kinds:
                 case [duckdb.StatementType.SELECT | duckdb.StatementType.EXPLAIN]:
@@ -204,6 +207,7 @@ class Quack:
                 case _:
                     raise Refused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
             if tree and reads_catalog_only(tree):
+                refuse_calls(tree)
                 with self._of_catalog(statement) as batches:
                     select = self._written(session, batches)
             else:
@@ -213,9 +217,15 @@ class Quack:
                 raise Refused("the columns of this answer have names or types that cannot be handed on")
             return select
 
+    def _mend_catalog(self, why: str) -> None:
+        """Make the catalog anew, which a statement made invalid; nobody notices but who asks it at this moment."""
+        log.error("a statement made DuckDB fail in itself: %s", why.partition("\n")[0])
+        with self._lock:
+            self._catalog = _catalog_of(self._options.views)
+
     @contextmanager
     def _of_catalog(self, statement: str) -> Iterator[Iterator[pa.RecordBatch]]:
-        with self._connection.cursor() as cursor:
+        with self._catalog.cursor() as cursor:
             alarm = threading.Timer(_CATALOG_S, cursor.interrupt)
             alarm.start()
             try:
@@ -247,6 +257,26 @@ class Quack:
             if writer is not None:
                 writer.close()
         return _reading(path, schema, rows if is_whole else rows - 1, is_whole=is_whole, limit=self._options)
+
+
+def _catalog_of(views: Mapping[str, Sequence[tuple[str, str]]]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB with the views as empty tables, which is asked what there is, and looks into statements."""
+    connection = open_duckdb(
+        {
+            "threads": 1,
+            "memory_limit": _MEMORY,
+            "temp_directory": "",
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    for name, columns in views.items():
+        described = ", ".join(f"{_name(column)} {kind}" for column, kind in columns)
+        connection.execute(f"CREATE TABLE {_name(name)} ({described})")
+    for setting, value in (("TimeZone", "UTC"), ("enable_external_access", False), ("lock_configuration", True)):
+        connection.execute(f"SET GLOBAL {setting} = {_value(value)}")
+    return connection
 
 
 def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:

@@ -1,26 +1,31 @@
 """Questions to the store; each runs on a cursor of its own and never waits for the writer."""
 
 import json
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from storage import sql
 from storage.alarm import Alarm
+from storage.cursors import is_bug
 from storage.database import Database, one_moment
-from storage.errors import BadQuery
-from storage.named import require_views
+from storage.errors import BadQuery, Reopened
+from storage.memory import LackOfMemory, advice
 from storage.nanoseconds import with_texts
-from storage.narrow import narrow_view
+from storage.offences import Offences
 from storage.records import Column, Judging, Table, Trace, TraceSummary
 from storage.rows import logs_of, resources_of, scopes_of, spans_of
+from storage.statements import Parameter, Question, checked
 from storage.terms import NOBODY, Terms
+
+log = logging.getLogger(__name__)
 
 MAX_SPANS = 10_000
 """Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
@@ -32,38 +37,15 @@ _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 """A guess: more than anybody reads, little enough for several at the same time."""
 
 _ROWS_OF_ARROW = 2048  # DuckDB's own measure
-_ROWS_OF_EXPORT = 8192  # which become row groups of Parquet: some 16 MB of spans; a guess
 
 _TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
 """The last half of an id is its key: some senders leave the first half zero, or put the time there."""
 
-_READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+_Result = TypeVar("_Result")
 
-_SOURCES = frozenset(
-    """
-    duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_functions duckdb_indexes
-    duckdb_keywords duckdb_memory duckdb_optimizers duckdb_schemas duckdb_settings duckdb_tables
-    duckdb_temporary_files duckdb_types duckdb_views generate_series histogram histogram_values json_each json_tree
-    pg_timezone_names pragma_database_size pragma_show pragma_storage_info pragma_table_info pragma_version
-    query_table range repeat repeat_row unnest
-    """.split()  # noqa: SIM905 - easier to read and to keep sorted
-)
-"""Functions that a query may read FROM. Of all others some change the process (`enable_logging`, `checkpoint`), some
-crash it (`pandas_scan(NULL)`, DuckDB 1.5.5), and some run a text that hides such a call (`query`)."""
 
-_SOURCE = re.compile(r'"type":"TABLE_FUNCTION".*?"function_name":"([^"]*)"')
 TYPES: Final = b"duckdb"
 """In the metadata of a schema: DuckDB's types of its columns, as JSON; none where DuckDB does not tell."""
-
-_EXPLAIN = (
-    re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\b", re.IGNORECASE),
-    re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s*\([\w\s,]*\)", re.IGNORECASE),  # with options
-)
-_EFFECT = re.compile(r'"function_name":"(write_log)"')
-
-
-Parameter: TypeAlias = str | float | bool | None
-"""What a parameter of a query can be; an int is a float here."""
 
 _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
@@ -73,6 +55,7 @@ class Queries:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.offences = Offences()
 
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
@@ -131,9 +114,15 @@ class Queries:
 
         Raises:
             BadQuery: the text is not one such statement, fails, runs longer than `timeout_s`, or has other parameters.
+            Barred: this asker's statements made the database fail too often.
+            Reopened: the database was opened again in the middle of it, twice.
         """
-        with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
-            return _answer(cursor, question, max_rows)
+
+        def ask() -> Table:
+            with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
+                return _answer(cursor, question, max_rows)
+
+        return _twice(ask)
 
     def arrow(
         self,
@@ -149,8 +138,12 @@ class Queries:
         Raises:
             BadQuery: likewise.
         """
-        with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
-            return _arrow_answer(cursor, question, max_rows)
+
+        def ask() -> tuple[pa.Table, bool]:
+            with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
+                return _arrow_answer(cursor, question, max_rows)
+
+        return _twice(ask)
 
     def batches(self, statement: str, *, timeout_s: float, terms: Terms | None = None) -> Iterator[pa.RecordBatch]:
         """The same bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
@@ -160,7 +153,10 @@ class Queries:
         Raises:
             BadQuery: likewise.
         """
-        with self._asking(statement, _NO_PARAMETERS, timeout_s, terms or Terms()) as (cursor, question):
+        return self._database.stream(self._batches(statement, timeout_s, terms or Terms()))
+
+    def _batches(self, statement: str, timeout_s: float, terms: Terms) -> Generator[pa.RecordBatch, None, None]:
+        with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
             types = [column.type for column in _columns(cursor, question)]
             reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
             yield pa.RecordBatch.from_pylist([], schema=reader.schema.with_metadata({TYPES: json.dumps(types)}))
@@ -174,30 +170,33 @@ class Queries:
                 for view in sql.documented_views()
             }
 
-    def spans_between(self, from_ns: int, to_ns: int, *, tenant: str | None = "") -> Iterator[pa.RecordBatch]:
-        """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
-
-        They are those of a tenant and the shared ones, or with None those of all.
-        """
-        bounds = {"from_ns": from_ns, "to_ns": to_ns, "tenant": tenant}
-        with self._database.cursor() as cursor:
-            reader = cursor.execute(sql.query("export_spans"), bounds).to_arrow_reader(_ROWS_OF_EXPORT)
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
-
     @contextmanager
     def _asking(
         self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: Terms
-    ) -> "Iterator[tuple[duckdb.DuckDBPyConnection, _Question]]":
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Question]]:
         """A cursor for one statement that reads, which ends when the time is over or somebody asks it to."""
-        with self._database.cursor() as cursor:
-            alarm = Alarm(self._database, cursor.interrupt, timeout_s)
-            try:
-                question = _checked(cursor, statement, parameters, views_only=terms.views_only)
-                with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
-                    yield cursor, question
-            except (duckdb.Error, RuntimeError, pa.ArrowException, OSError) as error:
-                raise BadQuery(NOBODY if terms.stop.asked else alarm.why or str(error)) from error
+        self.offences.check(terms.asker, statement)
+        why = None
+        try:
+            with self._database.cursor() as cursor:
+                alarm = Alarm(self._database, cursor.interrupt, timeout_s)
+                try:
+                    question = checked(cursor, statement, parameters, views_only=terms.views_only)
+                    with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
+                        yield cursor, question
+                finally:
+                    why = NOBODY if terms.stop.asked else alarm.why
+        except _FAILURES as error:
+            if is_bug(error):
+                raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
+            raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
+
+    def _broke(self, statement: str, asker: str, told: str) -> BadQuery:
+        """Note who broke the database, and open it again."""
+        self.offences.add(asker, statement)
+        log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", told)
+        self._database.reopen()
+        return BadQuery(f"this statement makes the database fail, and is refused from now on: {told}")
 
     @staticmethod
     def _newest(
@@ -221,25 +220,20 @@ class Queries:
         return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id, summary.tenant)), exhausted
 
 
-def _checked(
-    cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Parameter], *, views_only: bool
-) -> "_Question":
-    """The one statement, if it reads and has no effects, and reads what it may.
+_FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.ArrowException, OSError)
+"""What may be raised because of a statement, by DuckDB, pyarrow, or Python where a value has no place in its types."""
+
+
+def _twice(ask: Callable[[], _Result]) -> _Result:
+    """Ask, and again where the database was opened again meanwhile because of somebody else.
 
     Raises:
-        BadQuery: it may not be asked.
+        Reopened: it was that twice.
     """
-    statements = cursor.extract_statements(statement)
-    if len(statements) != 1 or statements[0].type not in _READ_ONLY:
-        raise BadQuery("only one SELECT, WITH, FROM, DESCRIBE, SHOW or EXPLAIN statement is allowed here")
-    tree = _tree(cursor, statements[0])
-    _refuse_effects(tree)
-    if views_only:
-        _require_views(cursor, tree)
-    narrow = narrow_view(tree)
-    if narrow is not None:
-        cursor.execute(narrow)
-    return _Question(statement=statements[0], parameters=parameters)
+    try:
+        return ask()
+    except Reopened:
+        return ask()
 
 
 def bounds_of(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> dict[str, int] | None:
@@ -293,53 +287,7 @@ def summaries_of(
     ]
 
 
-def _require_views(cursor: duckdb.DuckDBPyConnection, tree: str) -> None:
-    """Refuse what reads anything but our views.
-
-    Raises:
-        BadQuery: it does.
-    """
-    names = cursor.execute(sql.query("names_of_relations")).fetchall()
-    views = set(sql.documented_views())
-    require_views(tree, views, {name for (name,) in names} - views)
-
-
-def _refuse_effects(tree: str) -> None:
-    """Refuse calls of functions that do more than read; a transaction that cannot write does not stop them.
-
-    Raises:
-        BadQuery: there is such a call.
-    """
-    called = [name for name in _SOURCE.findall(tree) if name not in _SOURCES] + _EFFECT.findall(tree)
-    if called:
-        msg = f"the function {called[0]} is not allowed here"
-        raise BadQuery(msg)
-
-
-def _tree(cursor: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> str:
-    """The parsed SELECT as JSON; of an EXPLAIN the SELECT inside.
-
-    Raises:
-        BadQuery: the statement cannot be looked into.
-    """
-    texts = [statement.query]
-    if statement.type == duckdb.StatementType.EXPLAIN:
-        matches = [pattern.match(statement.query) for pattern in _EXPLAIN]
-        texts = [statement.query[match.end() :] for match in matches if match]
-    for text in texts:
-        ((tree,),) = cursor.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
-        if tree.startswith('{"error":false'):
-            return str(tree)
-    msg = "this form of SELECT or EXPLAIN is not allowed here"
-    raise BadQuery(msg)
-
-
-class _Question(NamedTuple):
-    statement: duckdb.Statement
-    parameters: Mapping[str, Parameter]
-
-
-def _answer(cursor: duckdb.DuckDBPyConnection, question: _Question, max_rows: int) -> Table:
+def _answer(cursor: duckdb.DuckDBPyConnection, question: Question, max_rows: int) -> Table:
     statement, parameters = question
     columns = _columns(cursor, question)
     types = [column.type for column in columns]
@@ -351,7 +299,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, question: _Question, max_rows: in
     )
 
 
-def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: _Question, max_rows: int) -> tuple[pa.Table, bool]:
+def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Question, max_rows: int) -> tuple[pa.Table, bool]:
     reader = cursor.execute(question.statement, question.parameters or None).to_arrow_reader(_ROWS_OF_ARROW)
     batches, rows, nbytes = [], 0, 0
     for batch in reader:
@@ -384,10 +332,12 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
     return rows
 
 
-def _columns(cursor: duckdb.DuckDBPyConnection, question: _Question) -> list[Column]:
+def _columns(cursor: duckdb.DuckDBPyConnection, question: Question) -> list[Column]:
     """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
         described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()
+    except (duckdb.InternalException, duckdb.FatalException):
+        raise
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
     return [Column(name=row[0], type=row[1]) for row in described]

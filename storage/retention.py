@@ -195,9 +195,10 @@ class Retention:
         if max_bytes is None:
             return None
         self._rewriting.drop()  # what was deleted is free after it
+        used_bytes = self._database.size().used_bytes
         with self._database.cursor() as cursor:
             ((spans, *_),) = cursor.execute(sql.query("span_counts"), {"cutoff_us": 0}).fetchall()
-            over = _over(spans, self._database.size().used_bytes, max_bytes)
+            over = _over(spans, used_bytes, max_bytes)
             if not over:
                 return None
             ((cutoff_us,),) = cursor.execute(sql.query("size_cutoff"), {"spans": min(over, spans)}).fetchall()

@@ -144,7 +144,7 @@ class Rewriting:
         for left in reversed(range(tries)):
             try:
                 with self.steady:
-                    self._writer.attempt(drop)
+                    self._writer.once_between(drop)
                 break
             except Busy:
                 if not left:

@@ -96,6 +96,7 @@ class Scratch:
 
     def rest(self) -> None:
         """Let go of the spans that statements were about."""
+        self._revive()
         if self._looked_at is not None:
             self._connection.execute("DROP TABLE looked_at")
             self._looked_at = None
@@ -139,6 +140,7 @@ class Scratch:
 
     def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[Question]) -> pa.Table:
         """What becomes of each trace by each rule, by what was found of its parts; with the number of the trace."""
+        self._revive()
         self._register("traces", traces)
         self._register("found", pa.concat_tables([part.clauses for part in found]))
         self._register("sampling", _sampling(questions))
@@ -149,6 +151,7 @@ class Scratch:
         self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[Release]
     ) -> pa.Table:
         """What is to be evaluated of the traces that were matched."""
+        self._revive()
         self._register("traces", traces)
         self._register("decided", decisions)
         self._register("facts", pa.concat_tables([part.facts for part in found]))
@@ -185,8 +188,7 @@ class Scratch:
             try:
                 answer = self._connection.execute(text, dict(parameters)).to_arrow_table()
             except (duckdb.Error, RuntimeError) as error:
-                self._connection.close()
-                self._connection, self._looked_at = _connect(), None
+                self._start_anew()
                 self._look_at(spans)
                 if again:
                     self._blame(question.revision, error)
@@ -201,8 +203,21 @@ class Scratch:
             )
         self.problems[revision] = str(error)
 
+    def _start_anew(self) -> None:
+        self._connection.close()
+        self._connection, self._looked_at = _connect(), None
+
+    def _revive(self) -> None:
+        """Start anew if DuckDB declared itself invalid, as it does where a statement meets a bug in it."""
+        try:
+            self._connection.execute("SELECT 1")
+        except duckdb.Error as error:
+            log.warning("the database of the rules was invalid, and is made anew: %s", error)
+            self._start_anew()
+
     def _look_at(self, spans: pa.Table) -> None:
         """Let statements be about these spans. From a table of DuckDB's own each reads them at a third of the cost."""
+        self._revive()
         if spans is not self._looked_at:
             self._register("incoming", spans)
             self._connection.execute("CREATE OR REPLACE TABLE looked_at AS FROM incoming")

@@ -17,6 +17,7 @@ from storage.database import Database, DatabaseOptions
 from storage.deletions import Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
+from storage.exports import Exports
 from storage.gauges import Gauges
 from storage.jobs import Jobs
 from storage.judgements import Judgements
@@ -40,6 +41,7 @@ from storage.spool import Position, Spool
 from storage.state import Totals, read_state
 from storage.status import StatusReader
 from storage.webhooks import Webhooks
+from storage.work import told
 from storage.writer import Writer, WriterOptions
 
 log = logging.getLogger(__name__)
@@ -110,6 +112,7 @@ class Store:
         self.search = Search(database)
         self.listing = Listing(database)
         self.outlines = Outlines(database)
+        self.exports = Exports(database)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
@@ -174,7 +177,7 @@ class Store:
     @property
     def overload(self) -> str | None:
         """Why new spans are refused at the moment, or None."""
-        if self._disk_is_full:
+        if self.disk_is_full:
             return "the disk is full; what room is left is kept for spans that wait for their commit"
         if (self._database.closed_s or 0.0) > _CLOSED_S:
             return f"the database cannot be opened ({self._database.problem})"
@@ -185,8 +188,19 @@ class Store:
         return f"{reason}: {self._writer.backlog_bytes >> 20} MiB wait for their commit"
 
     @property
-    def _disk_is_full(self) -> bool:
+    def disk_free_bytes(self) -> int:
+        """The room that is left on the disk."""
+        return self._spool.free_bytes
+
+    @property
+    def disk_is_full(self) -> bool:
+        """Whether what is left is kept for spans that wait for their commit."""
         return self._spool.free_bytes < self._backlog_limit + _KEPT_FREE_BYTES
+
+    @property
+    def writing_s(self) -> float | None:
+        """For how long the writer has been at one attempt to write; None while it waits. Endless once it has ended."""
+        return self._writer.attempt.seconds
 
     def check_room(self) -> None:
         """Refuse early what `append` would refuse.
@@ -196,7 +210,7 @@ class Store:
         """
         overload = self.overload
         if overload is not None:
-            raise Overloaded(overload, retry_after_s=5 if self._writer.failing or self._disk_is_full else 1)
+            raise Overloaded(overload, retry_after_s=5 if self._writer.failing or self.disk_is_full else 1)
 
     def append(self, batches: list[SpanBatch]) -> None:
         """Store batches: durable on return, visible within the commit interval.
@@ -224,7 +238,7 @@ class Store:
             OSError: the copy cannot be written.
         """
         self._wait_until_committed(self._spool.sequence)
-        with self._rewriting.steady:
+        with self._rewriting.steady, told(log, "a backup"):
             copy_database(self._database, self._writer, target)
 
     def close(self, timeout_s: float = 30) -> None:

@@ -46,7 +46,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which terms a statement is asked: whether our views are all that it may read, and what ends it."""
+    """On which terms a statement is asked: whether our views are all that it may read, who asks, and what ends it."""
 
     views_only: bool = False
+    asker: str = ""  # whoever breaks the database too often is told apart by it
     stop: Stop = field(default_factory=Stop)

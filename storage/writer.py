@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand
+from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import StoredIds
-from storage.errors import Busy, Overloaded, Unusable
+from storage.errors import Busy, Overloaded, Reopened, Unusable
 from storage.logs import new_logs
 from storage.spool import Group, Position
 from storage.state import Totals, read_state
+from storage.work import Attempt
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,9 @@ _REFUSALS = (
     ValueError,
 )
 """What goes wrong with rows that can never be stored, before or in DuckDB."""
+
+_INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
+"""After which the database may have to be opened again."""
 
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
@@ -98,6 +102,7 @@ class Writer:
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
+        self.attempt = Attempt(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
@@ -140,7 +145,7 @@ class Writer:
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        _wait_for(self.ask(write, rows))
+        wait_for(self.ask(write, rows))
 
     def between(self, act: Callable[[], None]) -> None:
         """Let `act` run between two transactions, while nothing is written, and wait for it; likewise.
@@ -149,14 +154,14 @@ class Writer:
         """
         for _ in range(_BUSY_TRIES):
             try:
-                return self.attempt(act)
+                return self.once_between(act)
             except Busy:
                 time.sleep(_BUSY_PAUSE_S)
-        return self.attempt(act)
+        return self.once_between(act)
 
-    def attempt(self, act: Callable[[], None]) -> None:
+    def once_between(self, act: Callable[[], None]) -> None:
         """The same, but it is tried once."""
-        _wait_for(self._backlog.ask(act, 0))
+        wait_for(self._backlog.ask(act, 0))
 
     def forget_dimensions(self) -> None:
         """Look resources and scopes up again, because some were deleted. For the writer's own thread."""
@@ -189,8 +194,9 @@ class Writer:
         while not attempt():
             why = f"the database cannot be written ({self.failing})"
             self._backlog.refuse_errands(Overloaded(why, retry_after_s=5))
-            if self._stopping.wait(next(pauses)):
-                return False
+            with self.attempt.paused():
+                if self._stopping.wait(next(pauses)):
+                    return False
         return True
 
     def _refresh(self) -> bool:
@@ -198,7 +204,7 @@ class Writer:
         try:
             if self._rows_since_open >= self._options.refresh_rows and self._database.refresh():
                 self._rows_since_open = 0
-        except (duckdb.Error, Unusable) as error:
+        except (duckdb.Error, Unusable, Reopened) as error:
             self._fail(error)
             return False
         return True
@@ -206,7 +212,8 @@ class Writer:
     def _chunks(self) -> Iterator[Chunk]:
         """The commits to make; errands between them are run on the way."""
         while not self._stopping.is_set():
-            work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
+            with self.attempt.paused():
+                work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
             if work is None:
                 return
             if isinstance(work, Chunk):
@@ -222,7 +229,10 @@ class Writer:
 
     def _run_errand(self, errand: Errand) -> None:
         try:
-            errand.run()
+            try:
+                errand.run()
+            except Reopened:  # because of a reader: nothing was stored, and nothing is wrong with it
+                errand.run()
         except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
             self._mend(error)
             errand.written.set_exception(error)
@@ -252,7 +262,7 @@ class Writer:
                     self._most_rows = rows // 2
                     return True
                 self._put_aside(chunk, error)
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, OSError, Reopened) as error:
             self._fail(error)
             return False
         if self.failing is not None:
@@ -282,8 +292,8 @@ class Writer:
 
     def _mend(self, error: Exception) -> None:
         """Open the database again if it was declared invalid."""
-        if isinstance(error, duckdb.FatalException | duckdb.ConnectionException) or "invalidated" in str(error):
-            with suppress(duckdb.Error, Unusable):  # the log has it, and the next attempt tries again
+        if isinstance(error, _INVALID) or "invalidated" in str(error):
+            with suppress(Reopened):  # the log has it, and the next attempt tries again
                 self._database.reopen()
 
     def _put_aside(self, chunk: Chunk, error: Exception) -> None:
@@ -359,20 +369,6 @@ class Writer:
         if not known.any():
             return spans, hashes
         return spans.filter(pa.array(~known)), hashes[~known]
-
-
-def _wait_for(errand: "Future[None]") -> None:
-    """Wait until it is done.
-
-    Raises:
-        Overloaded: it failed, or was cancelled.
-    """
-    try:
-        errand.result()
-    except CancelledError:
-        raise Overloaded("the store is closing") from None
-    except duckdb.Error as error:
-        raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error
 
 
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:

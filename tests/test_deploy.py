@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 import sysconfig
 import time
@@ -19,7 +20,8 @@ from kubernetes_validate.utils import ValidationError, latest_version, validate
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.settings import Settings, load_settings
-from tests.live import PATIENCE_S
+from tests.live import PATIENCE_S, TRACEJURY
+from tests.promtool import promtool
 from tests.serving import a_server, an_export, post
 from tests.source_tree import ROOT
 from tests.storing import trace_id
@@ -96,6 +98,96 @@ def told(api: httpx.Client) -> dict[str, set[str]]:
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
+RULES = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text(encoding="utf-8"))
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_every_alert_is_about_metrics_that_there_are(told: dict[str, set[str]], alert: Any) -> None:
+    """Its expression names samples of /metrics and labels that they have, or those of every scrape."""
+    text = alert["expr"]
+    names = set(re.findall(r"\b(?:tracejury_\w+|process_\w+|up)\b", text))
+    assert names <= told.keys() | {"up"}, text
+    labels = {label for name in names for label in told.get(name, ())} | {"job"}
+    assert set(re.findall(r"[{,] ?(\w+)=", text)) <= labels, text
+    by = {label for group in re.findall(r"by \(([^)]*)\)", text) for label in group.split(", ")}
+    assert by <= labels
+    assert set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"])) <= by
+    functions = {"sum", "by", "rate", "increase", "delta", "changes", "predict_linear", "unless"}
+    assert set(re.findall(r"\b([a-z_]+)(?= ?\()", text)) <= functions
+
+
+def test_promtool_takes_the_rules_and_the_configuration(tmp_path: Path) -> None:
+    """Prometheus' own tool finds nothing wrong with either, and would with an expression that is none."""
+    check = promtool()
+    shutil.copy(DEPLOY / "prometheus-rules.yaml", tmp_path / "tracejury-rules.yaml")
+    configuration = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text(encoding="utf-8"))
+    key = tmp_path / "key"
+    key.write_text("k")
+    configuration["scrape_configs"][0]["authorization"]["credentials_file"] = str(key)
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    subprocess.run([check, "check", "config", str(tmp_path / "prometheus.yml")], check=True)
+    (tmp_path / "wrong.yaml").write_text((DEPLOY / "prometheus-rules.yaml").read_text().replace("> 900", ">> 900"))
+    refused = subprocess.run([check, "check", "rules", str(tmp_path / "wrong.yaml")], capture_output=True, check=False)
+    assert refused.returncode != 0
+
+
+def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    """By promtool, over made-up series: a database that cannot be written, refusals, and counters that stand still."""
+    series = {
+        'tracejury_conditions{name="cannot_commit"}': "0x10 1x20",
+        'tracejury_undecoded_requests_total{protocol="grpc",reason="overloaded"}': "0+60x30",
+        "tracejury_matching_lag_seconds": "10x30",
+        'tracejury_sweeps_total{outcome="failed"}': "0x30",
+    }
+    alerts = {
+        ("8m", "TracejuryCannotCommit"): [],
+        ("15m", "TracejuryCannotCommit"): [{"severity": "critical"}],
+        ("10m", "TracejuryOverloaded"): [],
+        ("25m", "TracejuryOverloaded"): [{"severity": "warning"}],
+        ("25m", "TracejuryMatchingBehind"): [],
+        ("25m", "TracejurySweepsFail"): [],
+    }
+    summaries = {alert["alert"]: alert["annotations"] for alert in ALERTS}
+    test: dict[str, Any] = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [
+            {
+                "eval_time": time,
+                "alertname": name,
+                "exp_alerts": [{"exp_labels": labels, "exp_annotations": summaries[name]} for labels in fired],
+            }
+            for (time, name), fired in alerts.items()
+        ],
+    }
+    labelled = {"TracejuryCannotCommit": {"name": "cannot_commit"}}
+    for each in test["alert_rule_test"]:
+        for expected in each["exp_alerts"]:
+            expected["exp_labels"] |= labelled.get(each["alertname"], {})
+    rules = str(DEPLOY / "prometheus-rules.yaml")
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [rules], "tests": [test]}))
+    subprocess.run([promtool(), "test", "rules", str(tmp_path / "test.yaml")], check=True)
+
+
+def test_the_operator_of_prometheus_is_given_the_same_rules(api: httpx.Client) -> None:
+    """The ServiceMonitor finds the Service by its labels and port, and has the Secret's key; the rules are the same."""
+    text = (DEPLOY / "kubernetes" / "monitoring.yaml").read_text(encoding="utf-8")
+    monitor, rule = yaml.safe_load_all(text)
+    assert [each["apiVersion"] for each in (monitor, rule)] == ["monitoring.coreos.com/v1"] * 2
+    assert (monitor["kind"], rule["kind"]) == ("ServiceMonitor", "PrometheusRule")
+    service = KUBERNETES["Service"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"] if port["port"] == 8080}
+    assert api.get(endpoint["path"]).status_code == httpx.codes.OK
+    variables = KUBERNETES["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["env"]
+    secrets = [each["valueFrom"]["secretKeyRef"] for each in variables if "valueFrom" in each]
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": secrets[0]}
+    assert service["metadata"]["name"] == "tracejury"  # the label `job` of what is scraped so, which the rules name
+    assert rule["spec"] == RULES
+
+
 ONLY_WITH_AN_ENDPOINT = {"tracejury_results_told_total": {"outcome"}, "tracejury_results_untold": set[str]()}
 FUNCTIONS = {"sum", "by", "rate", "increase", "histogram_quantile"}
 
@@ -152,7 +244,7 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     """The last stage has a user that is not root, a health check, and copies only what is in the repository."""
     last = DOCKERFILE.rpartition("\nFROM ")[2]
     assert re.search(r"^USER 10001$", last, re.MULTILINE)
-    assert "HEALTHCHECK" in last
+    assert re.search(r'^HEALTHCHECK [^[]*CMD \["tracejury", "health"\]$', last, re.MULTILINE)
     assert {int(port) for port in re.findall(r"\d+", re.findall(r"^EXPOSE (.*)$", last, re.MULTILINE)[0])} == DOORS
     copied = [word for line in re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE) for word in line.split()]
     assert [path for path in copied if not (ROOT / path).exists()] == []
@@ -176,11 +268,25 @@ def test_the_compose_file_hangs_together() -> None:
     environment = services["tracejury"]["environment"]
     assert environment["TRACEJURY_API_KEY"].startswith("${TRACEJURY_API_KEY:?")  # it does not start without one
     load_settings(None, {}, environment | {"TRACEJURY_API_KEY": "k" * 32})
+
+
+def test_the_collector_keeps_its_queue_on_a_disk() -> None:
+    """What it has answered waits in a volume, whose first mount gives it the Collector's user, and not in memory."""
     collector = yaml.safe_load((DEPLOY / "otel-collector.yaml").read_text(encoding="utf-8"))
-    assert collector["exporters"]["otlp"]["endpoint"] == "tracejury:4317"
+    exporter = collector["exporters"]["otlp"]
+    assert exporter["endpoint"] == "tracejury:4317"
     for pipeline in collector["service"]["pipelines"].values():
         for kind, names in pipeline.items():
             assert set(names) <= collector[kind].keys()
+        assert not [name for name in pipeline["processors"] if name.startswith("batch")]
+    storage = exporter["sending_queue"]["storage"]
+    assert storage in collector["service"]["extensions"]
+    service, owner = (COMPOSE["services"][name] for name in ("otel-collector", "otel-queue"))
+    assert service["image"].startswith("otel/opentelemetry-collector-contrib:")
+    assert f"otel-queue:{collector['extensions'][storage]['directory']}" in service["volumes"]
+    assert owner["volumes"] == ["otel-queue:/data"]
+    assert "VOLUME /data" in DOCKERFILE
+    assert service["depends_on"]["otel-queue"] == {"condition": "service_completed_successfully"}
 
 
 def test_the_compose_file_is_what_compose_takes(tmp_path: Path) -> None:
@@ -240,5 +346,20 @@ def test_the_unit_starts_the_command_that_there_is() -> None:
     service = unit["Service"]
     assert " serve --config " in service["ExecStart"]
     assert service["User"] not in {"", "root"}
+    assert service["EnvironmentFile"].startswith("-")  # there need not be one
+    assert (service["Type"], service["NotifyAccess"], int(service["WatchdogSec"]) > 0) == ("notify", "main", True)
     assert service["ExecStart"].endswith(f"/var/lib/{service['StateDirectory']}")
     assert int(service["TimeoutStopSec"]) > STOP_S
+
+
+def test_the_unit_is_what_systemd_takes(tmp_path: Path) -> None:
+    """Systemd itself finds nothing wrong with it, and would with a key that it does not know."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("NOT CHECKED: there is no systemd-analyze here")
+    text = (DEPLOY / "tracejury.service").read_text(encoding="utf-8").replace("/opt/tracejury/bin/tracejury", TRACEJURY)
+    unit = tmp_path / "tracejury.service"
+    for right, wrong in ((text, False), (text.replace("WatchdogSec=", "WatchdogSecs="), True)):
+        unit.write_text(right)
+        found = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
+        assert bool(found.returncode or "tracejury.service" in found.stderr) is wrong, found.stderr

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from storage.database import FILE_NAME
+from tests.access import request
 from tests.live import ANY_PORTS, PATIENCE_S, TRACEJURY, Live, a_client, a_live_server, environment, until
-from tests.serving import unused_port
+from tests.serving import a_server, unused_port
 from tests.traffic import DOORS, EXPORT_TRACES, Load, a_batch, over_grpc, over_http
 from tests.wire import Connection
 
@@ -377,3 +379,16 @@ def test_an_interrupted_start_ends(tmp_path: Path, seed: int) -> None:
             assert server.stop() in {0, -signal.SIGTERM}
     with a_live_server(tmp_path / "data") as server:
         assert server.tally().committed == 0
+
+
+def test_a_request_that_outlasts_the_stop_is_told_to_come_again(tmp_path: Path) -> None:
+    """What is cut off by the end of the time for stopping gets an answer that says so, and is no internal error."""
+    with ThreadPoolExecutor(1) as pool:
+        with a_server(tmp_path / "data", shutdown_seconds=1) as server:
+            server.store._writer.ask(lambda _: time.sleep(4), 0)
+            rules = f"http://{server.http}/api/v1/projects/*/trace-eval-rules"
+            asked = pool.submit(request, rules, "POST", json={"name": "a", "evaluator": "tool_error"})
+            until(lambda: len(server.store._writer._backlog._errands), bool)
+        answer = asked.result(30)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert "the server stopped" in answer.json()["error"]

@@ -3,24 +3,29 @@
 import json
 import logging
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.live.sweeper import Sweeper
 from collector.logs import JsonLines, TextLines, request_id
 from collector.meters import Meter, exposition
+from collector.otlp.decode import Request, decode
 from storage.jobs import Result, Turn
 from storage.timing import Stopwatch
 from tests import storing
 from tests.access import request
 from tests.alerting import a_finding
-from tests.live import ANY_PORTS, a_live_server, until
-from tests.serving import a_server, an_export
+from tests.live import ANY_PORTS, Live, a_live_server, until
+from tests.serving import PROTOBUF, a_server, an_export
 from tests.source_tree import ROOT
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, commit, span_id, trace_id
+from tests.traffic import EXPORT_TRACES, Load, export_on
+from tests.wire import JSON
 from tests.working import Book
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,6 +46,16 @@ def samples(text: str) -> dict[str, float]:
 def sample(name: str, **labels: str) -> str:
     """What a sample is called."""
     return f"{name}{sorted(labels.items())}"
+
+
+def scraped(server: Live) -> dict[str, float]:
+    """The samples that a server tells now."""
+    return samples(server.client.get(f"{server.http}/metrics").raise_for_status().text)
+
+
+def undecoded(server: Live, unit: str, protocol: str, reason: str) -> float:
+    """Requests, or bytes, that were turned away before anybody counted their spans."""
+    return scraped(server).get(sample(f"tracejury_undecoded_{unit}_total", protocol=protocol, reason=reason), 0)
 
 
 def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
@@ -87,6 +102,131 @@ def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
     assert set(re.findall(r"^# TYPE (\S+) (?:counter|gauge|histogram)$", answer.text, re.MULTILINE)) == PROMISED
 
 
+def test_every_span_that_is_refused_is_counted(tmp_path: Path, seed: int) -> None:
+    """Over both protocols, what senders were told to bring again is the spans and requests that the numbers tell."""
+    spans = 30
+    env = {"TRACEJURY_BACKLOG_BYTES": 100_000, "TRACEJURY_COMMIT_INTERVAL_MS": 500}
+    with a_live_server(tmp_path / "data", env=env) as server:
+        with Load(server, seed, senders=8, spans=spans) as load:
+            until(lambda: load.sent.counts["later"], lambda count: count > 3000)
+            sent = load.stop()
+        found = scraped(server)
+        turned_away = [undecoded(server, "requests", protocol, "overloaded") for protocol in ("http", "grpc")]
+        statuses = {
+            code: found.get(sample("tracejury_grpc_requests_total", method=EXPORT_TRACES, code=code), 0)
+            for code in ("OK", "UNAVAILABLE")
+        }
+        route = {"method": "POST", "route": "/v1/traces"}
+        for code, status in (("OK", "200"), ("UNAVAILABLE", "503")):
+            statuses[code] += found.get(sample("tracejury_http_requests_total", **route, status=status), 0)
+    assert min(turned_away) > 0
+    refused = found.get(sample("tracejury_received_total", kind="span", outcome="refused"), 0)
+    assert refused + spans * sum(turned_away) == sent.counts["later"]
+    assert found[sample("tracejury_received_total", kind="span", outcome="accepted")] == sent.counts["taken"]
+    assert statuses == {"OK": sent.counts["taken"] / spans, "UNAVAILABLE": sent.counts["later"] / spans}
+
+
+def test_bytes_of_what_is_turned_away_are_counted_as_they_came(tmp_path: Path) -> None:
+    """By protocol and reason: what is too much, malformed, of an unknown type, or shows no key."""
+    body, key = an_export("a" * 32, "one").SerializeToString(), "k" * 32
+    shown = {"authorization": f"Bearer {key}"}
+    with a_live_server(tmp_path / "data", env={"TRACEJURY_API_KEY": key, "TRACEJURY_MAX_BODY_BYTES": 1024}) as server:
+        server.client.headers.update(shown)
+        with grpc.insecure_channel(server.grpc) as channel:
+            call = export_on(channel)
+            for message, metadata in ((b"\xff" * 9, shown), (body, {})):
+                with pytest.raises(grpc.RpcError):
+                    call(message, metadata=tuple(metadata.items()))
+        bad = ((b"\xff" * 20, PROTOBUF), (b"[" * 7, JSON), (body, "text/plain"), (b"x" * 1100, PROTOBUF))
+        for url in (f"{server.otlp_http}/v1/traces", f"{server.http}/api/v1/traces"):
+            for content, kind in bad:
+                assert server.client.post(url, content=content, headers={"content-type": kind}).status_code >= 400
+            server.client.post(url, content=body, headers={"content-type": PROTOBUF, "authorization": "Bearer no"})
+        counts = {
+            (protocol, reason): (
+                undecoded(server, "requests", protocol, reason),
+                undecoded(server, "bytes", protocol, reason),
+            )
+            for protocol, reason in (
+                ("http", "malformed"),
+                ("http", "unsupported"),
+                ("http", "too_large"),
+                ("http", "unauthenticated"),
+                ("grpc", "malformed"),
+                ("grpc", "unauthenticated"),
+            )
+        }
+    assert counts == {
+        ("http", "too_large"): (2, 2200),
+        ("http", "malformed"): (4, 2 * (20 + 7)),
+        ("http", "unsupported"): (2, 0),
+        ("http", "unauthenticated"): (2, 0),
+        ("grpc", "malformed"): (1, 9),
+        ("grpc", "unauthenticated"): (1, 0),
+    }
+
+
+def test_answers_are_counted_by_route_and_status(tmp_path: Path) -> None:
+    """Routes are templates, and whatever is asked of the server makes no more labels than it has routes."""
+    with a_live_server(tmp_path / "data") as server:
+        for path in ("/api/v1/traces/" + "a" * 32, "/api/v1/traces/" + "b" * 32, "/health", "/nowhere", "/else"):
+            server.client.get(server.http + path)
+        server.client.request("PROPFIND", f"{server.http}/health")
+        server.client.get(f"{server.otlp_http}/v1/traces")
+        found = {
+            name: value for name, value in scraped(server).items() if name.startswith("tracejury_http_requests_total")
+        }
+
+    def asked(method: str, route: str, status: int) -> str:
+        return sample("tracejury_http_requests_total", method=method, route=route, status=str(status))
+
+    assert found == {
+        asked("GET", "/api/v1/traces/{trace_id}", 404): 2,
+        asked("GET", "/health", 200): 1,
+        asked("GET", "other", 404): 2,
+        asked("other", "other", 405): 1,
+        asked("GET", "/v1/traces", 405): 1,
+    }
+
+
+def test_an_unexpected_failure_is_counted_as_what_it_is(tmp_path: Path) -> None:
+    """A request that meets a bug, here a part that has lost its database, counts as answered with 500."""
+    with a_server(tmp_path / "data") as server:
+        del server.store.rulebook._database
+        assert request(f"http://{server.http}/api/v1/projects").status_code == 500
+        labels = (("method", "GET"), ("route", "/api/v1/projects"), ("status", "500"))
+        assert server.context.entrance.traffic.http.read() == {labels: 1}
+
+
+def test_lags_are_told_whole(tmp_path: Path) -> None:
+    """However far matching and reading are behind, all spans that wait are counted, since the first of them came."""
+    spans, came_s = 120_000, time.time() - 700
+    with a_store(tmp_path) as store:
+        for trace in range(spans // 10_000):
+            request = Request(body=storing.an_export(10_000, trace=trace).SerializeToString())
+            commit(store, decode([request], received_at_us=int(came_s * 1e6)).batch)
+        standing = store.gauges.look()
+        for behind in (standing.unread, standing.unmatched):
+            assert behind.spans == spans
+            assert 700 <= behind.seconds < 1000
+        told = store.status.status(time.time_ns())
+        assert (told.reading.spans, told.matching.spans) == (spans, spans)
+
+
+def test_the_process_and_its_version_are_told(tmp_path: Path) -> None:
+    """Resident memory, start, open files and processor time are those of this process, beside the versions."""
+    before_s = time.time()
+    with a_live_server(tmp_path / "data") as server:
+        found = scraped(server)
+        files = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+    assert found["process_resident_memory_bytes[]"] > 50 << 20
+    assert before_s - 5 < found["process_start_time_seconds[]"] < time.time()
+    assert abs(found["process_open_fds[]"] - files) < 5
+    assert found["process_cpu_seconds_total[]"] > 0
+    (build,) = [name for name in found if name.startswith("tracejury_build_info")]
+    assert all(f"('{name}', '" in build for name in ("duckdb", "python", "tracejury"))
+
+
 def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> None:
     """What waits, what is done, and what nobody has looked at; a look is kept for the numbers of one scrape."""
     with a_store(tmp_path) as store:
@@ -97,7 +237,7 @@ def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> N
         store.jobs.take_turn(Turn(now_us=1, until_us=2, finished=[done]))
         assert store.alerts.open(a_finding(), RECEIVED_AT_US * 1000)
         standing = store.gauges.look()
-        assert (standing.unread.spans, standing.unmatched.spans) == (2, 0)
+        assert (standing.unread.spans, standing.unmatched.spans) == (2, 2)
         assert standing.unread.seconds >= 0
         assert standing.jobs == {"ready": 1, "waiting": 0, "claimed": 0}
         assert standing.alerts == {"open": 1, "acknowledged": 0}
@@ -126,8 +266,8 @@ def test_times_are_counted_up_to_their_bounds() -> None:
     watch = Stopwatch((0.5, 1.0))
     for seconds in (0.25, 0.5, 0.75, 2.0):
         watch.add(seconds)
-    found = samples(exposition([Meter(name="x_seconds", told="X.", read=lambda: watch.times)]))
-    assert found == {
+    told = exposition([Meter(name="x_seconds", told="X.", read=lambda: watch.times)])
+    assert {name: value for name, value in samples(told.decode()).items() if not name.startswith("process_")} == {
         sample("x_seconds_bucket", le="0.5"): 2,
         sample("x_seconds_bucket", le="1.0"): 3,
         sample("x_seconds_bucket", le="+Inf"): 4,
@@ -139,7 +279,7 @@ def test_times_are_counted_up_to_their_bounds() -> None:
 def test_labels_are_escaped() -> None:
     """Whatever a label holds, a line stays a line."""
     meter = Meter(name="x", told="X.", read=lambda: {(("a", 'b"\\\n'),): 1.5})
-    assert exposition([meter]) == '# HELP x X.\n# TYPE x gauge\nx{a="b\\"\\\\\\n"} 1.5\n'
+    assert exposition([meter]).startswith(b'# HELP x X.\n# TYPE x gauge\nx{a="b\\"\\\\\\n"} 1.5\n')
 
 
 @pytest.fixture

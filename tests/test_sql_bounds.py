@@ -8,16 +8,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import duckdb
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
+from collector.api.problems import answer_problems
 from collector.api.turns import Turns
 from storage.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
+from storage.memory import LackOfMemory, advice
 from storage.store import Store, StoreOptions
 from tests.live import PATIENCE_S
+from tests.matching import write
 from tests.serving import a_server
-from tests.storing import a_batch, an_export, commit, rows
+from tests.storing import a_batch, a_store, an_export, commit, rows
 
 HUNGRY = [
     "SELECT md5(i::VARCHAR) AS k, list(i) FROM range(20000000) t(i) GROUP BY k ORDER BY 1",
@@ -50,9 +56,53 @@ def test_hungry_queries_are_stopped_and_storing_goes_on(store: Store, statement:
     commit(store, a_batch(an_export(3)))
     thread.join()
     (told,) = refusals
-    assert "queries needed more than 64 MiB of memory, so this one was stopped" in told or "Out of Memory" in told
+    assert "set sql_memory_bytes: 134217728 and duckdb_memory: 256MiB" in told or "set duckdb_memory: 488MiB" in told
     assert rows(store, "SELECT count(*) FROM span") == [(3,)]
-    assert store._database._cursors == 0
+    assert len(store._database._cursors) == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM spans WHERE input ILIKE '%refund%'",
+        "SELECT input FROM spans WHERE output ILIKE '%refund%' ORDER BY start_time DESC LIMIT 100",
+        "SELECT t.root_name, avg(length(s.input)) FROM traces t JOIN spans s USING (tenant, trace_id) GROUP BY ALL",
+    ],
+)
+def test_questions_over_texts_do_not_hold_all_attributes(tmp_path: Path, statement: str) -> None:
+    """What spans mean is kept in memory and the spans pass by, and not the other way, with seven times as much."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(100)))
+        write(store, "INSERT INTO reading (seq, span_type) SELECT seq, 'llm' FROM span")
+        plan = str(rows(store, f"EXPLAIN {statement}")[0][1])
+    assert "Join Type: LEFT" in plan
+    assert "Join Type: RIGHT" not in plan
+
+
+@pytest.mark.parametrize(
+    "message, told",
+    [
+        ("failed to pin block of size 256.0 KiB (244.1 MiB/244.1 MiB used)", "of 244.1 MiB"),
+        ("could not allocate block of size 256.0 KiB (1.8 GiB/1.8 GiB used)", "set duckdb_memory: 3686MiB"),
+        ("Allocation failure", "set duckdb_memory: to twice as much"),
+    ],
+)
+def test_a_lack_of_memory_names_the_setting(message: str, told: str) -> None:
+    """Whatever DuckDB says of it, the setting is named, and what to set."""
+    assert told in advice(LackOfMemory(message))
+
+
+def test_a_page_that_finds_no_memory_says_what_to_set() -> None:
+    """A route that reads more than DuckDB may hold is answered 503 with the setting, and not as a failure of ours."""
+    application = FastAPI()
+    answer_problems(application)
+
+    @application.get("/hungry")
+    def hungry() -> None:
+        duckdb.connect(config={"memory_limit": "8MB", "temp_directory": ""}).execute(HUNGRY[1]).fetchall()
+
+    answer = TestClient(application).get("/hungry")
+    assert (answer.status_code, "set duckdb_memory: 15MiB" in answer.json()["detail"]) == (503, True)
 
 
 def test_a_late_error_is_told_as_what_it_is(store: Store) -> None:
@@ -69,9 +119,9 @@ def test_batches_end_with_whoever_takes_them(store: Store) -> None:
     batches = store.queries.batches("SELECT 1::HUGEINT AS a, 'x' AS b", timeout_s=PATIENCE_S)
     first = next(batches)
     assert (first.num_rows, first.schema.metadata) == (0, {b"duckdb": b'["HUGEINT", "VARCHAR"]'})
-    assert store._database._cursors >= 1
+    assert len(store._database._cursors) >= 1
     batches.close()  # type: ignore[attr-defined] # it is a generator
-    assert store._database._cursors == 0
+    assert len(store._database._cursors) == 0
 
 
 @asynccontextmanager

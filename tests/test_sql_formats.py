@@ -84,5 +84,5 @@ def test_a_query_ends_when_its_client_leaves(tmp_path: Path) -> None:
         with pytest.raises(httpx.ReadTimeout):
             client.post(f"http://{server.http}/api/v1/sql", json={"sql": ENDLESS})
         start_s = time.monotonic()
-        until(lambda: server.store._database._cursors, lambda open_cursors: open_cursors == 0)
+        until(lambda: len(server.store._database._cursors), lambda open_cursors: open_cursors == 0)
         assert time.monotonic() - start_s < PATIENCE_S

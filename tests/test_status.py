@@ -17,7 +17,7 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
     with a_server(tmp_path / "data") as server:
         document = json.loads(run("status", "--json", "--server", server.http).stdout)
         shown = run("status", "--server", server.http)
-    assert document["server"] == {"state": "ready", "overloaded": False, "backlogBytes": 0}
+    assert document["server"] == {"state": "ready", "overloaded": False, "backlogBytes": 0, "conditions": []}
     assert document["spans"] == {"stored": 0, "alreadyPresent": 0, "setAside": 0}
     for lag in ("reading", "matching"):
         assert document[lag] == {"spansBehind": 0, "secondsBehind": 0.0}
@@ -38,6 +38,7 @@ def test_what_is_to_be_done_what_failed_and_what_was_spent_is_counted(tmp_path: 
     ago = {seconds: now - dt.timedelta(seconds=seconds) for seconds in (60, 600, 90_000)}
     with a_server(tmp_path / "data", rules=rules) as server:
         server.pipeline.workers._ledger.close()  # which would take the job that is ready
+        server.pipeline.matcher.close()  # which would settle the trace
         store = server.store
         target: dict[str, Any] = {"revision": 1, "seq": 1, "trace_id": TRACE}
         put(store, "job", job_id=1, **target, created_at=ago[60])

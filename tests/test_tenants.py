@@ -182,6 +182,17 @@ def test_each_route_hides_what_is_anothers(tenancy: Tenancy, template: str) -> N
         assert seen.status_code == 200, seen.text
 
 
+def test_an_export_in_lines_shows_a_tenant_its_own(tenancy: Tenancy) -> None:
+    """The other form of an export has a tenant's spans and the shared ones, and all of them for who sees all."""
+    path = "/api/v1/export/spans"
+    question = f"{QUESTIONS[path]}&format=otlp-json"
+    for tenant in TENANTS:
+        answer = tenancy.server.ask("GET", path + question, key=tenancy.key(tenant))
+        assert answer.status_code == 200, answer.text
+        marked = {each for each in TENANTS if mark_of(each).encode() in answer.content}
+        assert marked == ({"", tenant} if tenant else set(TENANTS))
+
+
 def test_each_view_tells_whose_each_row_is(tenancy: Tenancy) -> None:
     """Every view has rows of both tenants, and none of one with what belongs to the other."""
     for view, _ in sql.views():

@@ -10,6 +10,7 @@ import pytest
 
 from collector.app import running
 from collector.settings import BadSettings, Settings, load_settings
+from storage.lock import read_holder
 from tests.access import TRACE_EXPORT
 from tests.certificates import a_certificate
 from tests.serving import ANY_PORT, a_server, run
@@ -82,3 +83,23 @@ def test_quack_stays_on_this_machine_where_all_is_to_take_tls(tmp_path: Path, pa
 
     with pytest.raises(BadSettings, match="quack: does not take TLS"):
         asyncio.run(start())
+
+
+def test_a_health_check_asks_whatever_the_server_speaks(tmp_path: Path, pair: tuple[Path, Path]) -> None:
+    """`tracejury health`, which the image runs, finds the server of a directory with TLS and without, or none."""
+    chain, secret = pair
+    data = tmp_path / "data"
+    both: tuple[dict[str, Path], ...] = ({}, {"tls_cert": chain, "tls_key": secret})
+    for tls in both:
+        with a_server(data, api_key="k" * 20, **tls) as server:
+            holder = read_holder(data) or {}
+            assert holder["http"] == f"{'https' if tls else 'http'}://{server.http}"
+            for flags in ([], ["--ready"]):
+                found = run("health", "--data", data, *flags)
+                assert (found.exit_code, found.output) == (0, "")
+            assert run("health", env={"TRACEJURY_DATA": str(data)}).exit_code == 0
+            server.context.state = "stopping"
+            found = run("health", "--data", data, "--ready")
+            assert (found.exit_code, "503" in found.output) == (1, True)
+    found = run("health", "--data", data)
+    assert (found.exit_code, "no server holds" in found.output) == (1, True)

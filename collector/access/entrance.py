@@ -12,17 +12,22 @@ from collector.access.keyring import Keyring
 from collector.access.pace import Pace, Rates
 from collector.access.permission import Need, Permission
 from collector.access.secret import bearer, digest
+from collector.traffic import Traffic
 
 _NS: Final = 1_000_000_000
 _SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
 
 
 class Entrance:
-    """Tells who asks, and refuses what he may not do. Used on the event loop only, and never waits."""
+    """Tells who asks, and refuses what he may not do. Used on the event loop only, and never waits.
+
+    `journal` keeps who wrote and who was refused, `traffic` counts what came of all requests.
+    """
 
     def __init__(self, keyring: Keyring, journal: Journal, *, reads_are_open: bool, rates: Rates | None = None) -> None:
         self.keyring = keyring
         self.journal = journal
+        self.traffic = Traffic()
         self.reads_are_open = reads_are_open
         self._attempts = Attempts()
         self._pace = Pace(rates or Rates())

@@ -28,6 +28,7 @@ from collector.api import (
     traces,
     webhooks,
 )
+from collector.api.asking_again import AskingAgain
 from collector.api.context import Context, check_caller
 from collector.api.gate import Gate
 from collector.api.problems import answer_problems
@@ -78,6 +79,7 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
         application.include_router(router, include_in_schema=False, dependencies=[Depends(site.check_form)])
     answer_problems(application)
     contract.describe(application, routes())
+    application.add_middleware(AskingAgain)
     application.add_middleware(Repetitions)
     application.add_middleware(
         Gate, entrance=context.entrance, names=names, routes=routes(), site=site, watch=context.watch

@@ -11,6 +11,7 @@ from collector.access.caller import Caller
 from collector.access.entrance import Entrance, check
 from collector.access.permission import need_of
 from collector.api.turns import Turns
+from collector.conditions import Conditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
@@ -25,8 +26,7 @@ from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
 from storage.alerts import Alerts
-from storage.deletions import Deletions
-from storage.erasure import Erasure
+from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
 from storage.listing import Listing
@@ -91,15 +91,15 @@ class Context:
     monitors: Monitors
     quality: Quality
     retention: Retention
-    deletions: Deletions
-    erasure: Erasure
     eraser: Eraser
     search: Search
     listing: Listing
     outlines: Outlines
+    exports: Exports
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]
+    conditions: Conditions
     configured: Configured
     watch: Watch | None = None
     state: str = "starting"

@@ -73,7 +73,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """Delete a trace from every table, and from the disk soon after."""
     wanted = Wanted(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
-    if not here.erasure.is_stored(wanted):
+    if not here.eraser.erasure.is_stored(wanted):
         raise Missing(f"no trace {trace_id} here")
     return _delete(here, who, wanted)
 
@@ -117,8 +117,8 @@ def list_deletions(
     size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
 ) -> JSONResponse:
     """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
-    found = here.deletions.page(tenant=who.sight, skip=page * size, most=size + 1)
-    documents = [deletion_document(each, here.erasure.progress) for each in found]
+    found = here.eraser.deletions.page(tenant=who.sight, skip=page * size, most=size + 1)
+    documents = [deletion_document(each, here.eraser.erasure.progress) for each in found]
     return JSONResponse(page_document(documents, page, size))
 
 
@@ -126,15 +126,15 @@ def list_deletions(
 @needs(Permission.ADMINISTER, by_tenant=True)
 def show_deletion(deletion_id: str, here: Here, who: Who) -> JSONResponse:
     """How far one of them is."""
-    found = here.deletions.find(deletion_id, who.sight)
+    found = here.eraser.deletions.find(deletion_id, who.sight)
     if found is None:
         raise Missing(f"no deletion {deletion_id} here")
-    return JSONResponse(deletion_document(found, here.erasure.progress))
+    return JSONResponse(deletion_document(found, here.eraser.erasure.progress))
 
 
 def _delete(here: Context, who: Caller, wanted: Wanted) -> JSONResponse:
     deletion = here.eraser.delete(wanted, now_us=here.now_ns() // 1000, created_by=who.key_name)
-    document = deletion_document(deletion, here.erasure.progress)
+    document = deletion_document(deletion, here.eraser.erasure.progress)
     if deletion.state != DELETING:
         return JSONResponse(document)
     place = {"location": f"/api/v1/deletions/{deletion.deletion_id}"}

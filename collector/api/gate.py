@@ -1,8 +1,10 @@
 """What every request to the API passes first: a number, who asks, whether he may, and a note of what came of it."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
@@ -73,8 +75,9 @@ class Gate:
             request_id=_request_id(headers),
         )
         request_id.set(visit.request_id)
-        passage = _Passage(visit, send, lambda: self._allowed(scope))
-        need, is_page = self._asked(scope, headers)
+        need, is_page, route = self._asked(scope, headers)
+        answered = partial(self._entrance.traffic.answered, visit.method, route)
+        passage = _Passage(visit, send, lambda: self._allowed(scope), answered)
         state = scope.setdefault("state", {})
         state.update(
             need=need,
@@ -88,6 +91,8 @@ class Gate:
             state.update(caller=error.caller)
             if not (is_page and isinstance(error, Unauthenticated) and "authorization" not in headers):
                 self._entrance.journal.note(visit, error.caller, failure.http_status, failure.message)
+            if need.permission is Permission.SEND:
+                self._entrance.traffic.not_decoded("http", failure.reason, 0)
             refusal = answer(Request(scope), failure.http_status, failure.message, headers=failure.http_headers())
             await refusal(scope, receive, passage.send)
             return
@@ -102,7 +107,12 @@ class Gate:
         began_ns = now_ns()
         try:
             await self._application(scope, receive, passage.send)
+        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
+            if passage.is_answered:
+                raise
+            await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
         finally:
+            passage.close()
             log.debug("%s %s: %d", visit.method, visit.path, passage.status)
             self._note(visit, caller, passage.status, need)
             if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
@@ -120,14 +130,15 @@ class Gate:
         signed_in = self._site.key_of(scope) if self._site and is_page else None
         return self._entrance.enter(authorization, visit, need, without_key, signed_in=signed_in)
 
-    def _asked(self, scope: Scope, headers: Headers) -> tuple[Need, bool]:
-        """What is needed for what is asked, and whether it is a page; what is no route is, where a person asks."""
+    def _asked(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
+        """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
         for route in self._routes:
             match, found = route.matches(scope)
             if match is Match.FULL:
-                return need_of(found.get("endpoint"), scope["method"]), id(route) in self._of_pages
+                need = need_of(found.get("endpoint"), scope["method"])
+                return need, id(route) in self._of_pages, getattr(route, "path", None)
         is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
-        return need_of(None, scope["method"]), is_page
+        return need_of(None, scope["method"]), is_page, None
 
     def _allowed(self, scope: Scope) -> str:
         """The methods of a path: routes differ by them, and each by itself knows its own only.
@@ -163,15 +174,24 @@ def _answered(scope: Scope, visit: Visit, status: int, began_ns: int) -> Done:
 class _Passage:
     """The way back: every answer gets the number of its request."""
 
-    def __init__(self, visit: Visit, send: Send, allowed: Callable[[], str]) -> None:
+    def __init__(self, visit: Visit, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]) -> None:
         self._visit = visit
         self._send = send
         self._allowed = allowed
+        self._answered = answered
         self.status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # until the answer says otherwise
+        self.is_answered = False
+
+    def close(self) -> None:
+        """Count what went wrong before there was an answer: that to an unexpected failure is given elsewhere."""
+        if not self.is_answered:
+            self._answered(self.status)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.is_answered = True
+            self._answered(self.status)
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self._visit.request_id or ""
             headers["x-content-type-options"] = "nosniff"
@@ -209,6 +229,8 @@ def _unfit(request: Request, *, is_page: bool) -> Any:  # noqa: ANN401 - an answ
         return answer(request, 415, told)
     return None
 
+
+_STOPPED: Final = "the server stopped before this was done; look whether it was, and ask again"
 
 _TOO_LARGE: Final = f"the body is larger than {MAX_JSON_BYTES} bytes, which is the limit"
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.context import Here
+from collector.conditions import CANNOT_COMMIT
 
 router = APIRouter()
 
@@ -20,7 +21,7 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """Whether spans are taken."""
 
-    status: str = Field(description="starting, ready, overloaded or stopping")
+    status: str = Field(description="starting, ready, failing or stopping")
 
 
 @router.get("/health")
@@ -33,6 +34,6 @@ async def health(here: Here) -> Health:
 @router.get("/ready", responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "Not now."}})
 @needs(Permission.OPEN)
 async def ready(here: Here) -> JSONResponse:
-    """Spans are taken; 503 while starting, stopping, or so far behind that new ones are refused."""
-    status = "overloaded" if here.state == "ready" and here.overloaded() else here.state
+    """Spans are taken, if not all of them at once; 503 while starting, stopping, or unable to commit for seconds."""
+    status = "failing" if here.state == "ready" and here.conditions.holds(CANNOT_COMMIT) else here.state
     return JSONResponse({"status": status}, status_code=200 if status == "ready" else 503)

@@ -13,5 +13,5 @@ router = APIRouter()
 @router.get("/metrics", responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}})
 @needs(Permission.READ)
 def metrics(here: Here) -> Response:
-    """Spans, bytes, times and jobs in the text format of Prometheus."""
+    """Spans, bytes, times, jobs and requests in the text format of Prometheus."""
     return Response(exposition(here.meters), media_type=MEDIA_TYPE)

@@ -11,9 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from collector.access.errors import KeyConflict, Refused, UnknownKey
+from collector.api.asking_again import note_reopened
 from collector.doors.status import failure_of
 from rules.errors import BadRule
-from storage.errors import BadQuery, Conflict, Missing, Overloaded, Stale
+from storage.errors import BadQuery, Conflict, Missing, Overloaded, Reopened, Stale
+from storage.memory import LackOfMemory, advice
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -87,6 +89,7 @@ def answer_problems(application: FastAPI) -> None:
     application.add_exception_handler(Exception, _internal)
     application.add_exception_handler(Refused, _failure)
     application.add_exception_handler(Overloaded, _failure)
+    application.add_exception_handler(LackOfMemory, _no_memory)
     application.add_exception_handler(BadRule, _no_rule)
     for kind, _ in _STATUS:
         application.add_exception_handler(kind, _told)
@@ -126,8 +129,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, Reopened):
+        note_reopened(request)
     failure = failure_of(error)
     return answer(request, failure.http_status, failure.message, headers=failure.http_headers())
+
+
+async def _no_memory(request: Request, error: Exception) -> Response:
+    return answer(request, HTTPStatus.SERVICE_UNAVAILABLE, advice(error))
 
 
 async def _told(request: Request, error: Exception) -> Response:

@@ -1,11 +1,12 @@
 """Rules, projects, and what is wrong with files, as the JSON documents that the HTTP API shows."""
 
 import functools
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from collector.api.reading_documents import Document
 from collector.api.times import time_text
+from collector.live.active import ActiveRule
 from collector.live.rule_folder import FileProblem
 from collector.live.rules_in_force import KeptRule
 from rules.conditions import label
@@ -26,6 +27,7 @@ READ_ONLY: Final = frozenset(
         "revision",
         "digest",
         "clauses",
+        "problem",
         "version",
         "createdAt",
         "updatedAt",
@@ -53,7 +55,17 @@ _AS_WRITTEN: Final = (
 _written = functools.lru_cache(maxsize=1024)(written_keys)
 
 
-def rule_document(kept: KeptRule, project_ids: Mapping[tuple[str, str], str]) -> Document:
+ProblemOf: TypeAlias = Callable[[ActiveRule], str | None]
+"""Why a rule cannot judge, and what to do; None where it can."""
+
+
+def no_problem(_: ActiveRule) -> None:
+    """Of no rule it is known, because there is no server that would ask its judge."""
+
+
+def rule_document(
+    kept: KeptRule, project_ids: Mapping[tuple[str, str], str], problem_of: ProblemOf = no_problem
+) -> Document:
     """A rule: what was written, with the defaults of what was not, and what is known about it.
 
     Sent back as it is, it changes nothing.
@@ -74,6 +86,7 @@ def rule_document(kept: KeptRule, project_ids: Mapping[tuple[str, str], str]) ->
         "compareBy": rule.compare_by,
         **{key: written.get(key) for key in _AS_WRITTEN},
         "clauses": [label(clause) for clause in rule.clauses],
+        "problem": problem_of(kept.active),
         "origin": stored.origin,
         "file": stored.file,
         "revision": stored.revision,
@@ -89,11 +102,13 @@ def rules_document(
     project_ids: Mapping[tuple[str, str], str],
     activity: Mapping[str, Mapping[str, float]],
     problems: Iterable[FileProblem],
+    problem_of: ProblemOf = no_problem,
 ) -> Document:
     """All rules with what they did of late, and what is wrong with files."""
     return {
         "content": [
-            rule_document(each, project_ids) | {"activity": _activity(activity.get(each.stored.rule_id, {}))}
+            rule_document(each, project_ids, problem_of)
+            | {"activity": _activity(activity.get(each.stored.rule_id, {}))}
             for each in kept
         ],
         "problems": [problem_document(problem) for problem in problems],

@@ -64,7 +64,8 @@ def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     activity = here.status.rule_activity(here.now_ns(), who.sight)
     ids = here.rulebook.project_ids(who.sight)
     problems = here.rules.problems if who.sees_all else ()
-    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems))
+    problem_of = here.judging.judges.problem_of
+    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of))
 
 
 @router.get(RULES, responses=PARTED)
@@ -74,7 +75,7 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
     about = {about_of(here, who, project), None}
     ids = here.rulebook.project_ids(who.sight)
     found = [kept for kept in _kept(here, who) if kept.stored.project in about]
-    return [dict(rule_document(kept, ids)) for kept in part.of(found)]
+    return [dict(rule_document(kept, ids, here.judging.judges.problem_of)) for kept in part.of(found)]
 
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
@@ -182,5 +183,5 @@ def _kept(here: Here, who: Caller) -> list[KeptRule]:
 def _answer(
     here: Here, kept: KeptRule, *, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] = NO_HEADERS
 ) -> JSONResponse:
-    document = rule_document(kept, here.rulebook.project_ids())
+    document = rule_document(kept, here.rulebook.project_ids(), here.judging.judges.problem_of)
     return JSONResponse(document, status_code=status, headers={**headers, **tag(kept.stored.version)})

@@ -92,7 +92,8 @@ async def answer(
     Administrators may ask about every table, others about the documented views. Keys with a tenant may not: a view that
     shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
     """
-    terms = Terms(views_only=not who.may(Permission.ADMINISTER))
+    asker = who.key_id or (request.client.host if request.client else "")
+    terms = Terms(views_only=not who.may(Permission.ADMINISTER), asker=asker)
     async with here.turns.turn(request.is_disconnected):
         running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
         try:

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from collector.api.context import Here
-from collector.api.status_documents import status_document
+from collector.api.status_documents import condition_document, rule_counts_document, status_document
 
 router = APIRouter()
 
@@ -17,6 +17,8 @@ def status(here: Here) -> JSONResponse:
         "state": here.state,
         "overloaded": here.overloaded(),
         "backlogBytes": here.backlog_bytes(),
+        "conditions": [condition_document(each) for each in here.conditions.lasting],
     }
     found = here.status.status(now_ns)
-    return JSONResponse(status_document(found, here.rules.kept(), here.rules.problems, server=server, now_ns=now_ns))
+    rules = rule_counts_document(here.rules.kept(), here.rules.problems, here.judging.judges.problem_of)
+    return JSONResponse(status_document(found, rules, server=server, now_ns=now_ns))

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from collector.api.reading_documents import Document
-from collector.api.rule_documents import problem_document
+from collector.api.rule_documents import ProblemOf, no_problem, problem_document
 from collector.api.times import time_text
+from collector.conditions import Lasting
 from collector.live.rule_folder import FileProblem
 from collector.live.rules_in_force import KeptRule
 from storage.status import Lag, Status
@@ -13,15 +14,13 @@ from storage.status import Lag, Status
 
 def status_document(
     status: Status,
-    kept: Iterable[KeptRule],
-    problems: Iterable[FileProblem],
+    rules: Document,
     *,
     server: Document | None,
     now_ns: int,
 ) -> Document:
     """How it stands at that moment; `server` is what only a running one knows."""
     totals = status.totals
-    enabled = [each.stored.enabled for each in kept]
     return {
         "time": time_text(now_ns),
         "server": server,
@@ -29,11 +28,7 @@ def status_document(
         "logs": {"stored": totals.logs_stored, "alreadyPresent": totals.logs_already_present},
         "reading": _lag(status.reading, now_ns),
         "matching": _lag(status.matching, now_ns),
-        "rules": {
-            "inForce": enabled.count(True),
-            "disabled": enabled.count(False),
-            "problems": [problem_document(problem) for problem in problems],
-        },
+        "rules": rules,
         "jobs": {
             **status.jobs,
             "oldestAt": time_text(status.oldest_job_ns),
@@ -44,6 +39,29 @@ def status_document(
         "last24h": dict(status.outcomes),
         "spentToday": asdict(status.spent_today),
     }
+
+
+def rule_counts_document(
+    kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf = no_problem
+) -> Document:
+    """How many rules there are, those in force whose judge cannot be asked, and what is wrong with files."""
+    kept = list(kept)
+    enabled = [each.stored.enabled for each in kept]
+    unable = [(each, told) for each in kept if each.stored.enabled and (told := problem_of(each.active)) is not None]
+    return {
+        "inForce": enabled.count(True),
+        "disabled": enabled.count(False),
+        "unable": [
+            {"id": each.stored.rule_id, "name": each.stored.name, "project": each.stored.project, "message": told}
+            for each, told in unable
+        ],
+        "problems": [problem_document(problem) for problem in problems],
+    }
+
+
+def condition_document(lasting: Lasting) -> Document:
+    """Something that holds for now."""
+    return {"name": lasting.name, "message": lasting.told, "since": time_text(lasting.since_ns)}
 
 
 def _lag(lag: Lag, now_ns: int) -> Document:

@@ -12,13 +12,14 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.documents import summary_document, trace_document
+from collector.api.export import streamed
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, sight_of
 from collector.api.trace_filters import Filters, like_of, place_of, place_text
 from collector.conventions.trace import read_trace
 from collector.doors.body import Disconnected
 from collector.doors.status import failure_of
-from collector.otlp import encode
+from collector.otlp.encode import json_document
 from storage.errors import BadQuery
 from storage.records import ANY_JUDGING, Judging
 
@@ -47,8 +48,6 @@ _BODY = {
     }
 }
 _OBJECT: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
-
-_TOO_LARGE: dict[int | str, dict[str, Any]] = {422: {"description": "It has more spans than one answer holds."}}
 
 
 class Receipt(BaseModel):
@@ -171,17 +170,12 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JS
     return JSONResponse(trace_document(trace, reading, judged))
 
 
-@router.get("/{trace_id}/otlp", responses=_OBJECT | _TOO_LARGE)
+@router.get("/{trace_id}/otlp", responses=_OBJECT, response_class=Response)
 @needs(Permission.READ, by_tenant=True)
-def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """One trace as the OTLP/JSON request that would send it."""
-    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
-    if trace is None:
-        return _not_found(trace_id)
-    if len(trace.spans) < trace.summary.span_count:
-        told = f"trace {trace_id} has {trace.summary.span_count} spans, which is more than one answer holds; use SQL"
-        return problem(422, told)
-    return JSONResponse(encode.json_request(trace))
+def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
+    """One trace as the OTLP/JSON request that would send it, however many spans it has."""
+    batches = here.exports.trace(trace_id.lower(), tenant=sight_of(who, tenant))
+    return _not_found(trace_id) if batches is None else streamed(json_document(batches), media_type="application/json")
 
 
 def _not_found(trace_id: str) -> JSONResponse:

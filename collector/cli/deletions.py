@@ -3,11 +3,27 @@
 from pathlib import Path
 
 import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.source import open_source
-from collector.cli.views import DeletionView
+
+
+class _Deletion(BaseModel):
+    """A deletion, and how far it is."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: str
+    state: str
+    filters: list[str]
+    deleted_traces: int
+    deleted_spans: int
+    looked_through: float
+    created_at: str
+    created_by: str | None
 
 
 @click.command()
@@ -22,10 +38,10 @@ def deletions(*, limit: int, as_json: bool, server: str | None, data: Path | Non
     if as_json:
         print_json(documents)
     else:
-        _print([read_view(DeletionView, document) for document in documents])
+        _print([read_view(_Deletion, document) for document in documents])
 
 
-def _print(found: list[DeletionView]) -> None:
+def _print(found: list[_Deletion]) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -1,5 +1,6 @@
 """A data directory that no server holds, as what the commands read from."""
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,10 +52,11 @@ class Directory:
 
     def status(self) -> Document:
         """How it stands."""
-        from collector.api.status_documents import status_document
+        from collector.api.status_documents import rule_counts_document, status_document
 
         now_ns = time.time_ns()
-        return status_document(self._store.status.status(now_ns), self._kept(), (), server=None, now_ns=now_ns)
+        rules = rule_counts_document(self._kept(), ())
+        return status_document(self._store.status.status(now_ns), rules, server=None, now_ns=now_ns)
 
     def _kept(self) -> "tuple[KeptRule, ...]":
         from collector.live.rules_in_force import RulesInForce
@@ -78,10 +80,13 @@ class Directory:
 
     def otlp(self, trace_id: str) -> Document | None:
         """One trace as an OTLP/JSON export request."""
-        from collector.otlp.encode import json_request
+        from collector.otlp.encode import json_document
 
-        trace = self._queries.trace(trace_id, tenant=None)
-        return json_request(trace) if trace else None
+        batches = self._store.exports.trace(trace_id, tenant=None)
+        if batches is None:
+            return None
+        document: Document = json.loads(b"".join(json_document(batches)))
+        return document
 
     def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query."""
@@ -154,8 +159,14 @@ class Directory:
         self._store.backup(target)
 
     def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
-        """The spans that start between two instants, after an empty batch with the schema."""
-        return self._queries.spans_between(from_ns, to_ns)
+        """The spans that start between two instants, by time, after an empty batch with the schema."""
+        return self._store.exports.rows(from_ns, to_ns, tenant=None)
+
+    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
+        """The same spans as OTLP/JSON export requests, one a line."""
+        from collector.otlp.encode import json_lines
+
+        return json_lines(self._store.exports.spans(from_ns, to_ns, tenant=None))
 
 
 def _refusal(repeated: "Repeated", job_id: int) -> str:

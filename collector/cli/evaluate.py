@@ -216,7 +216,10 @@ def _stored(choice: Choice) -> "Case":
         document, spans = source.trace(key), source.otlp(key)
     if document is None or spans is None:
         raise BadInput(f"no trace {one_line(str(choice.trace))} here; `tracejury traces list` shows the newest")
-    return case_of_trace(trace_reading_of(document), recording_of(spans).spans)
+    reading, recorded = trace_reading_of(document), recording_of(spans).spans
+    if len(recorded) > len(reading.spans):
+        raise BadInput(f"trace {key} has {len(recorded)} spans, and only {len(reading.spans)} are shown at once")
+    return case_of_trace(reading, recorded)
 
 
 def _configuration(text: str | None) -> Mapping[str, Any]:

@@ -1,113 +1,145 @@
 """`tracejury export`: what is stored, as files for others."""
 
 import datetime as dt
-import json
+import os
+import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
 from collector.cli.options import one_source, source_options
 from collector.cli.source import Source, open_source
 from collector.units import count_text
+from collector.visible import one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PAGE = 1_000
-_TRACES = """
-    SELECT trace_id FROM traces
-    WHERE start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns) AND trace_id > $after
-    ORDER BY trace_id LIMIT 1000
-"""
+_LAST = dt.datetime(2261, 1, 1, tzinfo=dt.UTC)  # in that year DuckDB's nanoseconds end
+
+_ROW_GROUP_ROWS: Final = 8192
+_ROW_GROUP_BYTES: Final = 16 << 20  # a guess: the rows above are some 20 MB of spans, which readers take at once
 
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--from", "start", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first day, UTC.")
-@click.option("--to", "end", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The day after the last.")
+@click.option("--to", "end", type=click.DateTime(["%Y-%m-%d"]), help="The day after the last, UTC. [default: tomorrow]")
 @click.option("--format", "form", default="parquet", show_default=True, type=click.Choice(["parquet", "otlp-json"]))
 @source_options
 def export(
-    *, directory: Path, start: dt.datetime, end: dt.datetime, form: str, server: str | None, data: Path | None
+    *, directory: Path, start: dt.datetime, end: dt.datetime | None, form: str, server: str | None, data: Path | None
 ) -> None:
-    """Write the spans of each day into DIR/day=YYYY-MM-DD/, days without any left out.
+    """Write the spans that start on each day, by time, into DIR/day=YYYY-MM-DD/, days without any left out.
 
-    Parquet holds the rows of the view `spans` that start on that day; otlp-json the traces that start on that day, an
-    export request a line, as `tracejury send` takes them.
+    Parquet holds the rows of the view `spans`. In otlp-json each line is an export request of some hundred spans,
+    grouped by resource and scope, as `tracejury send` takes them.
+
+    A file has its name once it is whole; until then, and where an export was killed, it ends in `.part`.
     """
     one_source(server, data)
-    if end <= start:
-        raise click.UsageError("--to is the day after the last, so it lies after --from")
-    write, what = _FORMS[form]
-    with open_source(server, data) as source:
-        for day in _days(start.replace(tzinfo=dt.UTC), end.replace(tzinfo=dt.UTC)):
-            folder = directory / f"day={day:%Y-%m-%d}"
-            count = write(source, folder, _nanoseconds(day), _nanoseconds(day + _DAY))
-            if count:
-                click.echo(f"{folder}: {count_text(count, what)}")
+    days = _days(start.replace(tzinfo=dt.UTC), end and end.replace(tzinfo=dt.UTC), dt.datetime.now(dt.UTC))
+    write = _FORMS[form]
+    try:
+        with open_source(server, data) as source:
+            for day in days:
+                folder = directory / f"day={day:%Y-%m-%d}"
+                count = write(source, folder, _nanoseconds(day), _nanoseconds(day + _DAY))
+                if count:
+                    click.echo(f"{one_line(str(folder))}: {count_text(count, 'span')}")
+    except OSError as error:
+        raise click.ClickException(f"the export cannot be written: {error.strerror or error}") from error
 
 
-def _days(start: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
-    while start < end:
-        yield start
-        start += _DAY
+def _days(start: dt.datetime, end: dt.datetime | None, now: dt.datetime) -> list[dt.datetime]:
+    """The days from one to before another, until now where no other is given.
+
+    Raises:
+        click.BadParameter: there are none.
+    """
+    for option, day in (("--from", start), ("--to", end)):
+        if day is not None and not _EPOCH <= day <= _LAST:
+            raise click.BadParameter(f"{day:%Y-%m-%d} is not between 1970-01-01 and 2261-01-01", param_hint=option)
+    if end is None and start > now:
+        raise click.BadParameter(f"{start:%Y-%m-%d} has not come yet; give --to as well", param_hint="--from")
+    last = now.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY if end is None else end
+    if last <= start:
+        raise click.BadParameter("it is the day after the last, so it lies after --from", param_hint="--to")
+    return [start + number * _DAY for number in range((last - start) // _DAY)]
 
 
 def _nanoseconds(moment: dt.datetime) -> int:
     return (moment - _EPOCH) // dt.timedelta(microseconds=1) * 1000
 
 
+@contextmanager
+def _whole_file(file: Path) -> Iterator[BinaryIO]:
+    """A file that gets its name when all of it is on the disk; it is another one for each export that runs."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as opened:
+            yield opened
+            opened.flush()
+            os.fsync(opened.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _parquet(source: Source, folder: Path, from_ns: int, to_ns: int) -> int:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     batches = source.spans(from_ns, to_ns)
-    schema, writer, rows = next(batches).schema, None, 0
-    part = folder / "spans.parquet.part"
-    try:
-        for batch in batches:
-            if writer is None:
-                folder.mkdir(parents=True, exist_ok=True)
-                writer = pq.ParquetWriter(part, schema, compression="zstd")
-            writer.write_table(pa.Table.from_batches([batch]))
-            rows += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is not None:
-        part.rename(folder / "spans.parquet")
+    schema, rows = next(batches).schema, 0
+    first = next(batches, None)
+    if first is None:
+        return 0
+    with (
+        _whole_file(folder / "spans.parquet") as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        for table in _row_groups(chain([first], batches)):
+            writer.write_table(table)
+            rows += table.num_rows
     return rows
 
 
+def _row_groups(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.Table]":
+    """The batches again, as many together as make a row group."""
+    import pyarrow as pa
+
+    gathered: list[pa.RecordBatch] = []
+    rows = nbytes = 0
+    for batch in batches:
+        gathered.append(batch)
+        rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+        if rows >= _ROW_GROUP_ROWS or nbytes >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered, rows, nbytes = [], 0, 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
 def _otlp(source: Source, folder: Path, from_ns: int, to_ns: int) -> int:
-    traces = 0
-    part = folder / "traces.jsonl.part"
-    for trace_id in _trace_ids(source, from_ns, to_ns):
-        document = source.otlp(trace_id)
-        if document is None:  # it left meanwhile
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        with part.open("a" if traces else "w", encoding="utf-8") as file:
-            file.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
-        traces += 1
-    if traces:
-        part.rename(folder / "traces.jsonl")
-    return traces
+    from collector.otlp.encode import spans_in
+
+    lines = source.otlp_lines(from_ns, to_ns)
+    first = next(lines, None)
+    if first is None:
+        return 0
+    spans = 0
+    with _whole_file(folder / "traces.jsonl") as file:
+        for text in chain([first], lines):
+            file.write(text)
+            spans += spans_in(text)
+    return spans
 
 
-def _trace_ids(source: Source, from_ns: int, to_ns: int) -> Iterator[str]:
-    after = ""
-    while True:
-        rows = source.sql(_TRACES, {"from_ns": from_ns, "to_ns": to_ns, "after": after})["rows"]
-        ids = [str(row[0]) for row in rows] if isinstance(rows, list) else []
-        yield from ids
-        if len(ids) < _PAGE:
-            return
-        after = ids[-1]
-
-
-_FORMS: Final[dict[str, tuple[Callable[[Source, Path, int, int], int], str]]] = {
-    "parquet": (_parquet, "span"),
-    "otlp-json": (_otlp, "trace"),
-}
+_FORMS: Final[dict[str, Callable[[Source, Path, int, int], int]]] = {"parquet": _parquet, "otlp-json": _otlp}

@@ -9,6 +9,7 @@ from collector.cli.deletions import deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.export import export
+from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
 from collector.cli.monitors import monitors
@@ -33,6 +34,7 @@ def main() -> None:
 for command in (
     serve,
     status,
+    health,
     traces,
     sql,
     send,

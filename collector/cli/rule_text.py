@@ -14,6 +14,8 @@ from collector.visible import one_line
 
 _NAME_CELLS: Final = 40
 _ID: Final = "REVISION"
+_OF_RULES: Final = "judge_unable"
+"""The condition that is told with the rules, as of this moment."""
 
 
 def print_rules(rules: RulesView) -> None:
@@ -29,6 +31,7 @@ def print_rules(rules: RulesView) -> None:
         console.print(Text("of the last 24 hours; spent: today, by UTC", style="dim"))
     else:
         console.print("no rules here")
+    _print_unable([(rule.name, rule.problem) for rule in rules.content if rule.enabled and rule.problem is not None])
     _print_problems(rules.problems)
 
 
@@ -40,7 +43,7 @@ def _cells(rule: RuleView) -> list[Text | str]:
     looked_at = decisions.matched + decisions.filtered + decisions.sampled_out
     scored = evaluations.passed + evaluations.not_passed
     return [
-        Text(crop(rule.name, _NAME_CELLS), style="" if rule.enabled else "dim"),
+        Text(crop(rule.name, _NAME_CELLS), style="bold red" if rule.problem else "" if rule.enabled else "dim"),
         Text(crop(rule.project or "all", _NAME_CELLS)),
         one_line(rule.target),
         Text(one_line(rule.evaluator)),
@@ -60,6 +63,11 @@ def print_status(status: StatusView) -> None:
         line = Text(f"{name:<10}  ", style="dim")
         line.append(told, style="bold red" if alarming else "")
         console.print(line, soft_wrap=True)
+    _print_unable([(rule.name, rule.message) for rule in status.rules.unable])
+    conditions = status.server.conditions if status.server else ()
+    for each in [each for each in conditions if each.name != _OF_RULES]:
+        told = f"{each.name} since {each.since}: {each.message}"
+        console.print(Text(one_line(told), style="red"), soft_wrap=True)
     _print_problems(status.rules.problems)
 
 
@@ -70,6 +78,8 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
     oldest = "" if jobs.oldest_seconds is None else f", the oldest for {duration_text(jobs.oldest_seconds * 1e3)}"
     running = "not running" if server is None else f"{server.state}, {server.backlog_bytes >> 10:,} KiB to commit"
     told = f"{count_text(status.rules.in_force, 'rule')} in force, {status.rules.disabled:,} disabled"
+    if status.rules.unable:
+        told += f", {len(status.rules.unable):,} cannot judge"
     retried, claimed = f"{jobs.waiting:,} to be tried again", f"{jobs.claimed:,} under way"
     return [
         (
@@ -79,7 +89,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ),
         ("spans", f"{status.spans.stored:,} stored, {status.spans.set_aside:,} set aside", status.spans.set_aside > 0),
         ("reading", _behind(status.reading), False),
-        ("rules", told, bool(status.rules.problems)),
+        ("rules", told, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
         ("jobs", f"{waiting:,} waiting ({retried}), {claimed}{oldest}", False),
         ("deletions", _deletions(status), False),
@@ -98,6 +108,14 @@ def _behind(lag: LagView) -> str:
     if not lag.spans_behind:
         return "up to date"
     return f"{count_text(lag.spans_behind, 'span')} and {duration_text(lag.seconds_behind * 1e3)} behind"
+
+
+def _print_unable(rules: Sequence[tuple[str, str]]) -> None:
+    """Rules that judge nothing, each with why and what to do."""
+    console = output_console()
+    for name, problem in rules:
+        told = f"{crop(name, _NAME_CELLS)} judges nothing: {problem}"
+        console.print(Text(one_line(told), style="red"), soft_wrap=True)
 
 
 def _print_problems(problems: Sequence[FileProblemView]) -> None:

@@ -138,16 +138,30 @@ class Server:
             os.fsync(file.fileno())
 
     def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
-        """The spans that start between two instants, after an empty batch with the schema."""
+        """The spans that start between two instants, by time, after an empty batch with the schema."""
         import pyarrow as pa
 
-        from collector.api.times import time_text
-
-        bounds = {"from": str(time_text(from_ns)), "to": str(time_text(to_ns))}
-        with self._stream("/api/v1/export/spans", params=bounds) as response:
+        with self._export(from_ns, to_ns, form="arrow") as response:
             reader = pa.ipc.open_stream(_Body(response.iter_bytes()))
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
             yield from reader
+
+    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
+        """The same spans as OTLP/JSON export requests, one or more whole lines at a time."""
+        from collector.otlp.encode import LINES_TYPE
+
+        with self._export(from_ns, to_ns, form="otlp-json") as response:
+            if not response.headers.get("content-type", "").startswith(LINES_TYPE):  # of a server that is older
+                raise NoAnswer(f"the server at {address_of(self._client)} cannot export OTLP; use its own version")
+            yield from _whole_lines(response.iter_bytes())
+
+    @contextmanager
+    def _export(self, from_ns: int, to_ns: int, *, form: str) -> Iterator[httpx.Response]:
+        from collector.api.times import time_text
+
+        bounds = {"from": time_text(from_ns) or "1970-01-01T00:00:00Z", "to": time_text(to_ns) or ""}
+        with self._stream("/api/v1/export/spans", params=bounds | {"format": form}) as response:
+            yield response
 
     @contextmanager
     def _stream(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
@@ -223,6 +237,18 @@ class _Body:
 
     def close(self) -> None:
         """Do nothing: the answer is closed by whoever opened it."""
+
+
+def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, cut behind ends of lines."""
+    parts: list[bytes] = []
+    for chunk in chunks:
+        lines, end, begun = chunk.rpartition(b"\n")
+        if end:
+            yield b"".join([*parts, lines, end])
+            parts = [begun]
+        else:
+            parts.append(chunk)
 
 
 def _backfills(project: str, rule_id: str) -> str:

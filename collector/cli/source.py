@@ -55,7 +55,10 @@ class Source(Protocol):
         """Write a copy of the database to a file."""
 
     def spans(self, from_ns: int, to_ns: int) -> "Iterator[pa.RecordBatch]":
-        """The spans that start between two instants, after an empty batch with the schema."""
+        """The spans that start between two instants, by time, after an empty batch with the schema."""
+
+    def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
+        """The same spans as OTLP/JSON export requests, one or more whole lines at a time."""
 
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs, of a `state`, `rule` and `trace` where these are given."""

@@ -256,6 +256,7 @@ class RuleView(_View):
     revision: int
     digest: str
     file: str | None
+    problem: str | None
     activity: ActivityView
 
 
@@ -285,12 +286,21 @@ class BackfillView(_View):
     error: str | None
 
 
+class ConditionView(_View):
+    """What holds for now, and somebody should know."""
+
+    name: str
+    message: str
+    since: str
+
+
 class ServerView(_View):
     """What only a running server knows."""
 
     state: str
     overloaded: bool
     backlog_bytes: int
+    conditions: tuple[ConditionView, ...]
 
 
 class StoredView(_View):
@@ -307,11 +317,20 @@ class LagView(_View):
     seconds_behind: float
 
 
+class UnableView(_View):
+    """A rule whose judge cannot be asked."""
+
+    name: str
+    project: str | None
+    message: str
+
+
 class RuleCountsView(_View):
-    """How many rules there are, and what is wrong with files."""
+    """How many rules there are, those that cannot judge, and what is wrong with files."""
 
     in_force: int
     disabled: int
+    unable: tuple[UnableView, ...]
     problems: tuple[FileProblemView, ...]
 
 
@@ -337,19 +356,6 @@ class DeletionCountsView(_View):
 
     deleting: int
     erasing: int
-
-
-class DeletionView(_View):
-    """A deletion, and how far it is."""
-
-    id: str
-    state: str
-    filters: list[str]
-    deleted_traces: int
-    deleted_spans: int
-    looked_through: float
-    created_at: str
-    created_by: str | None
 
 
 class StatusView(_View):

@@ -3,14 +3,16 @@
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import zstandard
 
-from collector.doors.status import TooLarge, TooSlow, UnknownType
-from collector.ingest import ByteBudget
+from collector.doors.status import TooLarge, TooSlow, UnknownType, failure_of
+from collector.ingest import ByteBudget, SpansFailed, SpansRefused
 from collector.otlp.errors import Malformed
+from collector.traffic import Traffic
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -50,7 +52,13 @@ class HeldBody:
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         self._held = 0
+        self.arrived = 0  # bytes, as they were sent
         self.data = b""
+
+    def receive(self, nbytes: int) -> None:
+        """Count bytes that arrived just now, or raise `Overloaded`."""
+        self.arrived += nbytes
+        self.hold(nbytes)
 
     def hold(self, nbytes: int) -> None:
         """Count more bytes, or raise `Overloaded`."""
@@ -62,6 +70,21 @@ class HeldBody:
         self.data = b""
         self._budget.give_back(self._held)
         self._held = 0
+
+
+@contextmanager
+def arriving(budget: ByteBudget, traffic: Traffic, protocol: str) -> Iterator[HeldBody]:
+    """The body of an export request while it is worked on. A request that fails before its spans are counted is."""
+    body = HeldBody(budget)
+    try:
+        yield body
+    except (SpansRefused, SpansFailed, Disconnected):
+        raise
+    except Exception as error:
+        traffic.not_decoded(protocol, failure_of(error).reason, body.arrived)
+        raise
+    finally:
+        body.let_go()
 
 
 async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: HeldBody) -> None:
@@ -89,16 +112,15 @@ async def read_body(receive: Receive, encoding: str, limits: BodyLimits, body: H
 
 async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> bytes:
     parts: list[bytes] = []
-    size, more = 0, True
+    more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
         part = message.get("body", b"")
-        size += len(part)
-        if size > limits.received:
+        body.receive(len(part))
+        if body.arrived > limits.received:
             raise _too_large(limits.received, "as it was sent")
-        body.hold(len(part))
         parts.append(part)
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from collector.access.caller import Caller, Visit
 from collector.access.entrance import Entrance
 from collector.access.errors import Refused
-from collector.doors.body import HeldBody
+from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
 from collector.doors.status import Failure, TooLarge, TooSlow, failure_of
@@ -41,7 +41,7 @@ _TURN_SECONDS = 5.0
 """A sender that waits for a turn is told to come back after this long. A guess: exporters give up after 10 s."""
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
-_Answer = Callable[[bytes, Caller], Awaitable[Message]]
+_Answer = Callable[[HeldBody, Caller], Awaitable[Message]]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -146,29 +146,38 @@ class OtlpGrpc:
     def _method(self, service: str, answer: _Answer) -> Any:  # noqa: ANN401 - grpc's handlers have no public type
         # Registered as a stream of requests although each call carries one, because only then the message
         # is read when the handler asks for it, and reading can be bounded. On the wire the two are the same.
+        method = f"/{_PACKAGE}.{service}/Export"
+
         async def export(_requests: object, context: _Context) -> bytes:
             try:
-                caller = self._enter(context, service)
-                return (await answer(await self._read(context), caller)).SerializeToString()
+                caller = self._enter(context, method)
+                with arriving(self._ingest.budget, self._entrance.traffic, "grpc") as body:
+                    await self._read(context, body)
+                    reply = (await answer(body, caller)).SerializeToString()
+                self._entrance.traffic.called(method, grpc.StatusCode.OK.name)
+                return reply
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
                 failure = _failure_of(error)
+            self._entrance.traffic.called(method, failure.grpc_code.name)
             # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
             # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
             return await _abort(context, failure)
 
         return grpc.stream_unary_rpc_method_handler(export)
 
-    def _enter(self, context: _Context, service: str) -> Caller:
-        visit = Visit(method="gRPC", path=f"/{_PACKAGE}.{service}/Export", address=_address_of(context.peer()))
+    def _enter(self, context: _Context, method: str) -> Caller:
+        visit = Visit(method="gRPC", path=method, address=_address_of(context.peer()))
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
         try:
             return self._entrance.enter_to_send(None if authorization is None else str(authorization), visit)
         except Refused as error:
-            self._entrance.journal.note(visit, error.caller, failure_of(error).http_status, str(error))
+            failure = failure_of(error)
+            self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._entrance.traffic.not_decoded("grpc", failure.reason, 0)
             raise
 
-    async def _read(self, context: _Context) -> bytes:
+    async def _read(self, context: _Context, body: HeldBody) -> None:
         async with self._turns.take():
             try:
                 async with asyncio.timeout(_READ_SECONDS):
@@ -178,27 +187,23 @@ class OtlpGrpc:
             self._turns.saw(len(message) if isinstance(message, bytes) else self._max_message_bytes)
         if not isinstance(message, bytes):
             raise TooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
-        return message
+        body.data = message
+        body.receive(len(message))
 
-    async def _traces(self, message: bytes, caller: Caller) -> Message:
-        return trace_reply(await self._offer(message, TRACES, caller))
+    async def _traces(self, body: HeldBody, caller: Caller) -> Message:
+        return trace_reply(await self._offer(body, TRACES, caller))
 
-    async def _logs(self, message: bytes, caller: Caller) -> Message:
-        return logs_reply(await self._offer(message, LOGS, caller))
+    async def _logs(self, body: HeldBody, caller: Caller) -> Message:
+        return logs_reply(await self._offer(body, LOGS, caller))
 
-    async def _offer(self, message: bytes, signal: Signal, caller: Caller) -> Receipt:
-        self._entrance.sent(caller, len(message))
-        if not message:
+    async def _offer(self, body: HeldBody, signal: Signal, caller: Caller) -> Receipt:
+        self._entrance.sent(caller, len(body.data))
+        if not body.data:
             return Receipt(accepted=0, rejected=0)
-        body = HeldBody(self._ingest.budget)
-        try:
-            body.hold(len(message))
-            return await self._ingest.offer(Request(body=message, signal=signal, tenant=caller.tenant))
-        finally:
-            body.let_go()
+        return await self._ingest.offer(Request(body=body.data, signal=signal, tenant=caller.tenant))
 
-    async def _metrics(self, message: bytes, _caller: Caller) -> Message:
-        return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, message))
+    async def _metrics(self, body: HeldBody, _caller: Caller) -> Message:
+        return metrics_reply(_parse(metrics_service_pb2.ExportMetricsServiceRequest, body.data))
 
 
 def _address_of(peer: str) -> str:

@@ -19,7 +19,7 @@ from collector.access.caller import Caller, Visit
 from collector.access.entrance import Entrance
 from collector.access.errors import Refused
 from collector.access.origin import Names
-from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, read_body
+from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, arriving, read_body
 from collector.doors.json_memory import JsonReader
 from collector.doors.status import Failure, UnknownType, failure_of
 from collector.ingest import Ingest
@@ -28,6 +28,7 @@ from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
 from collector.otlp.logs import KEPT_EVENTS
 from collector.otlp.signals import LOGS, TRACES, Signal
+from collector.traffic import Traffic
 from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
@@ -87,36 +88,31 @@ class OtlpReader:
             Disconnected: nobody is left to answer.
         """
         headers = _Headers.of(scope["headers"])
-        body = HeldBody(self._ingest.budget)
-        try:
-            await self._read(headers, receive, body)
-            self._entrance.sent(caller, len(body.data))
-            if headers.reply_type() == JSON:
-                body.hold(len(body.data))
-                parse = partial(json_request.to_protobuf, kind=signal.request)
-                body.data = await asyncio.to_thread(self._json.read, body.data, parse)
-            if not body.data:
-                return Receipt(accepted=0, rejected=0)
-            return await self._ingest.offer(
-                Request(body=body.data, signal=signal, tenant=caller.tenant, counts_traces=counts_traces)
-            )
-        except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
-            raise Overloaded("the server stopped before it had the whole request") from None
-        finally:
-            body.let_go()
+        with arriving(self._ingest.budget, self._entrance.traffic, "http") as body:
+            try:
+                await self._read(headers, receive, body)
+                self._entrance.sent(caller, len(body.data))
+                if headers.reply_type() == JSON:
+                    body.hold(len(body.data))
+                    parse = partial(json_request.to_protobuf, kind=signal.request)
+                    body.data = await asyncio.to_thread(self._json.read, body.data, parse)
+                if not body.data:
+                    return Receipt(accepted=0, rejected=0)
+                return await self._ingest.offer(
+                    Request(body=body.data, signal=signal, tenant=caller.tenant, counts_traces=counts_traces)
+                )
+            except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
+                raise Overloaded("the server stopped before it had the whole request") from None
 
     async def skip(self, scope: Scope, receive: Receive, request: Message) -> None:
         """Read a request that nothing is done with into `request`, so that broken ones are told so."""
         headers = _Headers.of(scope["headers"])
-        body = HeldBody(self._ingest.budget)
-        try:
+        with arriving(self._ingest.budget, self._entrance.traffic, "http") as body:
             await self._read(headers, receive, body)
             if headers.reply_type() == JSON:
                 await asyncio.to_thread(self._json.read, body.data, partial(_parse, request, is_json=True))
             else:
                 _parse(request, body.data)
-        finally:
-            body.let_go()
 
     async def _read(self, headers: _Headers, receive: Receive, body: HeldBody) -> None:
         if headers.content_type not in _TYPES:
@@ -153,9 +149,11 @@ class OtlpHttp:
         """Answer one HTTP request."""
         if scope["type"] != "http":
             return
-        route = self._routes.get(scope["path"].rstrip("/"))
+        path = scope["path"].rstrip("/")
+        route = self._routes.get(path)
         headers = _Headers.of(scope["headers"])
         kind = headers.reply_type()
+        send = _counted(send, self._entrance.traffic, scope["method"], path if route else None)
         if route is None:
             await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces, logs to POST /v1/logs"))
         elif scope["method"] != "POST":
@@ -177,7 +175,9 @@ class OtlpHttp:
                 headers.authorization, visit, lambda: self._names.check(headers.host, headers.origin, changes=True)
             )
         except Refused as error:
-            self._entrance.journal.note(visit, error.caller, failure_of(error).http_status, str(error))
+            failure = failure_of(error)
+            self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._entrance.traffic.not_decoded("http", failure.reason, 0)
             raise
 
     async def _traces(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
@@ -190,6 +190,17 @@ class OtlpHttp:
 
     async def _logs(self, scope: Scope, receive: Receive, caller: Caller) -> Message:
         return logs_reply(await self._reader.read(scope, receive, caller, LOGS))
+
+
+def _counted(send: Send, traffic: Traffic, method: str, route: str | None) -> Send:
+    """The same `send`, which counts the answer that begins with it."""
+
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            traffic.answered(method, route, message["status"])
+        await send(message)
+
+    return sending
 
 
 def address_of(scope: Scope) -> str:

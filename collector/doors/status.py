@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from collector.access.errors import Elsewhere, Forbidden, Later, Unauthenticated
 from collector.otlp.errors import Malformed
-from storage.errors import Overloaded
+from storage.errors import Barred, Overloaded
 
 
 class Unreadable(Exception):
@@ -38,6 +38,7 @@ class Failure:
     grpc_code: grpc.StatusCode
     http_status: int
     message: str
+    reason: str  # in one word, for the meters
     retry_after_s: int | None = None  # None: never send the same again
 
     def http_headers(self) -> dict[str, str]:
@@ -64,25 +65,34 @@ def _packed(detail: error_details_pb2.RetryInfo | error_details_pb2.BadRequest) 
     return packed
 
 
-_TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int], ...] = (
-    (Malformed, grpc.StatusCode.INVALID_ARGUMENT, 400),
-    (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413),
-    (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408),
-    (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415),
-    (Overloaded, grpc.StatusCode.UNAVAILABLE, 503),
-    (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401),
-    (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403),
-    (Elsewhere, grpc.StatusCode.PERMISSION_DENIED, 403),
-    (Later, grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+_TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
+    (Malformed, grpc.StatusCode.INVALID_ARGUMENT, 400, "malformed"),
+    (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413, "too_large"),
+    (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408, "too_slow"),
+    (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415, "unsupported"),
+    (Barred, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
+    (Overloaded, grpc.StatusCode.UNAVAILABLE, 503, "overloaded"),
+    (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401, "unauthenticated"),
+    (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
+    (Elsewhere, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
+    (Later, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
 )
 
 
 def failure_of(error: BaseException) -> Failure:
     """The answer to a request that failed so; what is in no row of the table is our fault and says no more."""
-    for kind, code, http_status in _TABLE:
+    for kind, code, http_status, reason in _TABLE:
         if isinstance(error, kind):
-            retry_after_s = error.retry_after_s if isinstance(error, Overloaded | Later) else None
-            return Failure(grpc_code=code, http_status=http_status, message=str(error), retry_after_s=retry_after_s)
+            return Failure(
+                grpc_code=code,
+                http_status=http_status,
+                message=str(error),
+                reason=reason,
+                retry_after_s=error.retry_after_s if isinstance(error, Overloaded | Later) else None,
+            )
     return Failure(
-        grpc_code=grpc.StatusCode.INTERNAL, http_status=500, message="internal error; the server's log has it"
+        grpc_code=grpc.StatusCode.INTERNAL,
+        http_status=500,
+        message="internal error; the server's log has it",
+        reason="internal_error",
     )

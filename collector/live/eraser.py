@@ -25,8 +25,8 @@ class Eraser:
     """Works off the deletions, one step after another, as long as there are any."""
 
     def __init__(self, deletions: Deletions, erasure: Erasure) -> None:
-        self._deletions = deletions
-        self._erasure = erasure
+        self.deletions = deletions
+        self.erasure = erasure
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="eraser", daemon=True)
@@ -40,7 +40,7 @@ class Eraser:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
-        self._erasure.close()
+        self.erasure.close()
 
     def delete(self, wanted: Wanted, *, now_us: int, created_by: str | None) -> Deletion:
         """Delete these traces. The answer comes when their rows are gone, or after some seconds.
@@ -48,16 +48,16 @@ class Eraser:
         Raises:
             Overloaded: too many deletions are under way, or the database cannot be written now.
         """
-        deletion = self._deletions.request(wanted, now_us=now_us, created_by=created_by)
+        deletion = self.deletions.request(wanted, now_us=now_us, created_by=created_by)
         self._wake.set()
-        return self._deletions.wait(deletion, WAIT_S)
+        return self.deletions.wait(deletion, WAIT_S)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
             pause_s = _LOOK_S
             try:
-                if self._erasure.work():
+                if self.erasure.work():
                     continue
             except Overloaded as error:
                 log.debug("deletions pause: %s", error)

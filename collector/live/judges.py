@@ -12,6 +12,7 @@ from collector.live.connections import LlmConnections
 from collector.live.llm_connection import LlmConnection
 from evaluators.chat.connection import Connection, Price
 from evaluators.chat.toll import Spent, Toll
+from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule import Budget
 
@@ -96,6 +97,16 @@ class ConnectedJudges:
         """
         found, _ = self._found(active)
         return found.connection_id
+
+    def problem_of(self, active: ActiveRule) -> str | None:
+        """Why the judge of the rule cannot be asked, and what to do; None where it can, or where it asks none."""
+        if active.lane != "judge":
+            return None
+        try:
+            self._found(active)
+        except BadConfiguration as error:
+            return str(error)
+        return None
 
     def terms_of(self, active: ActiveRule) -> Terms:
         """What a judge of the rule is asked for.

@@ -1,140 +1,221 @@
-"""Stored traces back to OTLP."""
+"""Stored spans back to OTLP/JSON: ids in hex, enums and 32-bit numbers as numbers, 64-bit numbers as text.
+
+What has its default is left out, but for the start of a span, so that this key tells how many spans a text holds.
+Each span becomes text by itself: as one document of 512 spans they take a third more CPU, most of it Python's search
+for cycles among so many dictionaries.
+"""
 
 import base64
-from collections.abc import Iterable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from google.protobuf import json_format
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1 import common_pb2
-from opentelemetry.proto.resource.v1 import resource_pb2
-from opentelemetry.proto.trace.v1 import trace_pb2
+from pydantic_core import to_json
 
-from storage.records import AttributeValue, Event, Link, Resource, Scope, Span, Trace
+from storage.records import AttributeValue, Event, Link, Resource, Scope, Span
 
-_UINT64 = 1 << 64
+LINE_BYTES: Final = 1 << 20
+"""The most bytes of a line, unless it holds a single span. Programs that read files by lines have a limit: the file
+receivers of the OpenTelemetry Collector have this one by default (`max_log_size`), and cut what is longer in two."""
 
+LINES_TYPE: Final = "application/x-ndjson"
+_BEFORE, _AFTER = b'{"resourceSpans":[', b"]}"
+_SPAN_MARK: Final = b'"startTimeUnixNano":'
+_UINT64: Final = 1 << 64
 
-def protobuf_request(traces: Iterable[Trace]) -> ExportTraceServiceRequest:
-    """The request that would send the traces, their spans under their resources and scopes."""
-    request = ExportTraceServiceRequest()
-    resources: dict[tuple[bytes, str], trace_pb2.ResourceSpans] = {}
-    scopes: dict[tuple[int, bytes, str], trace_pb2.ScopeSpans] = {}
-    for trace in traces:
-        for span in trace.spans:
-            resource, resource_url = _resource(span.resource), span.resource.schema_url
-            resource_key = (resource.SerializeToString(deterministic=True), resource_url)
-            resource_spans = resources.get(resource_key)
-            if resource_spans is None:
-                resource_spans = request.resource_spans.add(resource=resource, schema_url=resource_url)
-                resources[resource_key] = resource_spans
-            scope, scope_url = _scope(span.scope), span.scope.schema_url
-            scope_key = (id(resource_spans), scope.SerializeToString(deterministic=True), scope_url)
-            scope_spans = scopes.get(scope_key)
-            if scope_spans is None:
-                scope_spans = resource_spans.scope_spans.add(scope=scope, schema_url=scope_url)
-                scopes[scope_key] = scope_spans
-            scope_spans.spans.append(_span(span))
-    return request
+_Document = dict[str, Any]
 
 
-def json_request(trace: Trace) -> dict[str, Any]:
-    """The OTLP/JSON request that would send the trace: ids in hex, enums as numbers."""
-    document = json_format.MessageToDict(protobuf_request([trace]), use_integers_for_enums=True)
-    for resource_spans in document["resourceSpans"]:
-        for scope_spans in resource_spans["scopeSpans"]:
-            for span in scope_spans["spans"]:
-                for message in (span, *span.get("links", [])):
-                    _hex_ids(message)
-    return document
+def json_lines(batches: Iterable[Sequence[Span]]) -> Iterator[bytes]:
+    """Requests that would send the spans, one a line, each of spans of one batch."""
+    for spans in batches:
+        for group in _groups(spans, LINE_BYTES - len(_BEFORE + _AFTER) - 1):
+            yield _BEFORE + group + _AFTER + b"\n"
 
 
-def _hex_ids(message: dict[str, Any]) -> None:
-    for name in ("traceId", "spanId", "parentSpanId"):
-        if name in message:
-            message[name] = base64.b64decode(message[name]).hex()
+def json_document(batches: Iterable[Sequence[Span]]) -> Iterator[bytes]:
+    """One request that would send all spans, piece by piece; a resource may occur in it more than once."""
+    before = _BEFORE
+    for spans in batches:
+        yield before + resource_spans(spans)
+        before = b","
+    yield _BEFORE + _AFTER if before is _BEFORE else _AFTER
 
 
-def _span(span: Span) -> trace_pb2.Span:
-    return trace_pb2.Span(
-        trace_id=bytes.fromhex(span.trace_id),
-        span_id=bytes.fromhex(span.span_id),
-        parent_span_id=bytes.fromhex(span.parent_span_id or ""),
-        trace_state=span.trace_state,
-        flags=span.flags,
-        name=span.name,
-        kind=span.kind,  # type: ignore[arg-type] # open enum: any number that came
-        start_time_unix_nano=span.start_ns % _UINT64,
-        end_time_unix_nano=(span.end_ns or 0) % _UINT64,
-        attributes=_attributes(span.attributes),
-        dropped_attributes_count=span.dropped_attributes_count,
-        events=[_event(event) for event in span.events],
-        dropped_events_count=span.dropped_events_count,
-        links=[_link(link) for link in span.links],
-        dropped_links_count=span.dropped_links_count,
-        status=trace_pb2.Status(code=span.status_code, message=span.status_message),  # type: ignore[arg-type] # likewise
+def resource_spans(spans: Sequence[Span]) -> bytes:
+    """The spans under their resources and scopes: `ResourceSpans` messages with commas between them."""
+    return b",".join(_groups(spans, None))
+
+
+def spans_in(text: bytes) -> int:
+    """How many spans there are in a text of ours: where the key occurs inside of a string, its quotes are escaped."""
+    return text.count(_SPAN_MARK)
+
+
+def _groups(spans: Sequence[Span], most_bytes: int | None) -> Iterator[bytes]:
+    """The spans, in order, in as many texts as it takes for none to be larger, unless it holds a single span."""
+    heads, group = _Heads(), _Group()
+    for span in spans:
+        resource, scope, text = heads.resource(span.resource), heads.scope(span.scope), to_json(_span(span))
+        if most_bytes is not None and group.nbytes and group.with_span(resource, scope, text) > most_bytes:
+            yield group.text()
+            group = _Group()
+        group.add(resource, scope, text)
+    if group.nbytes:
+        yield group.text()
+
+
+class _Heads:
+    """What stands before the spans of each resource and scope. Spans of one batch share the records."""
+
+    def __init__(self) -> None:
+        self._heads: dict[int, bytes] = {}
+
+    def resource(self, resource: Resource) -> bytes:
+        """What stands before the scopes of a resource."""
+        head = self._heads.get(id(resource))
+        if head is None:
+            head = self._heads[id(resource)] = _opened(_resource(resource), "scopeSpans")
+        return head
+
+    def scope(self, scope: Scope) -> bytes:
+        """What stands before the spans of a scope."""
+        head = self._heads.get(id(scope))
+        if head is None:
+            head = self._heads[id(scope)] = _opened(_scope(scope), "spans")
+        return head
+
+
+def _opened(document: _Document, last: str) -> bytes:
+    """A document with one more field, whose list is open."""
+    return to_json(document | {last: []})[: -len(_AFTER)]
+
+
+class _Group:
+    """Texts of spans by what stands before them."""
+
+    def __init__(self) -> None:
+        self._spans: dict[bytes, dict[bytes, list[bytes]]] = {}
+        self.nbytes = 0  # 0 without any span; at least as many as its text has
+
+    def with_span(self, resource: bytes, scope: bytes, text: bytes) -> int:
+        """How many bytes it would have with one more span."""
+        scopes = self._spans.get(resource)
+        around = 1 + len(_AFTER)  # the comma behind it
+        return (
+            self.nbytes
+            + (len(resource) + around if scopes is None else 0)
+            + (len(scope) + around if scopes is None or scope not in scopes else 0)
+            + len(text)
+            + 1
+        )
+
+    def add(self, resource: bytes, scope: bytes, text: bytes) -> None:
+        """Take one more span."""
+        self.nbytes = self.with_span(resource, scope, text)
+        self._spans.setdefault(resource, {}).setdefault(scope, []).append(text)
+
+    def text(self) -> bytes:
+        """All of them."""
+        return b",".join(
+            resource + b",".join(scope + b",".join(spans) + _AFTER for scope, spans in scopes.items()) + _AFTER
+            for resource, scopes in self._spans.items()
+        )
+
+
+def _resource(resource: Resource) -> _Document:
+    refs = [
+        _given(
+            schemaUrl=ref.schema_url,
+            type=ref.type,
+            idKeys=list(ref.id_keys),
+            descriptionKeys=list(ref.description_keys),
+        )
+        for ref in resource.entity_refs
+    ]
+    told = _given(
+        attributes=_attributes(resource.attributes),
+        droppedAttributesCount=resource.dropped_attributes_count,
+        entityRefs=refs,
     )
+    return {"resource": told} | _given(schemaUrl=resource.schema_url)
 
 
-def _event(event: Event) -> trace_pb2.Span.Event:
-    return trace_pb2.Span.Event(
-        time_unix_nano=event.time_ns % _UINT64,
+def _scope(scope: Scope) -> _Document:
+    told = _given(
+        name=scope.name,
+        version=scope.version,
+        attributes=_attributes(scope.attributes),
+        droppedAttributesCount=scope.dropped_attributes_count,
+    )
+    return {"scope": told} | _given(schemaUrl=scope.schema_url)
+
+
+def _span(span: Span) -> _Document:
+    return {
+        "traceId": span.trace_id,
+        "spanId": span.span_id,
+        "name": span.name,
+        "startTimeUnixNano": str(span.start_ns % _UINT64),
+        **_given(
+            parentSpanId=span.parent_span_id,
+            traceState=span.trace_state,
+            flags=span.flags,
+            kind=span.kind,
+            endTimeUnixNano=span.end_ns and str(span.end_ns % _UINT64),
+            attributes=_attributes(span.attributes),
+            droppedAttributesCount=span.dropped_attributes_count,
+            events=[_event(event) for event in span.events],
+            droppedEventsCount=span.dropped_events_count,
+            links=[_link(link) for link in span.links],
+            droppedLinksCount=span.dropped_links_count,
+        ),
+        "status": _given(code=span.status_code, message=span.status_message),
+    }
+
+
+def _event(event: Event) -> _Document:
+    return _given(
+        timeUnixNano=event.time_ns and str(event.time_ns % _UINT64),
         name=event.name,
         attributes=_attributes(event.attributes),
-        dropped_attributes_count=event.dropped_attributes_count,
+        droppedAttributesCount=event.dropped_attributes_count,
     )
 
 
-def _link(link: Link) -> trace_pb2.Span.Link:
-    return trace_pb2.Span.Link(
-        trace_id=bytes.fromhex(link.trace_id),
-        span_id=bytes.fromhex(link.span_id),
-        trace_state=link.trace_state,
+def _link(link: Link) -> _Document:
+    return _given(
+        traceId=link.trace_id,
+        spanId=link.span_id,
+        traceState=link.trace_state,
         attributes=_attributes(link.attributes),
-        dropped_attributes_count=link.dropped_attributes_count,
+        droppedAttributesCount=link.dropped_attributes_count,
         flags=link.flags,
     )
 
 
-def _resource(resource: Resource) -> resource_pb2.Resource:
-    message = resource_pb2.Resource(
-        attributes=_attributes(resource.attributes), dropped_attributes_count=resource.dropped_attributes_count
-    )
-    for ref in resource.entity_refs:
-        message.entity_refs.add(
-            schema_url=ref.schema_url, type=ref.type, id_keys=ref.id_keys, description_keys=ref.description_keys
-        )
-    return message
+def _given(**fields: object) -> _Document:
+    """The fields that have not their default."""
+    return {name: value for name, value in fields.items() if value}
 
 
-def _scope(scope: Scope) -> common_pb2.InstrumentationScope:
-    return common_pb2.InstrumentationScope(
-        name=scope.name,
-        version=scope.version,
-        attributes=_attributes(scope.attributes),
-        dropped_attributes_count=scope.dropped_attributes_count,
-    )
+def _attributes(attributes: Mapping[str, AttributeValue]) -> list[_Document]:
+    return [{"key": key, "value": _VALUES[type(value)](value)} for key, value in attributes.items()]
 
 
-def _attributes(attributes: Mapping[str, AttributeValue]) -> list[common_pb2.KeyValue]:
-    return [common_pb2.KeyValue(key=key, value=_any_value(value)) for key, value in attributes.items()]
+def _double(value: float) -> _Document:
+    if math.isfinite(value):
+        return {"doubleValue": value}
+    return {"doubleValue": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
 
 
-def _any_value(value: AttributeValue) -> common_pb2.AnyValue:
-    match value:
-        case None:
-            return common_pb2.AnyValue()
-        case bool():
-            return common_pb2.AnyValue(bool_value=value)
-        case int():
-            return common_pb2.AnyValue(int_value=value)
-        case float():
-            return common_pb2.AnyValue(double_value=value)
-        case str():
-            return common_pb2.AnyValue(string_value=value)
-        case bytes():
-            return common_pb2.AnyValue(bytes_value=value)
-        case list():
-            return common_pb2.AnyValue(array_value=common_pb2.ArrayValue(values=[_any_value(item) for item in value]))
-        case _:
-            return common_pb2.AnyValue(kvlist_value=common_pb2.KeyValueList(values=_attributes(value)))
+_VALUES: Final[Mapping[type, Callable[[Any], _Document]]] = {
+    type(None): lambda _: {},
+    str: lambda value: {"stringValue": value},
+    bool: lambda value: {"boolValue": value},
+    int: lambda value: {"intValue": str(value)},
+    float: _double,
+    bytes: lambda value: {"bytesValue": base64.b64encode(value).decode("ascii")},
+    list: lambda value: {"arrayValue": {"values": [_VALUES[type(item)](item) for item in value]}},
+    dict: lambda value: {"kvlistValue": {"values": _attributes(value)}},
+}

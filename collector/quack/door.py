@@ -51,10 +51,13 @@ def make_door(answering: Answering, entrance: Entrance) -> ASGIApp:
     @needs(Permission.READ)
     async def ask(request: Request) -> Response:
         """Answer `{"sql": …}` with a stream of Arrow; without `sql` tell only that the key may ask."""
-        if cast("Caller", request.state.caller).key_id is None:  # a page of anybody's could ask, in a browser here
+        key_id = cast("Caller", request.state.caller).key_id
+        if key_id is None:  # a page of anybody's could ask, in a browser here
             return problem(403, _WITHOUT_KEY)
         statement = (await request.json()).get("sql")
-        return Response(status_code=204) if statement is None else await _answer(request, answering, str(statement))
+        if statement is None:
+            return Response(status_code=204)
+        return await _answer(request, answering, str(statement), key_id)
 
     routes = [Route(PATH, ask, methods=["POST"])]
     gate = Gate(Starlette(routes=routes), entrance=entrance, names=Names(bound="127.0.0.1"), routes=routes)
@@ -66,8 +69,8 @@ def make_door(answering: Answering, entrance: Entrance) -> ASGIApp:
     return from_quack
 
 
-async def _answer(request: Request, answering: Answering, statement: str) -> Response:
-    terms = Terms(views_only=True)
+async def _answer(request: Request, answering: Answering, statement: str, key_id: str) -> Response:
+    terms = Terms(views_only=True, asker=key_id)
     asking = _Asking(request, answering, statement, terms)
     try:
         await asking.begin()
@@ -76,7 +79,8 @@ async def _answer(request: Request, answering: Answering, statement: str) -> Res
         return problem(400, str(error))
     except Overloaded as error:
         await asking.end()
-        return problem(503, str(error), headers=failure_of(error).http_headers())
+        failure = failure_of(error)
+        return problem(failure.http_status, failure.message, headers=failure.http_headers())
     except BaseException:
         await asking.end()
         raise
@@ -134,7 +138,7 @@ class _Asking(Response):
                 await send({"type": "http.response.body", "body": pieces.take(), "more_body": True})
                 try:
                     batch = await self._next()
-                except BadQuery as error:
+                except (BadQuery, Overloaded) as error:  # the latter where the database was opened again meanwhile
                     last = pa.RecordBatch.from_pylist([], schema=schema)
                     writer.write_batch(last, custom_metadata={ERROR: str(error)})
                     batch = None

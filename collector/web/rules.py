@@ -75,6 +75,7 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
     return page(
         request,
         "rules.html",
+        problem_of=here.judging.judges.problem_of,
         groups=sorted(by_project.items(), key=lambda group: (group[0] is not None, group[0] or "")),
         project=project,
         projects=sorted({kept.stored.project for kept in every if kept.stored.project is not None}),
@@ -98,6 +99,7 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         request,
         "rule.html",
         kept=kept,
+        problem=here.judging.judges.problem_of(kept.active),
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.sight)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans

@@ -1,7 +1,5 @@
 """How the server stands: what comes in, what waits, what failed, what was spent, and what it takes on the disk."""
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from fastapi import APIRouter, Request
@@ -10,7 +8,9 @@ from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here
+from collector.api.status_documents import rule_counts_document
 from collector.units import instant_text
+from collector.versions import versions
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.svg import figure
 from collector.web.rendering import page
@@ -32,7 +32,7 @@ def show_status(request: Request, here: Here) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    kept = [each.stored.enabled for each in here.rules.kept()]
+    rules = rule_counts_document(here.rules.kept(), (), here.judging.judges.problem_of)
     return page(
         request,
         "status.html",
@@ -46,10 +46,10 @@ def show_status(request: Request, here: Here) -> Response:
         received=_received(here),
         purses=purses(here),
         problems=here.rules.problems,
-        rules_in_force=kept.count(True),
-        rules_disabled=kept.count(False),
+        rules=rules,
+        conditions=here.conditions.lasting,
         set_aside=here.set_aside(),
-        versions=_versions(),
+        versions=versions(),
     )
 
 
@@ -84,18 +84,3 @@ def _received(here: Context) -> list[tuple[str, int]]:
         for labels, count in sorted(found.items())
         if dict(labels)["kind"] == "span"
     ]
-
-
-def _versions() -> list[tuple[str, str]]:
-    return [
-        ("Tracejury", _version("tracejury")),
-        ("DuckDB", _version("duckdb")),
-        ("Python", platform.python_version()),
-    ]
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "?"

@@ -4,15 +4,16 @@ from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
+from collector.api.export import streamed
 from collector.api.tenants import sight_of, tenant_of
 from collector.conventions.trace import read_trace
 from collector.live.sweeper import wall_clock_us
-from collector.otlp import encode
+from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.rendering import TEXT_HEADERS, page, plain_text
 from collector.web.rule_editing import new_rule
@@ -109,14 +110,11 @@ def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Wh
 @needs(Permission.READ, by_tenant=True)
 def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """The spans as they were sent, as OTLP/JSON."""
-    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, request.query_params.get("tenant")))
-    if trace is None:
+    sight = sight_of(who, request.query_params.get("tenant"))
+    batches = here.exports.trace(trace_id.lower(), tenant=sight)
+    if batches is None:
         raise _no_trace(trace_id)
-    if len(trace.spans) < trace.summary.span_count:
-        raise HTTPException(
-            422, f"it has {trace.summary.span_count} spans, which is more than one answer holds; use SQL"
-        )
-    return JSONResponse(encode.json_request(trace), headers=TEXT_HEADERS)
+    return streamed(json_document(batches), media_type="application/json", headers=TEXT_HEADERS)
 
 
 @router.post("/traces/{trace_id}/pin")
@@ -140,7 +138,7 @@ def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Delete it from every table."""
     tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
     wanted = Wanted(tenant=tenant, trace_id=trace_id.lower())
-    if not here.erasure.is_stored(wanted):
+    if not here.eraser.erasure.is_stored(wanted):
         raise _no_trace(trace_id)
     here.eraser.delete(wanted, now_us=wall_clock_us(), created_by=who.key_name)
     return RedirectResponse("/traces", 303)

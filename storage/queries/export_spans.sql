@@ -1,5 +1,7 @@
--- Spans that start between two instants, the latter excluded, with what they mean.
+-- The spans of one window. They are sorted outside, so that reading can end before it has all of them.
 SELECT *
-FROM spans
-WHERE start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns) 
-    AND ($tenant IS NULL OR tenant IN ($tenant, ''));
+FROM span
+WHERE start_time BETWEEN make_timestamp_ns($first_ns) AND make_timestamp_ns($last_ns)
+    AND seq BETWEEN $first_seq AND $last_seq
+    AND ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, $or_tenant))
+    AND ($trace_id::VARCHAR IS NULL OR trace_id = $trace_id);

@@ -1,0 +1,128 @@
+"""States that last, such as a full disk: told in the log once when they begin and once when they are over."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from collector.units import duration_text
+
+log = logging.getLogger(__name__)
+
+CANNOT_COMMIT: Final = "cannot_commit"
+"""While a condition of this name holds, the server is not ready."""
+
+_LOOK_S: Final = 1.0
+
+Found: TypeAlias = Mapping[str, str]
+"""What holds at this moment: what to tell of it, by what it is about; "" where there can be only one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A state that the server may be in for a while."""
+
+    name: str  # one word, the same in the log, in the status and in /metrics
+    look: Callable[[], Found]  # called from a thread of its own
+    every_s: float = _LOOK_S
+    begins_after_s: float = 0.0  # what passes sooner is told nowhere
+    ends_after_s: float = 0.0  # what comes back sooner was never over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """A condition that holds."""
+
+    name: str
+    about: str
+    told: str  # as of the last look
+    since_ns: int  # since the Unix epoch
+
+
+@dataclass(slots=True, kw_only=True)
+class _Episode:
+    first_s: float
+    last_s: float
+    told: str
+    since_ns: int
+    has_begun: bool = False
+
+
+class Conditions:
+    """Looks at some conditions all the time. Safe to ask from any thread."""
+
+    def __init__(self, conditions: Sequence[Condition]) -> None:
+        self._conditions = conditions
+        self._due_s = dict.fromkeys((condition.name for condition in conditions), float("-inf"))
+        self._episodes: dict[tuple[str, str], _Episode] = {}
+        self._lasting: tuple[Lasting, ...] = ()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def lasting(self) -> Sequence[Lasting]:
+        """What holds, as of the last look."""
+        return self._lasting
+
+    def holds(self, name: str) -> bool:
+        """Whether one of this name holds."""
+        return any(each.name == name for each in self._lasting)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many hold, by the name of each condition that there is."""
+        held = [each.name for each in self._lasting]
+        return {condition.name: held.count(condition.name) for condition in self._conditions}
+
+    def look(self, now_s: float) -> None:
+        """Look at those that are due. For one thread; `now_s` never goes back."""
+        for condition in self._conditions:
+            if now_s >= self._due_s[condition.name]:
+                self._due_s[condition.name] = now_s + condition.every_s
+                self._follow(condition, _found(condition), now_s)
+        self._lasting = tuple(self._held())
+
+    def _follow(self, condition: Condition, found: Found, now_s: float) -> None:
+        for about, told in found.items():
+            key = condition.name, about
+            if key not in self._episodes:
+                self._episodes[key] = _Episode(first_s=now_s, last_s=now_s, told=told, since_ns=time.time_ns())
+            episode = self._episodes[key]
+            episode.last_s, episode.told = now_s, told
+            if not episode.has_begun and now_s - episode.first_s >= condition.begins_after_s:
+                episode.has_begun = True
+                log.warning("%s: %s", condition.name, told)
+        for key, episode in list(self._episodes.items()):
+            is_over = key[0] == condition.name and key[1] not in found
+            if is_over and now_s - episode.last_s >= condition.ends_after_s:
+                del self._episodes[key]
+                if episode.has_begun:
+                    took = duration_text((now_s - episode.first_s) * 1e3)
+                    log.warning("%s is over after %s; it was: %s", condition.name, took, episode.told)
+
+    def _held(self) -> Iterator[Lasting]:
+        for (name, about), episode in self._episodes.items():
+            if episode.has_begun:
+                yield Lasting(name=name, about=about, told=episode.told, since_ns=episode.since_ns)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_S):
+            self.look(time.monotonic())
+
+
+def _found(condition: Condition) -> Found:
+    try:
+        return condition.look()
+    except Exception as error:  # noqa: BLE001 - what cannot be looked at must not hide the others, and is told itself
+        return {"": f"it cannot be found out: {type(error).__name__}: {error}"}

@@ -1,0 +1,65 @@
+"""What a service manager is told: that the server is ready, lives, and stops (the protocol of sd_notify)."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from collector.settings import environment_variable
+
+log = logging.getLogger(__name__)
+
+_US: Final = 1_000_000
+_FEEDS: Final = 3
+"""In the time that the service manager waits for one, so that one that is late harms nothing."""
+
+
+class ServiceManager:
+    """Whoever started the server and wants to know how it is; without one, nothing is said."""
+
+    def __init__(self) -> None:
+        self._address = environment_variable("NOTIFY_SOCKET")
+        self._watchdog_s = _watchdog_s()
+
+    def tell(self, state: str) -> None:
+        """Say one thing, such as `READY=1`; that nobody listens is no reason to stop."""
+        if not self._address:
+            return
+        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.sendto(state.encode(), address)
+        except OSError as error:
+            log.warning("the service manager cannot be told %s: %s", state, error)
+
+    @asynccontextmanager
+    async def watched(self, lives: Callable[[], bool]) -> AsyncIterator[None]:
+        """Say that the server lives during the block, from the event loop, as long as `lives` says so too.
+
+        Where it no longer does, the service manager ends the process and starts another one.
+        """
+        if self._watchdog_s is None:
+            yield
+            return
+        task = asyncio.create_task(self._feed(self._watchdog_s / _FEEDS, lives))
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _feed(self, pause_s: float, lives: Callable[[], bool]) -> None:
+        while True:
+            if lives():
+                self.tell("WATCHDOG=1")
+            await asyncio.sleep(pause_s)
+
+
+def _watchdog_s() -> float | None:
+    """How long the service manager waits for a sign of life of this process; None where it waits for none."""
+    text, process = environment_variable("WATCHDOG_USEC"), environment_variable("WATCHDOG_PID")
+    if not text or not text.isdecimal() or process not in {None, str(os.getpid())}:
+        return None
+    return int(text) / _US

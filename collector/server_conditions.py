@@ -1,0 +1,114 @@
+"""What is watched of a running server, and told when it begins and when it is over."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collector.conditions import CANNOT_COMMIT, Condition, Found
+from collector.ingest import Ingest
+from collector.live.active import ActiveRule
+from collector.otlp.signals import TRACES
+from collector.traffic import Traffic
+from collector.units import count_text, duration_text
+from storage.store import Store
+
+_PATIENCE_S: Final = 5.0
+"""A commit that fails once, or a disk that is full for a moment, is no reason to send nobody any more. A guess."""
+
+_STUCK_S: Final = 30.0
+"""A transaction takes tenths of a second; one that takes longer than this is stuck. A guess."""
+
+_BEHIND_S: Final = 60.0
+"""A burst of some seconds is read and matched for most of a minute, as it should be."""
+
+_QUIET_S: Final = 10.0
+"""Senders that were turned away come back within seconds, so that a shorter pause is none. A guess."""
+
+_NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
+"""Refusals that are in the audit, with who was refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What of a server is watched."""
+
+    store: Store
+    ingest: Ingest
+    traffic: Traffic
+    rules: Callable[[], Sequence[ActiveRule]]
+    judge_problem: Callable[[ActiveRule], str | None]
+    stuck_s: float = _STUCK_S
+
+
+def server_conditions(watched: Watched) -> Sequence[Condition]:
+    """All that is watched."""
+    store = watched.store
+    return (
+        Condition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
+        Condition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
+        Condition(name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_PATIENCE_S),
+        Condition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
+        Condition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
+    )
+
+
+class _Refusals:
+    """Export requests that were turned away since the last look, by their reason."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._seen: Counter[str] = Counter()
+
+    def look(self) -> Found:
+        counts: Counter[str] = Counter()
+        for labels, count in self._watched.traffic.undecoded_requests.read().items():
+            counts[dict(labels)["reason"]] += int(count)
+        refused = self._watched.ingest.outcomes["refused", TRACES.noun]
+        grown = {reason for reason, count in counts.items() if count > self._seen[reason]} - _NOT_TOLD
+        if refused > self._seen["refused spans"]:
+            grown.add("overloaded")
+        self._seen = counts | Counter({"refused spans": refused})
+        return {reason: self._told(reason, counts[reason], refused) for reason in grown}
+
+    def _told(self, reason: str, requests: int, refused: int) -> str:
+        since_start = f"{count_text(requests, 'export request')} since the start"
+        if reason != "overloaded":
+            return f"{reason.replace('_', ' ')}: {since_start}"
+        why = self._watched.store.overload or "more requests came at once than fit into queue_bytes"
+        return f"{why}; refused were {since_start}, and {count_text(refused, 'decoded span')}"
+
+
+def _disk_full(store: Store) -> Found:
+    if not store.disk_is_full:
+        return {}
+    free = f"{store.disk_free_bytes >> 20} MiB are left"
+    return {"": f"{free}, and kept for spans that wait for their commit; new ones are refused until there is more"}
+
+
+def _cannot_commit(store: Store, stuck_s: float) -> Found:
+    writing_s = store.writing_s
+    if store.disk_is_full:
+        return {"": "the disk is full"}
+    if store.failing is not None:
+        return {"": f"the database cannot be written: {store.failing}"}
+    if writing_s is not None and writing_s > stuck_s:
+        return {"": f"one transaction has been under way for more than {stuck_s:g} s"}
+    return {}
+
+
+def _behind(store: Store) -> Found:
+    behind = store.gauges.look().unmatched
+    if behind.seconds < _BEHIND_S:
+        return {}
+    waits = duration_text(behind.seconds * 1e3)
+    return {"": f"{count_text(behind.spans, 'span')} wait to be matched, the first of them for {waits}"}
+
+
+def _unable(watched: Watched) -> Found:
+    problems = {rule.rule_id: (rule, watched.judge_problem(rule)) for rule in watched.rules()}
+    return {
+        rule_id: f"the rule {rule.rule.name!r} judges nothing: {problem}"
+        for rule_id, (rule, problem) in problems.items()
+        if problem is not None
+    }

@@ -1,0 +1,116 @@
+"""Who reads at this moment, and how all of them are ended so that the file can be opened again."""
+
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+import duckdb
+
+from storage.errors import Reopened
+
+_Piece = TypeVar("_Piece")
+
+_LOOK_S: Final = 0.05
+"""Between two interruptions, each of which ends one statement of a reader that may ask several. A guess."""
+
+
+_BUG: Final = ("INTERNAL Error", "FATAL Error")
+_AFTERMATH: Final = "because of a previous fatal error"
+
+
+def is_bug(error: Exception) -> bool:
+    """Whether DuckDB itself is to blame: after that it refuses all else until the file is opened again."""
+    return str(error).startswith(_BUG) and not is_aftermath(error)
+
+
+def is_aftermath(error: Exception) -> bool:
+    """Whether DuckDB refuses because somebody else met a bug."""
+    return _AFTERMATH in str(error)
+
+
+class Stream(Generic[_Piece]):
+    """An answer that is taken bit by bit, and may be ended from another thread while nobody is taking any."""
+
+    def __init__(self, pieces: Generator[_Piece, None, None]) -> None:
+        self._pieces = pieces
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+
+    def __iter__(self) -> Iterator[_Piece]:
+        return self
+
+    def __next__(self) -> _Piece:
+        with self._lock:
+            if self._is_abandoned:
+                raise Reopened
+            return next(self._pieces)
+
+    def close(self) -> None:
+        """Take no more; waits for who is taking some."""
+        with self._lock:
+            self._pieces.close()
+
+    def abandon(self) -> None:
+        """End it, unless somebody is taking some, who is interrupted by other means."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._is_abandoned = True
+                self._pieces.close()
+            finally:
+                self._lock.release()
+
+
+class Cursors:
+    """The open cursors of one database. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._open: dict[duckdb.DuckDBPyConnection, bool] = {}  # and whether each may be interrupted
+        self._ended: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+        self._streams: WeakSet[Stream[Any]] = WeakSet()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, cursor: duckdb.DuckDBPyConnection, *, may_end: bool) -> None:
+        """Note one that was opened; one that writes is never interrupted, but waited for."""
+        with self._changed:
+            self._open[cursor] = may_end
+
+    def remove(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Note that it was closed."""
+        with self._changed:
+            del self._open[cursor]
+            self._changed.notify_all()
+
+    def was_ended(self, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """Whether `end` interrupted it."""
+        return cursor in self._ended
+
+    def stream(self, pieces: Generator[_Piece, None, None]) -> Stream[_Piece]:
+        """An answer that holds a cursor for as long as its reader likes; it ends with all others."""
+        stream = Stream(pieces)
+        with self._changed:
+            self._streams.add(stream)
+        return stream
+
+    def end(self, wait_s: float) -> bool:
+        """Interrupt whoever reads, again and again, until all cursors are closed; False where that took longer."""
+        until_s = time.monotonic() + wait_s
+        while True:
+            with self._changed:
+                streams = list(self._streams)
+                for cursor in [each for each, may_end in self._open.items() if may_end]:
+                    self._ended.add(cursor)
+                    with suppress(duckdb.Error):  # it is being closed
+                        cursor.interrupt()
+            for stream in streams:
+                stream.abandon()
+            with self._changed:
+                if self._changed.wait_for(lambda: not self._open, _LOOK_S):
+                    return True
+            if time.monotonic() > until_s:
+                return False

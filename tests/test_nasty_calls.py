@@ -1,0 +1,160 @@
+"""No function that clients may call breaks DuckDB, kills the process or cannot be stopped, whatever it is called with.
+
+`pytest tests/test_nasty_calls.py --fuzz-seconds 3600 --timeout 0` goes on for an hour, with a seed of its own.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from storage import calls as refused_calls
+from storage.calls import refuse_calls
+from storage.errors import BadQuery
+from tests.nasty_calls import VALUES, Asker, calls, functions, try_out
+from tests.source_tree import ROOT
+
+_SECONDS, _SEED = 20.0, 1
+"""Some 5,000 calls on an idle machine; what they are is the same each time, as far as they come."""
+
+BREAKS = [
+    "SELECT reservoir_quantile(-0.0, [])",
+    "SELECT quantile_cont(x, NULL::VARCHAR[] ORDER BY x) FROM (VALUES (1)) AS t(x)",
+    "SELECT quantile_disc(x, NULL::VARCHAR[] ORDER BY x) FROM (VALUES (1)) AS t(x)",
+    "SELECT date_part(part, now()) FROM (VALUES ('epoch')) AS t(part)",
+    "SELECT datepart(part, now()) FROM (VALUES ('epoch')) AS t(part)",
+    "SELECT regexp_extract('a', '(a)', NULL::VARCHAR[])",
+    *(f"SELECT {name}([NULL, NULL, NULL]::DOUBLE[3], [1, 2, 3]::DOUBLE[3])" for name in refused_calls._OF_ARRAYS),
+    "SELECT is_histogram_other_bin(x) FROM (SELECT NULL::BLOB FROM range(3)) AS t(x)",
+    "SELECT switch('[]'::JSON, MAP {1: NULL}, [true, false, NULL])",
+    "SELECT x - 1.5 FROM (VALUES ([1]::VARIANT)) AS t(x)",
+    "SELECT x - 1.5 FROM (SELECT from_json('[1]', '\"VARIANT\"') AS x)",
+]
+KILLS = [
+    """
+    SELECT c0, arg_max(MAP {'a': 1}::VARIANT, TIMESTAMP_NS 'infinity')
+    FROM (SELECT MAP {'a': 1}::VARIANT, TIMESTAMP_NS 'infinity' FROM range(3)) AS t(c0, c1)
+    GROUP BY GROUPING SETS ((c0), ())
+    """,
+    "SELECT lead(x, -9223372036854775808) OVER () FROM range(3) AS t(x)",
+    "SELECT lag(x, -9223372036854775808) OVER () FROM range(3) AS t(x)",
+]
+HANGS = [
+    "SELECT len(range(1000000000))",
+    "SELECT generate_series(TIMESTAMP '1992-01-01', TIMESTAMP '2992-01-01', INTERVAL 1 MICROSECOND)",
+    "SELECT [x FOR x IN range(5, 1000000000)]",
+    "SELECT length(repeat('x', 1000000000))",
+    "SELECT length(lpad('x', 1000000000, 'y'))",
+    "SELECT length(rpad('x', n, 'y')) FROM (VALUES (1000000000)) AS t(n)",
+    "SELECT len(list_resize([1], 1000000000))",
+    "SELECT bit_length(bitstring('1', 1000000000))",
+    "SELECT length(printf('%1000000000d', 1))",
+    "SELECT length(format('{:>1000000000}', 'x'))",
+    "SELECT length(format('{:>{}}', 'x', 1000000000))",
+    "SELECT length(printf('%*d', 1000000000, 1))",
+    "SELECT printf($width, 1), from_json('1', $width)",
+    "SELECT levenshtein(repeat('ab', 500000), repeat('cd', 500000))",
+]
+
+_ASK = "import sys, duckdb; duckdb.connect().execute(sys.argv[1]).fetchall()"
+
+
+@pytest.fixture(scope="module")
+def asker() -> Iterator[Asker]:
+    """A process with a store."""
+    with Asker() as one:
+        yield one
+
+
+@pytest.mark.timeout(900)
+def test_no_call_of_any_function_is_more_than_an_error(request: pytest.FixtureRequest, seed: int) -> None:
+    """Every function is called with values at the borders of its types and of others, as long as there is time."""
+    seconds: float | None = request.config.getoption("--fuzz-seconds")
+    rows = duckdb.execute(
+        "SELECT DISTINCT function_name, function_type, parameters, parameter_types, varargs"
+        " FROM duckdb_functions() ORDER BY ALL"
+    ).fetchall()
+    found = try_out(calls(functions(rows), seed if seconds else _SEED), seconds or _SECONDS)
+    print(dict(found.ended))  # noqa: T201 - pytest shows it with a failure
+    assert found.bad == []
+    assert found.ended["answered"] > 100
+
+
+def test_the_calls_are_the_same_for_the_same_seed() -> None:
+    """What was found once is found again."""
+    known = functions([("f", "scalar", None, ["ANY", "VARCHAR"], None), ("g", "aggregate", None, ["T[]"], "ANY")])
+    first, again, other = (
+        [next(each) for _ in range(200)] for each in (calls(known, 1), calls(known, 1), calls(known, 2))
+    )
+    assert first == again != other
+    assert any("g" in each for each in first)
+
+
+@pytest.mark.parametrize("statement", [*BREAKS, *KILLS, *HANGS])
+def test_what_was_found_is_refused(asker: Asker, statement: str) -> None:
+    """Each call that was found is refused by its name, before it is run."""
+    assert asker.ask(statement) == "refused"
+
+
+@pytest.mark.parametrize("statement", BREAKS)
+def test_what_is_refused_still_breaks(statement: str) -> None:
+    """Each of them breaks the DuckDB that is installed: where one does no more, it need not be refused."""
+    connection = duckdb.connect()
+    with pytest.raises(duckdb.InternalException):
+        connection.execute(statement).fetchall()
+
+
+@pytest.mark.parametrize("statement", KILLS)
+def test_what_is_refused_still_kills(statement: str) -> None:
+    """Likewise those that end the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK, statement], cwd=ROOT, check=False, capture_output=True, timeout=60
+    )
+    assert done.returncode < 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT quantile_cont(x, 0.5), quantile_cont(x, [0.1, 0.9]), quantile_disc(x, 0.5::DOUBLE) FROM range(9) t(x)",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x), approx_quantile(x, 0.5), median(x) FROM range(9) t(x)",
+        "SELECT quantile_cont(x, 0.5) OVER w, lag(x) OVER w, lead(x, -2) OVER w FROM range(9) t(x) WINDOW w AS ()",
+        "SELECT extract(epoch FROM now()), date_part('year', now()), date_part(['year', 'month'], now())",
+        "SELECT regexp_extract('ab', '(a)(b)', 1), regexp_extract('ab', '(?P<x>a)', ['x'])",
+        "SELECT unnest(range(5)), unnest(generate_series(-3, 3, 2)), [x * 2 FOR x IN range(3)]",
+        "SELECT lpad('7', 3, '0'), rpad('x', 9, ' '), repeat('-', 20), list_resize([1], 3), bitstring('1', 8)",
+        "SELECT printf('%5.2f of %s', 1.5, 'x'), format('{:>10} {{}} {}', 'x', 1)",
+        'SELECT from_json(\'{"a": 1}\', \'{"a": "INTEGER"}\')',
+        "FROM range(3), generate_series(TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02', INTERVAL 1 HOUR)",
+        "SELECT list_cosine_similarity([1.0, 2.0], [2.0, 1.0]), unnest([1, 2]), 'range(x)', 'SELECT 1::VARIANT'",
+    ],
+)
+def test_what_people_ask_is_answered(asker: Asker, statement: str) -> None:
+    """The same functions with the arguments that they have in dashboards."""
+    assert asker.ask(statement) == "answered"
+
+
+def test_a_refusal_says_why() -> None:
+    """Whoever is refused is told which function, and what to write instead."""
+    (tree,) = duckdb.execute("SELECT json_serialize_sql('SELECT generate_series(a, b) FROM t')").fetchall()[0]
+    with pytest.raises(
+        BadQuery, match=r"the function generate_series is not allowed here like this: it .* read FROM it instead"
+    ):
+        refuse_calls(tree)
+
+
+def test_every_rule_is_about_a_function() -> None:
+    """What is refused by name is a function of DuckDB: one that is misspelled would refuse nothing."""
+    known = {name for (name,) in duckdb.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
+    assert {*refused_calls._RULES, *refused_calls._STRUCTURED} - known == set()
+    assert set(refused_calls._SOURCES) - known == set()
+
+
+def test_the_values_are_values() -> None:
+    """DuckDB takes each of them: a misspelled one would try nothing."""
+    connection = duckdb.connect()
+    for kind in sorted(VALUES.keys() - {"lambdas"}):
+        for value in VALUES[kind]:
+            connection.execute(f"SELECT typeof({value})")

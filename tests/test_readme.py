@@ -1,0 +1,102 @@
+"""The README as a new user follows it: its examples run as they stand, on the sample."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from collector.app import Running
+from collector.sample import SampleReport, send_sample
+from storage.records import Trace
+from tests.access import request
+from tests.serving import a_server, run
+from tests.source_tree import PACKAGES, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```\w*\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+EVALUATING = README.partition("\n## Evaluating\n")[2].partition("\n## ")[0]
+
+
+def steps(text: str) -> Iterator[tuple[str, list[str]]]:
+    """What is typed in the examples of a section, and what is shown for it."""
+    for block in re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for step in block.removeprefix("$ ").split("\n$ "):
+            command, *shown = step.rstrip("\n").split("\n")
+            yield command, list(takewhile(lambda line: "…" not in line, shown))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """An empty server."""
+    with a_server(tmp_path_factory.mktemp("readme") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def report(server: Running) -> SampleReport:
+    """The sample, which the server has."""
+    sent = send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
+    assert server.store.wait_committed(20)
+    assert server.reader.wait_read(20)
+    return sent
+
+
+def test_the_sample_has_the_ids_that_the_readme_names(report: SampleReport) -> None:
+    """Each trace is told as it is printed, so that its id can be pasted."""
+    for trace in report.traces:
+        assert f"  {trace.trace_id}  {trace.service_name:<14}  {trace.about}" in README
+    named = set(re.findall(r"--trace ([0-9a-f]{32})|traces show ([0-9a-f]{32})", README))
+    assert {"".join(each) for each in named} <= set(report.trace_ids)
+
+
+def test_the_sample_is_the_same_whenever_it_is_sent(server: Running, report: SampleReport) -> None:
+    """Traces and spans keep their ids."""
+    spans = [{span.span_id for span in trace.spans} for trace in traces_of(server, report)]
+    assert send_sample(grpc=server.grpc, otlp_http=server.otlp_http).trace_ids == report.trace_ids
+    assert server.store.wait_committed(20)
+    again = [{span.span_id for span in trace.spans} for trace in traces_of(server, report)]
+    assert again == spans
+
+
+def traces_of(server: Running, report: SampleReport) -> list[Trace]:
+    """The traces of the sample as they are stored."""
+    found = [server.store.queries.trace(trace_id) for trace_id in report.trace_ids]
+    return [trace for trace in found if trace is not None]
+
+
+def test_examples_of_evaluations_run_as_they_stand(
+    server: Running, report: SampleReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are what is shown of them, and each command says what is shown for it."""
+    assert report.traces
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for command, shown in steps(EVALUATING):
+        typed, *arguments = shlex.split(command.partition(" > ")[0])
+        if typed == "cat":
+            Path(arguments[0]).write_text("\n".join(shown) + "\n")
+        elif shown:
+            where = ["--server", server.http] if "--trace" in arguments else []
+            found = run(*arguments, *where)
+            assert [line for line in shown if line not in found.output.splitlines()] == [], found.output
+            ran += 1
+    assert ran == 4
+
+
+def test_what_examples_write_is_outside_of_the_program() -> None:
+    """Whoever follows them in the working copy makes no file in a package of ours."""
+    ours = "|".join(PACKAGES)
+    for block in BLOCKS:
+        assert not re.search(rf"(?<![\w/-])(?:{ours})/|^rules: (?:{ours})$|--\w+ (?:{ours})\b", block), block
+
+
+def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:
+    """The body that is shown is taken, with the answer that is shown."""
+    (body,) = re.findall(r"-d '(\{\n.*?\n\})'\n```", README, re.DOTALL)
+    (answer,) = re.findall(r"^\{\"acceptedSpans\".*\}$", README, re.MULTILINE)
+    headers = {"content-type": "application/json"}
+    found = request(f"http://{server.http}/api/v1/traces", "POST", content=body, headers=headers)
+    assert (found.status_code, found.text) == (200, answer)

@@ -1,0 +1,95 @@
+"""What `make soak` judges: that each promise can be seen to be broken, over made-up measurements."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from benchmarks.soak_clients import Asked, Traces
+from benchmarks.soak_report import Kept, Sample, judge, look, tables
+
+SECONDS = 3600.0
+KEPT = Kept(sent=10, acknowledged=9, deleted=1, lost=0, risen=0, strange=0, spans=90)
+ASKED = {"dashboards": Asked(took_ms=[1.0, 2.0], statuses={"503": 1})}
+
+
+def samples(*, grows_mib: float = 0.0, lag_s: float = 1.0) -> list[Sample]:
+    """An hour, with memory that goes up and down by 40 MiB and grows by so much in all."""
+    return [
+        Sample(
+            at_s=float(at_s),
+            life=0,
+            rss_bytes=int((700 + 40 * (at_s // 5 % 2) + grows_mib * at_s / SECONDS) * (1 << 20)),
+            own_bytes=500 << 20,
+            file_bytes=1 << 30,
+            disk_bytes=1 << 30,
+            lag_s=lag_s if at_s > 3000 else 0.0,
+            jobs=0,
+            backlog_bytes=0,
+        )
+        for at_s in range(0, int(SECONDS), 5)
+    ]
+
+
+def broken(measured: Sequence[Sample], kept: Kept = KEPT, asked: dict[str, Asked] = ASKED) -> list[str]:
+    """The promises that were not kept."""
+    return [each.promise for each in judge(measured, SECONDS, kept, asked) if not each.holds]
+
+
+def test_an_hour_in_which_all_is_kept_is_judged_so() -> None:
+    """Memory that goes up and down about the same level is flat, and refusals are no internal errors."""
+    assert broken(samples()) == []
+
+
+@pytest.mark.parametrize(
+    "kept, promise",
+    [
+        (replace(KEPT, lost=1), "nothing that was acknowledged is lost"),
+        (replace(KEPT, strange=1), "nothing that was acknowledged is lost"),
+        (replace(KEPT, acknowledged=0), "nothing that was acknowledged is lost"),
+        (replace(KEPT, risen=1), "what was deleted is gone"),
+        (replace(KEPT, deleted=0), "what was deleted is gone"),
+    ],
+)
+def test_what_is_lost_or_comes_back_is_seen(kept: Kept, promise: str) -> None:
+    """One trace is enough, and so is nothing to judge by."""
+    assert broken(samples(), kept) == [promise]
+
+
+def test_what_grows_lags_or_breaks_is_seen() -> None:
+    """Memory that grows by more than it scatters, matching that is behind, and an answer with 500."""
+    assert broken(samples(grows_mib=600)) == ["memory is flat"]
+    assert broken(samples(lag_s=61)) == ["matching is never 60 s behind"]
+    assert broken(samples(), asked={"pages": Asked(statuses={"500": 1})}) == ["nobody is told of an internal error"]
+
+
+def test_the_file_is_compared_trace_by_trace(tmp_path: Path) -> None:
+    """A trace that lacks a span is lost, one that nobody sent is strange, and what was deleted may not be there."""
+    ids = [bytes([number]) * 16 for number in range(1, 8)]
+    whole, partial, absent, deleted, risen, unanswered, strange = ids
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "sent").write_bytes(b"".join(ids[:-1]))
+    (tmp_path / "acknowledged").write_bytes(whole + partial + absent + deleted + risen)
+    (tmp_path / "acknowledged_spans").write_bytes(bytes([2, 2, 2, 2, 2]))
+    with duckdb.connect(str(data / "x.duckdb")) as connection:
+        connection.execute("CREATE TABLE span (trace_id VARCHAR, project VARCHAR)")
+        for trace, count in ((whole, 2), (partial, 1), (risen, 2), (unanswered, 2), (strange, 2)):
+            for _ in range(count):
+                connection.execute("INSERT INTO span VALUES (?, 'bench-agent')", [trace.hex()])
+    traces = Traces()
+    traces.deleted |= {deleted.hex(), risen.hex()}
+    traces.maybe_deleted |= traces.deleted
+    assert look(data, traces) == Kept(sent=6, acknowledged=5, deleted=2, lost=2, risen=1, strange=1, spans=9)
+
+
+def test_the_tables_have_a_line_for_each_time_and_client() -> None:
+    """Twelve times with what was answered in them, and each kind of client with what it was told besides."""
+    answered = [
+        {"at_s": at_s, "spans": 10, "p50": 1.0, "max": 2.0, "refusals": 0} for at_s in range(0, int(SECONDS), 10)
+    ]
+    text = tables(samples(), answered, ASKED, SECONDS)
+    assert len([line for line in text.splitlines() if " to " in line]) == 12
+    assert "| dashboards | 2 | 2 / 2 / 2 | 503: 1 |" in text
