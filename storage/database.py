@@ -12,7 +12,7 @@ from typing import TypeVar
 import duckdb
 
 from storage import sql
-from storage.attaching import open_file
+from storage.attaching import FileOpener, memory_bytes
 from storage.cursors import Cursors, Stream, is_aftermath, is_bug
 from storage.errors import Busy, Reopened, Unusable
 from storage.holes import punch_free
@@ -40,7 +40,6 @@ _ALONE_WAIT_S = 1.0
 longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
 _MERGES = 100
 """DuckDB's own limit of merges in one checkpoint (`max_vacuum_tasks`)."""
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _END_S = 5.0
@@ -92,6 +91,8 @@ class Database:
         self._merges = False
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
+        how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
+        self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self._connection = self._connect()
 
     @property
@@ -252,9 +253,12 @@ class Database:
     def memory_bytes(self) -> int:
         """What DuckDB may hold in memory."""
         with self.cursor() as cursor:
-            ((text,),) = cursor.execute("SELECT current_setting('memory_limit')").fetchall()
-        number, unit = text.split()
-        return int(float(number) * 1024 ** _UNITS.index(unit))
+            return memory_bytes(cursor)
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """The same where it is more than what was set, because that was not enough; else None."""
+        return self._opener.raised_bytes
 
     def size(self) -> Size:
         """How large the file is, as DuckDB counts."""
@@ -345,11 +349,8 @@ class Database:
         self._connection.close()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = open_file(
-            self._path,
-            catalog=CATALOG,
-            how=f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'",
-            settings={
+        return self._opener.open(
+            {
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": _CHECKPOINT_LOG,
@@ -358,19 +359,13 @@ class Database:
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
-            },
+            }
         )
-        try:
-            connection.execute("SET TimeZone = 'UTC'")
-            migrate(connection, self._path, catalog=CATALOG)
-            connection.execute("SET enable_external_access = false")
-        except duckdb.Error as error:  # such as a full disk: the views are written at every start
-            connection.close()
-            raise Unusable(f"{self._path} cannot be used: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+
+    def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("SET TimeZone = 'UTC'")
+        migrate(connection, self._path, catalog=CATALOG)
+        connection.execute("SET enable_external_access = false")
 
 
 @contextmanager

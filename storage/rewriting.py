@@ -35,6 +35,8 @@ _SHARE: Final = 8
 """Of the memory that DuckDB may hold, this part may be about row groups with deleted rows. A guess: 61 of them at the
 default of 256 MB, of which queries take half and ingest a sixth."""
 _FEWEST: Final = 8
+_WORTH: Final = 4
+"""Row groups are counted again, which reads the numbers of all rows, only if this part of them may have been noted."""
 
 _STEPS: Final = 8
 """Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
@@ -85,9 +87,10 @@ class Rewriting:
         self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
         self._counting = threading.Lock()
         self._turn = threading.Lock()
-        self._dirty = self._most  # row groups with deleted rows, at most; as good as too many until they are counted
+        self._counted = self._most  # row groups with deleted rows; as good as too many until they are counted
+        self._is_counted = False
+        self._since: set[tuple[str, int]] = set()  # row groups in which rows were deleted since they were counted
         self._noted = 0  # transactions that deleted rows
-        self._counted = -1  # how many of these there had been when holes were counted
         self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
         self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
         self.progress = Progress(done=0, total=0)
@@ -95,16 +98,21 @@ class Rewriting:
 
     def note(self, places: Places) -> None:
         """Remember that rows were deleted."""
-        touched = sum(len(np.unique(rows // ROW_GROUP_ROWS)) for rows in places.values())
+        touched = {(table, int(cell)) for table, rows in places.items() for cell in np.unique(rows // ROW_GROUP_ROWS)}
         with self._counting:
             self._noted += 1
-            self._dirty += touched
+            self._since |= touched
 
     def has_room(self, tables: Sequence[str]) -> bool:
         """Whether rows may be deleted without more ado."""
-        if self._dirty >= self._most and self._counted != self._noted:  # the same row groups may have been noted twice
-            self._count(tables)
+        if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _WORTH):
+            self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
         return self._dirty < self._most
+
+    @property
+    def _dirty(self) -> int:
+        """Row groups with deleted rows, at most."""
+        return self._counted + len(self._since)
 
     def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
         """Wait until rows may be deleted, and see to it.
@@ -229,9 +237,9 @@ class Rewriting:
             return self._drop(table) if self._to_drop >= self._most else 0
 
     def _close_holes(self, table: str) -> Iterator[None]:
-        """Close each hole, the last one first."""
+        """Close each hole, the last one first, as long as what is rewritten is dropped: else that looks like a hole."""
         below = self._length(table)
-        while (hole := self._last_hole(table, below)) is not None:
+        while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
             yield from self._close(table, hole)
             below = hole.first
 
@@ -243,6 +251,8 @@ class Rewriting:
                 1, ROW_GROUP_ROWS - (hole.end - hole.first)
             )  # DuckDB merges nothing in a table without changes
             yield from self._rewrite(table, _Stretch(hole.end, min(hole.end + too_many, self._length(table))))
+            if self._to_drop:
+                return
             left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
             if left is None or left.end >= self._length(table):
                 return
@@ -255,13 +265,15 @@ class Rewriting:
 
     def _count(self, tables: Iterable[str]) -> None:
         """Count the row groups that have holes, as far as it matters."""
-        found, noted = 0, self._noted
+        found = 0
+        with self._counting:
+            self._since = set()
         for table in tables:
             found += _cells(self._holes(table, most=self._most - found))
             if found >= self._most:
                 break
         with self._counting:
-            self._dirty, self._counted = found, noted
+            self._counted, self._is_counted = found, True
 
     def _length(self, table: str) -> int:
         with self._database.cursor() as cursor:
