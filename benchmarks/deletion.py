@@ -60,7 +60,7 @@ class Scale:
     deleted: int = 10
     kills: int = 5
     memory: str = "256MB"
-    rate: int = 4_000  # spans a second that come meanwhile
+    rate: int = 1_000  # spans a second that come meanwhile
     pause_s: tuple[float, float] = (1.0, 60.0)  # between a request to delete and what comes next
 
 

@@ -33,6 +33,10 @@ _ROUNDS = 5
 _TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
 """Ten seconds for a moment in which nobody reads; after that the next sweep tries. A guess."""
 
+_FINISH_S = 60.0
+"""So long a sweep helps with deletions on request; a large one goes on without it, and must not hold up the next sweep.
+A guess."""
+
 _LEDGER_US = 90 * 86_400_000_000
 """So long requests to judges and backfills that have ended stay on record: what judges took in a quarter can be
 explained call by call, after that by the sums of each day. A guess."""
@@ -167,9 +171,10 @@ class Retention:
         return [Pin(tenant=tenant, trace_id=trace_id, why=why, at_ns=at_ns) for tenant, trace_id, why, at_ns in rows]
 
     def _finish_deletions(self, stopped: Callable[[], bool]) -> None:
-        """Erase whatever was to be deleted when this began."""
+        """Erase whatever was to be deleted when this began, as far as that is soon done."""
+        until_s = time.monotonic() + _FINISH_S
         waiting = {each.deletion_id for each in self._deletions.open()}
-        while waiting and not stopped():
+        while waiting and not stopped() and time.monotonic() < until_s:
             self._erasure.work()
             waiting &= {each.deletion_id for each in self._deletions.open()}
             self._has_room = True

@@ -175,6 +175,11 @@ class Store:
         return self._writer.failing or self._database.problem
 
     @property
+    def raised_bytes(self) -> int | None:
+        """What DuckDB may hold where that is more than what was set, because that was not enough; else None."""
+        return self._database.raised_bytes
+
+    @property
     def overload(self) -> str | None:
         """Why new spans are refused at the moment, or None."""
         if self.disk_is_full:
