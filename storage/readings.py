@@ -102,7 +102,9 @@ class Readings:
         self._database = database
         self._writer = writer
         self._committed = committed
-        self._deletions = 0  # how many there had been when spans were taken out last
+        self._deletions: int | None = (
+            None  # how many there had been when spans were first taken out since the last `store`
+        )
         self.read = threading.Event()  # for one who follows: set whenever more was read
 
     def wait_for_spans(self, timeout_s: float) -> None:
@@ -127,7 +129,7 @@ class Readings:
 
     def window(self, *, after: int, until: int, limits: Limits) -> Window | None:
         """The next spans in the order of their commits; None when there are none."""
-        self._deletions = self._writer.deletions
+        self._note_deletions()
         with self._database.snapshot() as cursor:
             spans, _ = _fetch(cursor, sql.query("spans_after"), limits, after=after, until=until)
             if not spans.num_rows:
@@ -155,7 +157,7 @@ class Readings:
         Spans that were committed since are left to the window that will hold them.
         """
         wanted = set(keys)
-        self._deletions = self._writer.deletions
+        self._note_deletions()
         with self._database.snapshot() as cursor:
             extents = self._extents(cursor, wanted)
             if not extents:
@@ -194,13 +196,17 @@ class Readings:
             extents = self._extents(cursor, [key])
         return extents[key].spans if key in extents else 0
 
+    def _note_deletions(self) -> None:
+        if self._deletions is None:
+            self._deletions = self._writer.deletions
+
     def store(self, progress: Progress) -> None:
         """Store what was read, and how far. What was deleted since it was taken out is not stored again.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        seen = self._deletions
+        seen, self._deletions = self._deletions, None
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             _write(cursor, progress if self._writer.deletions == seen else _without_deleted(cursor, progress))

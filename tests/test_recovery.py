@@ -60,8 +60,8 @@ def test_a_log_that_takes_more_memory_than_there_is_is_replayed(
     """What a process with more memory left is replayed with more, and then there is as much as was set again."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
-    config = {"memory_limit": "1GB", "checkpoint_threshold": "1TB"}
-    with duckdb.connect(str(tmp_path / FILE_NAME), config=config) as big:
+    path = str(tmp_path / FILE_NAME)
+    with duckdb.connect(path, config={"memory_limit": "1GB", "checkpoint_threshold": "1TB"}) as big:
         big.execute("PRAGMA disable_checkpoint_on_shutdown")
         big.execute("CREATE TABLE heap AS SELECT i, repeat(md5(i::VARCHAR), 40) AS text FROM range(150000) t(i)")
         big.execute("DELETE FROM heap WHERE i % 2 = 0")
