@@ -148,9 +148,11 @@ class Database:
             self._opening.release()
         try:
             cursor.execute(f"USE {CATALOG}")
-        except BaseException:
+        except BaseException as error:
             cursor.close()
             self._cursors.remove(cursor)
+            if isinstance(error, duckdb.InterruptException):  # by who opens the file again
+                raise Reopened from error
             raise
         return cursor
 
