@@ -118,6 +118,11 @@ class Server:
         """Where questions go: a URL."""
         return f"http://{self._addresses['http']}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def cpu_s(self) -> float:
         """Give the processor time used so far by the server, by all threads, in user and kernel mode."""
         return _cpu_s(self._process.pid)

@@ -33,6 +33,7 @@ from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.listening import address_of, bind, reached_at, serving, serving_grpc
+from collector.live.eraser import Eraser
 from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
@@ -91,7 +92,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
-        sweeper = await _sweeping(stack, settings, store)
+        sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         ingest = _ingesting(stack, settings, store, watch)
@@ -104,6 +105,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             pipeline=pipeline,
             receivers=receivers,
             sweeper=sweeper,
+            eraser=eraser,
             exporter=exporter,
             watch=watch,
         )
@@ -156,12 +158,15 @@ async def _judging(
     return pipeline
 
 
-async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> Sweeper:
-    """What lets expired traces leave, until the stack is closed."""
+async def _sweeping(stack: AsyncExitStack, settings: Settings, store: Store) -> tuple[Sweeper, Eraser]:
+    """What lets expired traces leave, and what deletes those that somebody wants gone, until the stack is closed."""
+    eraser = Eraser(store.deletions, store.erasure)
+    eraser.start()
+    stack.push_async_callback(asyncio.to_thread, eraser.close)
     sweeper = Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes)
     sweeper.start()
     stack.push_async_callback(asyncio.to_thread, sweeper.close)
-    return sweeper
+    return sweeper, eraser
 
 
 def _ingesting(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Ingest:
@@ -190,6 +195,7 @@ class _Parts:
     pipeline: Pipeline
     receivers: Receivers
     sweeper: Sweeper
+    eraser: Eraser
     exporter: ResultsExporter | None
     watch: Watch | None
 
@@ -239,6 +245,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         monitors=parts.store.monitors,
         quality=parts.store.quality,
         retention=parts.store.retention,
+        eraser=parts.eraser,
         search=parts.store.search,
         listing=parts.store.listing,
         outlines=parts.store.outlines,

@@ -48,6 +48,7 @@ def server_conditions(watched: Watched) -> Sequence[Condition]:
         Condition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
         Condition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
         Condition(name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_PATIENCE_S),
+        Condition(name="memory_raised", look=lambda: _memory_raised(store)),
         Condition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
         Condition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
     )
@@ -95,6 +96,13 @@ def _cannot_commit(store: Store, stuck_s: float) -> Found:
     if writing_s is not None and writing_s > stuck_s:
         return {"": f"one transaction has been under way for more than {stuck_s:g} s"}
     return {}
+
+
+def _memory_raised(store: Store) -> Found:
+    if store.raised_bytes is None:
+        return {}
+    mib = store.raised_bytes >> 20
+    return {"": f"duckdb_memory was not enough for what is stored; and is exceeded: set duckdb_memory: {mib}MiB"}
 
 
 def _behind(store: Store) -> Found:

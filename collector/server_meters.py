@@ -46,6 +46,7 @@ def server_meters(measured: Measured) -> Sequence[Meter]:
         *_work_meters(look),
         *_judge_meters(measured.budgets),
         *_sweep_meters(measured.sweeper),
+        *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
         *_other_meters(measured.ingest, measured.entrance.journal, measured.conditions),
@@ -228,6 +229,37 @@ def _sweep_meters(sweeper: Sweeper) -> Sequence[Meter]:
             name="tracejury_swept_bytes_total",
             told="What they gave back to the file system.",
             read=lambda: sweeper.counts["freed_bytes"],
+        ),
+    )
+
+
+def _deletion_meters(store: Store, look: Callable[[], Standing]) -> Sequence[Meter]:
+    erasure = store.erasure
+    return (
+        Meter(
+            name="tracejury_deletions",
+            told="Deletions on request that are not done: deleting rows, or erasing bytes on the disk.",
+            read=lambda: _by("state", look().deletions),
+        ),
+        Meter(
+            name="tracejury_deleted_traces_total",
+            told="Traces that were deleted on request since the start.",
+            read=lambda: erasure.counts["traces"],
+        ),
+        Meter(
+            name="tracejury_deleted_spans_total",
+            told="Spans that were deleted with them.",
+            read=lambda: erasure.counts["spans"],
+        ),
+        Meter(
+            name="tracejury_row_groups_to_rewrite",
+            told="Row groups that the pass over the disk that is under way has still to write anew, as an estimate.",
+            read=lambda: erasure.progress.total - erasure.progress.done,
+        ),
+        Meter(
+            name="tracejury_rewritten_row_groups_total",
+            told="Row groups that were written anew since the start, because of rows that were deleted in them.",
+            read=lambda: erasure.rewritten,
         ),
     )
 

@@ -4,11 +4,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+
+import duckdb
 
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
+from storage.errors import Overloaded, Unusable
 from storage.spool import Group, Position
 
 MAX_COMMIT_ROWS = ROW_GROUP_ROWS
@@ -70,6 +73,12 @@ class Backlog:
                 self._errands.append(errand)
                 self._changed.notify_all()
         return errand.written
+
+    def refuse_errands(self, error: Exception) -> None:
+        """Let all errands that wait fail."""
+        with self._changed:
+            while self._errands:
+                self._errands.popleft().written.set_exception(error)
 
     def close(self) -> None:
         """Let nothing wait for more: what is here is due at once, and errands are off."""
@@ -152,3 +161,17 @@ def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> in
     """How many of the rows after `skip` fit, of which log records come last."""
     spans = max(batch.spans.num_rows - skip, 0)
     return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)
+
+
+def wait_for(errand: "Future[None]") -> None:
+    """Wait until it is done.
+
+    Raises:
+        Overloaded: it failed, or was cancelled.
+    """
+    try:
+        errand.result()
+    except CancelledError:
+        raise Overloaded("the store is closing") from None
+    except (duckdb.Error, Unusable) as error:
+        raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -12,12 +12,12 @@ from typing import TypeVar
 import duckdb
 
 from storage import sql
+from storage.attaching import FileOpener, memory_bytes
 from storage.cursors import Cursors, Stream, is_aftermath, is_bug
-from storage.errors import Busy, ForeignFile, NewerFile, Reopened, Unusable
-from storage.holes import UnknownFormat, free_blocks, punch
-from storage.opening import open_duckdb
+from storage.errors import Busy, Reopened, Unusable
+from storage.holes import punch_free
+from storage.migration import MARK, migrate
 from storage.timing import QUICK_S, Stopwatch
-from storage.work import told
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,13 @@ _CHECKPOINT_LOG = "4MB"
 _CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
 """DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
 writer waits for that about as long as it takes to commit a row group."""
+_ALONE_WAIT_S = 1.0
+"""So long new readers wait at most for those before them to end, where something needs a moment without any: what takes
+longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
+_MERGES = 100
+"""DuckDB's own limit of merges in one checkpoint (`max_vacuum_tasks`)."""
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
-_MARK = "tracejury_schema"
 _END_S = 5.0
 """For all who read to come to an end before the file is opened again, which it cannot be while one of them has it open:
 an interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
@@ -81,10 +85,14 @@ class Database:
         self._path = directory / FILE_NAME
         self._scratch = directory / "tmp"
         self._options = options
-        self._opening = threading.Lock()  # held while the file is opened again
+        self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
+        self._merges = False
+        self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
+        how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
+        self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self._connection = self._connect()
 
     @property
@@ -140,9 +148,11 @@ class Database:
             self._opening.release()
         try:
             cursor.execute(f"USE {CATALOG}")
-        except BaseException:
+        except BaseException as error:
             cursor.close()
             self._cursors.remove(cursor)
+            if isinstance(error, duckdb.InterruptException):  # by who opens the file again
+                raise Reopened from error
             raise
         return cursor
 
@@ -196,14 +206,13 @@ class Database:
             try:
                 self._open_again()
             except (duckdb.Error, Unusable) as error:
-                log.error("the database cannot be opened again yet: %s", error)  # noqa: TRY400 - as on a full disk
                 raise Reopened from error
             log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
 
     def _is_invalid(self) -> bool:
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(f"FROM {CATALOG}.{_MARK} LIMIT 0")
+                cursor.execute(f"FROM {CATALOG}.{MARK} LIMIT 0")
         except duckdb.Error:
             return True
         return False
@@ -225,25 +234,33 @@ class Database:
         The file is opened again for it. None, and nothing was done, while a cursor is open.
         """
         with self._opening:
-            if len(self._cursors):
+            if not self._is_alone():
                 return None
             self._open_again()
             self.checkpoint()  # so that the list of free blocks in the file is that of this moment
             with self._connection.cursor() as cursor:
                 size = _size(cursor)
-            return self._punch(size)
+            return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
-    def _punch(self, size: Size) -> int:
-        try:
-            block_bytes, blocks = free_blocks(self._path)
-        except UnknownFormat as error:
-            log.warning("%s keeps its free blocks: its format is not known (%s)", self._path, error)
-            return 0
-        blocks = [block for block in blocks if 0 <= block < size.blocks]  # a checkpoint cuts off others at the end
-        if block_bytes != size.block_bytes or len(set(blocks)) != size.free:
-            log.warning("%s keeps its free blocks: it names %d of %d", self._path, len(blocks), size.free)
-            return 0
-        return punch(self._path, block_bytes, blocks)
+    def _is_alone(self) -> bool:
+        """Whether nobody reads, or everybody who does comes to an end within a moment; for who holds `_opening`."""
+        until_s = time.monotonic() + _ALONE_WAIT_S
+        while len(self._cursors):
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(_CHECKPOINT_PAUSE_S)
+        return True
+
+    @property
+    def memory_bytes(self) -> int:
+        """What DuckDB may hold in memory."""
+        with self.cursor() as cursor:
+            return memory_bytes(cursor)
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """The same where it is more than what was set, because that was not enough; else None."""
+        return self._opener.raised_bytes
 
     def size(self) -> Size:
         """How large the file is, as DuckDB counts."""
@@ -252,7 +269,26 @@ class Database:
 
     def _open_again(self) -> None:
         self._connection.close()
-        self._connection = self._connect()
+        try:
+            self._connection = self._connect()
+        except (duckdb.Error, Unusable) as error:
+            if self._closed_since is None:
+                log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
+                self._closed_since = time.monotonic(), str(error)
+            raise
+        if self._closed_since is not None:
+            log.warning("the database is open again after %.1f s", time.monotonic() - self._closed_since[0])
+            self._closed_since = None
+
+    @property
+    def closed_s(self) -> float | None:
+        """For how long it could not be opened again after it had to be closed; None: it is open."""
+        return None if self._closed_since is None else time.monotonic() - self._closed_since[0]
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not, or None."""
+        return None if self._closed_since is None else self._closed_since[1]
 
     def checkpoint(self) -> None:
         """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
@@ -272,6 +308,31 @@ class Database:
                 else:
                     return
 
+    def checkpoint_alone(self) -> None:
+        """The same while nobody reads, when DuckDB also drops row groups that have no rows left. Likewise.
+
+        Raises:
+            Busy: somebody reads, and goes on.
+        """
+        with self._opening:
+            if not self._is_alone():
+                raise Busy("somebody reads; try again")
+            self.checkpoint()
+
+    @property
+    def merges(self) -> bool:
+        """Whether they do."""
+        return self._merges
+
+    def merge_row_groups(self, *, allowed: bool) -> None:
+        """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.
+
+        Deleted rows are left out then, so that nothing tells any more where they were.
+        """
+        with self.cursor() as cursor:
+            self._merges = allowed
+            cursor.execute(f"SET GLOBAL max_vacuum_tasks = {_MERGES if allowed else 0}")
+
     def hold_checkpoints(self) -> None:
         """Checkpoint, and from then on do not, so that the file stays as it is now. For the writer's thread.
 
@@ -290,48 +351,23 @@ class Database:
         self._connection.close()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        connection = open_duckdb(
+        return self._opener.open(
             {
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": _CHECKPOINT_LOG,
+                "max_vacuum_tasks": _MERGES if self._merges else 0,
                 "temp_directory": str(self._scratch),
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
             }
         )
-        try:
-            self._attach(connection)
-            connection.execute("SET TimeZone = 'UTC'")
-            _migrate(connection, self._path)
-            connection.execute("SET enable_external_access = false")
-        except duckdb.Error as error:  # such as a full disk: the views are written at every start
-            connection.close()
-            raise Unusable(f"{self._path} cannot be used: {error}") from error
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
-    def _attach(self, connection: duckdb.DuckDBPyConnection) -> None:
-        literal = str(self._path).replace("'", "''")
-        try:
-            connection.execute(
-                f"ATTACH '{literal}' AS {CATALOG} "
-                f"(TYPE duckdb, ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}')"
-            )
-        except duckdb.IOException as error:
-            text = str(error)
-            if "not a valid DuckDB" in text:
-                msg = f"{self._path} is not a DuckDB database; move it away, or choose another data directory"
-                raise ForeignFile(msg) from error
-            if "newer version" in text or "version number" in text:
-                msg = f"{self._path} was written by a newer DuckDB: {text}"
-                raise NewerFile(msg) from error
-            msg = f"{self._path} cannot be opened: {text}"
-            raise Unusable(msg) from error
-        connection.execute(f"USE {CATALOG}")
+    def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("SET TimeZone = 'UTC'")
+        migrate(connection, self._path, catalog=CATALOG)
+        connection.execute("SET enable_external_access = false")
 
 
 @contextmanager
@@ -359,31 +395,3 @@ def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
 def _size(cursor: duckdb.DuckDBPyConnection) -> Size:
     ((block_bytes, blocks, free),) = cursor.execute(sql.query("database_blocks"), {"catalog": CATALOG}).fetchall()
     return Size(block_bytes=block_bytes, blocks=blocks, free=free)
-
-
-def _migrate(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Apply the schema steps that the file has not seen, each in a transaction with its record."""
-    steps = sql.migrations()
-    tables = {name for (name,) in connection.execute(_TABLES, {"catalog": CATALOG}).fetchall()}
-    if tables and _MARK not in tables:
-        msg = f"{path} is a DuckDB database of something else (tables: {', '.join(sorted(tables)[:5])})"
-        raise ForeignFile(msg)
-    if not tables:
-        connection.execute(f"CREATE TABLE {_MARK} (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)")
-    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
-    newest = max(seen, default=0)
-    if newest > steps[-1][0]:
-        msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
-        raise NewerFile(msg)
-    for number, name, text in steps:
-        if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
-            with told(log, f"schema step {number} ({name})") if seen else nullcontext():
-                connection.begin()
-                connection.execute(text)
-                connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])
-                connection.commit()
-    for _, text in sql.views():
-        connection.execute(text)
-
-
-_TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND NOT internal"

@@ -1,160 +1,293 @@
-"""Rubbing out what was deleted on request: not only from the tables, but from the bytes on the disk.
+"""What was asked to be deleted, deleted and erased: first its rows, then the bytes of these rows on the disk.
 
-A deleted row stays in its row group until that is written anew, and what a row group gives up stays in a block as long
-as anything else is in that block. So the blocks that hold a trace are remembered before its rows are deleted, and a
-sweep writes everything else that is in them once more, elsewhere: then they are free, and become holes.
+Rows are looked for commit by commit, so that one step never has more before it than some row groups of spans, and
+each step is one transaction, which also records how far it is. Deleted rows stay in their row groups until these are
+rewritten (`storage.rewriting`), of which many deletions share one pass; after it the blocks that held them are free,
+and become holes. A deletion that was cut off goes on where it was.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from storage import sql
-from storage.database import CATALOG, Database
+from storage.database import Database
+from storage.deletions import DELETING, ERASING, Deletion, Deletions, Wanted
+from storage.errors import Busy, Overloaded
+from storage.leaving import TABLES, Key, Leaving, Left, erase, leaving_among
+from storage.rewriting import Progress, Rewriting
+from storage.unused import TABLES as NAMED_BY_OTHERS
+from storage.unused import sweep_unused
 from storage.writer import Writer
 
 log = logging.getLogger(__name__)
 
-_TABLES = ("span", "trace_part", "tool_call", "trace_reading", "log_record", "evaluation", "job")
-"""Those that hold words of a trace by its ids; readings do by the numbers of its spans."""
+_STEP_SPANS, _STEP_PARTS, _STEP_COMMITS = 32_768, 16_384, 4_096
+"""What one step looks through, and deletes at most: four row groups of spans. With what else there is about these, some
+25 row groups get holes, of the 61 that may have some at the default memory."""
 
-_FAR = 1 << 54  # beyond the place of any row that is stored, and before those of rows that are being
+_EMPTY_STEPS = 16
+"""So many stretches without a row to delete are looked through at once: each takes 30 ms with 5 million spans."""
 
-_OPEN_GROUPS = 4
-"""The last row group is open: rows that are written once more would be put behind the deleted ones in it, and these be
-written again with the next checkpoint. With more than one whole row group in a transaction DuckDB begins a new one."""
-
-_ROUNDS = 2
-"""The second finds what moved between looking and writing. What is in use after it came later, over the old bytes."""
+_ERASED: Final = (*TABLES, *NAMED_BY_OTHERS, "deletion")
+"""Tables that hold words of a deleted trace, or whom it was about."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group: the places of its rows, and the blocks that hold some of it."""
-
+class _Commits(NamedTuple):
     first: int
     last: int
-    blocks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """The next step of a deletion: these traces lose what came with these commits."""
+
+    leaving: Sequence[Leaving]
+    commits: _Commits
+    is_last: bool  # of these traces: all that is about them goes
+    after_batch: int  # commits up to this one are looked through after it
 
 
 class Erasure:
-    """Remembers which blocks are to be rubbed out, and rubs them out."""
+    """Does what the deletions ask for, one step after another. Safe to use from several threads."""
 
-    def __init__(self, database: Database, writer: Writer, set_aside: Path) -> None:
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        deletions: Deletions,
+        rewriting: Rewriting,
+        *,
+        set_aside: Path,
+        empty_spool: Callable[[], None],
+    ) -> None:
         self._database = database
         self._writer = writer
+        self._deletions = deletions
+        self._rewriting = rewriting
         self._set_aside = set_aside
+        self._empty_spool = empty_spool
+        self._working = threading.Lock()
+        self._pass: Iterator[None] | None = None
+        self.counts = {"traces": 0, "spans": 0, "freed_bytes": 0}  # since the start
+        self._let_merge()
 
-    @contextmanager
-    def erasing(self, traces: pa.Table) -> Iterator[None]:
-        """Let the rows of these traces be deleted in the block, so that no later checkpoint writes them anywhere.
+    @property
+    def progress(self) -> Progress:
+        """How far the pass over the disk is."""
+        return self._rewriting.progress
 
-        Checkpoints are put off meanwhile: one would write a row group with the deleted rows in it once more, to other
-        blocks. After the block, what else is in these row groups is written elsewhere, so that a checkpoint drops them.
+    @property
+    def rewritten(self) -> int:
+        """Row groups that were rewritten since the start."""
+        return self._rewriting.rewritten
 
-        Raises:
-            Overloaded: the database cannot be written now.
-        """
-        with self._database.cursor() as cursor:  # so that the file is not opened again meanwhile
-            self._writer.between(self._database.hold_checkpoints)
-            try:
-                cursor.register("leaving_traces", traces)
-                held = self._held(cursor)
-                blocks = {block for _, group in held for block in group.blocks}
-                self._store(sql.query("insert_erased_blocks"), blocks)
-                yield
-                for table, group in held:
-                    self._rewrite(table, group)
-            finally:
-                self._writer.between(self._database.allow_checkpoints)
-        _forget_set_aside(self._set_aside, set(traces.column("trace_id").to_pylist()))
-
-    def _held(self, cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, _Group]]:
-        """The row groups that hold the leaving traces."""
-        held: list[tuple[str, _Group]] = []
-        for table, select in self._selects():
-            places = np.array([place for (place,) in cursor.execute(select).fetchall()], dtype=np.int64)
-            groups = _groups(cursor, table) if len(places) else []
-            if groups:
-                groups = [*groups[:-_OPEN_GROUPS], _joined(groups[-_OPEN_GROUPS:])]
-            held += [(table, g) for g in groups if ((places >= g.first) & (places <= g.last)).any()]
-        return held
-
-    def finish(self) -> bool:
-        """Write what else is in the remembered blocks elsewhere; whether there was anything to do.
+    def work(self) -> bool:
+        """Do one step; False where there is nothing to do.
 
         Raises:
-            Overloaded: the database cannot be written now; the next call goes on.
+            Overloaded: not now, because of what others read or write.
         """
-        with self._database.cursor() as cursor:
-            blocks = {block for (block,) in cursor.execute(sql.query("erased_blocks")).fetchall()}
-        if not blocks:
-            return False
-        for _ in range(_ROUNDS):
-            self._writer.between(self._database.checkpoint)
-            if not self._move(blocks):
-                break
-        self._writer.between(self._database.checkpoint)
-        self._store(sql.query("delete_erased_blocks"), blocks)
+        with self._working:
+            waiting = self._deletions.open()
+            if not waiting and self._pass is None:
+                return False
+            deleting = min(
+                (each for each in waiting if each.state == DELETING), key=lambda each: each.after_batch, default=None
+            )
+            if deleting is not None and self._rewriting.has_room(TABLES):
+                self._delete_some(deleting)
+            else:
+                self._erase_some([each for each in waiting if each.state == ERASING])
+        self._deletions.changed()
         return True
 
-    @staticmethod
-    def _selects() -> Iterator[tuple[str, str]]:
-        for table in _TABLES:
-            yield table, sql.query("rows_of_traces").replace("$table", table)
-        yield "reading", sql.query("rows_of_readings")
+    def close(self) -> None:
+        """Give up the pass under way; the next process begins it again."""
+        with self._working:
+            self._pass = None
 
-    def _move(self, blocks: set[int]) -> int:
-        """Write the row groups that are in these blocks elsewhere, one in each transaction; how many there were."""
+    def is_stored(self, wanted: Wanted) -> bool:
+        """Whether the trace that is wanted by its id is there."""
         with self._database.cursor() as cursor:
-            tables = [table for (table,) in cursor.execute(sql.query("tables"), {"catalog": CATALOG}).fetchall()]
-            found = [(table, group) for table in tables for group in _groups(cursor, table) if group.blocks & blocks]
-        for table, group in found:
-            self._rewrite(table, group)
-        return len(found)
+            return bool(_keys(cursor, wanted, _Commits(0, 0)))
 
-    def _rewrite(self, table: str, group: _Group) -> None:
-        """Write the rows of a row group elsewhere, in one transaction."""
-        places = {"first": group.first, "last": group.last}
-        statements = [
-            text.replace("$table", f'"{table}"') for text in (sql.query("copy_rows"), sql.query("delete_rows"))
-        ]
-        self._writer.store(partial(_run, statements=statements, places=places), 1)
+    def _delete_some(self, deletion: Deletion) -> None:
+        task = self._next_task(deletion)
+        if task is None:
+            self._end(deletion)
+            return
+        left: list[Left] = []
 
-    def _store(self, statement: str, blocks: Iterable[int]) -> None:
-        table = pa.table({"block_id": pa.array(sorted(blocks), pa.int64())})
+        def delete(cursor: duckdb.DuckDBPyConnection) -> None:
+            self._writer.deletions += 1
+            left.append(erase(cursor, task.leaving, *task.commits, whole=task.is_last))
+            is_over = task.is_last and not left[-1].more
+            parameters = {
+                "deletion_id": deletion.deletion_id,
+                "after_batch": task.after_batch if is_over else deletion.after_batch,
+                "traces": len(task.leaving) if is_over else 0,
+                "spans": left[-1].spans,
+            }
+            cursor.execute(sql.query("advance_deletion"), parameters)
 
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            cursor.register("incoming_blocks", table)
-            cursor.execute(statement)
+        self._writer.store(delete, _STEP_SPANS)
+        self._rewriting.note(left[-1].places)
+        if task.is_last and not left[-1].more:
+            self._count(traces=len(task.leaving))
+            _forget_set_aside(self._set_aside, {each.trace_id for each in task.leaving})
+        self._count(spans=left[-1].spans)
 
-        if table.num_rows:
-            self._writer.store(write, table.num_rows)
+    def _next_task(self, deletion: Deletion) -> _Task | None:
+        """The next step of a deletion, None where all was looked through."""
+        after = deletion.after_batch
+        for _ in range(_EMPTY_STEPS):
+            with self._database.snapshot() as cursor:
+                commits = _next_commits(cursor, deletion, after)
+                if commits is None:
+                    break
+                leaving = leaving_among(cursor, _keys(cursor, deletion.wanted, commits), in_any_case=True)
+                if leaving:
+                    is_named = deletion.wanted.trace_id is not None
+                    piece, is_last = _next_piece(cursor, leaving, commits, is_named=is_named)
+                    return _Task(leaving=leaving, commits=piece, is_last=is_last, after_batch=commits.last)
+            after = commits.last
+        if after == deletion.after_batch:
+            return None
+        return _Task(leaving=[], commits=_Commits(after, after), is_last=True, after_batch=after)
+
+    def _end(self, deletion: Deletion) -> None:
+        parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1)
+        log.info("deletion %s: the rows of %d traces are gone", deletion.deletion_id, deletion.traces)
+        self._let_merge()
+
+    def _erase_some(self, erasing: Sequence[Deletion]) -> None:
+        """Do a step of the pass under way, or begin one for these deletions."""
+        if self._pass is None:
+            self._pass = self._erase(erasing)
+        try:
+            next(self._pass)
+        except StopIteration:
+            self._pass = None
+            if not erasing and not self._rewriting.has_room(TABLES):
+                raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5) from None
+        except BaseException:
+            self._pass = None
+            raise
+
+    def _erase(self, erasing: Sequence[Deletion]) -> Iterator[None]:
+        """One pass over the disk, after which nothing is left of these deletions."""
+        if not erasing:
+            yield from self._rewriting.steps(TABLES)
+            return
+        sweep_unused(self._database, self._writer)
+        yield from self._rewriting.steps(_ERASED, small_too=True)
+        self._empty_spool()
+        freed_bytes = self.trim()
+        parameters = {
+            "deletion_ids": [each.deletion_id for each in erasing],
+            "now_us": time.time_ns() // 1000,
+        }
+        self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1)
+        self._count(freed_bytes=freed_bytes)
+        log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
+        self._let_merge()
+
+    def trim(self) -> int:
+        """Give free blocks back to the file system: how many bytes.
+
+        Raises:
+            Busy: somebody reads all the time.
+        """
+        freed: list[int] = []
+
+        def trim() -> None:
+            freed_bytes = self._database.trim()
+            if freed_bytes is None:
+                raise Busy("somebody reads; try again")
+            freed.append(freed_bytes)
+
+        with self._rewriting.steady:
+            self._writer.between(trim)
+        return freed[-1]
+
+    def _let_merge(self) -> None:
+        """Let DuckDB merge row groups while nothing has to be found in them."""
+        self._database.merge_row_groups(allowed=not self._deletions.open())
+
+    def _count(self, **more: int) -> None:
+        self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}
 
 
-def _run(cursor: duckdb.DuckDBPyConnection, statements: Sequence[str], places: Mapping[str, int]) -> None:
-    for statement in statements:
-        cursor.execute(statement, places)
+def _next_commits(cursor: duckdb.DuckDBPyConnection, deletion: Deletion, after: int) -> _Commits | None:
+    """The next commits to look through; of one trace all of them."""
+    if after >= deletion.until_batch:
+        return None
+    if deletion.wanted.trace_id is not None:
+        return _Commits(after + 1, deletion.until_batch)
+    bounds = {"first_batch": after + 1, "last_batch": deletion.until_batch, "commits": _STEP_COMMITS}
+    rows = cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall()
+    spans = parts = 0
+    last = after
+    for batch, more_spans, more_parts in rows:
+        spans, parts = spans + more_spans, parts + more_parts
+        if last > after and (spans > _STEP_SPANS or parts > _STEP_PARTS):
+            return _Commits(after + 1, last)
+        last = batch
+    return _Commits(after + 1, deletion.until_batch if len(rows) < _STEP_COMMITS else last)
 
 
-def _joined(groups: Sequence[_Group]) -> _Group:
-    """The last groups of a table as one, with what came since they were looked up."""
-    return _Group(groups[0].first, _FAR, frozenset().union(*(group.blocks for group in groups)))
+def _keys(cursor: duckdb.DuckDBPyConnection, wanted: Wanted, commits: _Commits) -> list[Key]:
+    """The wanted traces of which something came with these commits; one that is wanted by its id in any case."""
+    if wanted.trace_id is not None:
+        named = {"tenant": wanted.tenant, "trace_id": wanted.trace_id}
+        return [Key(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
+    bounds = {"first_batch": commits.first, "last_batch": commits.last}
+    ((first_seq, last_seq),) = cursor.execute(sql.query("seqs_of_commits"), bounds).fetchall()
+    parameters = {
+        "tenant": wanted.tenant,
+        "project": wanted.project,
+        "session_id": wanted.session_id,
+        "user_id": wanted.user_id,
+        "before_ns": wanted.before_ns,
+        "first_seq": first_seq,
+        "last_seq": last_seq,
+        **bounds,
+    }
+    return [Key(*row) for row in cursor.execute(sql.query("traces_to_delete"), parameters).fetchall()]
 
 
-def _groups(cursor: duckdb.DuckDBPyConnection, table: str) -> list[_Group]:
-    groups, first = [], 0
-    for rows, blocks in cursor.execute(sql.query("row_groups"), {"table": f'{CATALOG}."{table}"'}).fetchall():
-        groups.append(_Group(first, first + rows - 1, frozenset(block for block in blocks or () if block >= 0)))
-        first += rows
-    return groups
+def _next_piece(
+    cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], commits: _Commits, *, is_named: bool
+) -> tuple[_Commits, bool]:
+    """With which commits a part of these traces came that one transaction can delete, and whether it is the last one.
+
+    The commits that were looked through come last, unless the trace is named by its id: what cuts off a deletion
+    between two pieces then leaves enough of each trace for it to be found again.
+    """
+    batches = [batch for (batch,) in cursor.execute(sql.query("commits_of_traces")).fetchall()]
+    others = batches if is_named else [batch for batch in batches if not commits.first <= batch <= commits.last]
+    if not others:
+        return commits, True
+    first, end = others[0], max(each.last_batch for each in leaving)
+    if not is_named and first < commits.first:
+        end = commits.first - 1
+    bounds = {"first_batch": first, "last_batch": end, "commits": _STEP_COMMITS}
+    spans, last = 0, first
+    for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
+        spans += more
+        if spans > _STEP_SPANS:
+            break
+        last = batch
+    return _Commits(first, max(first, last)), is_named and batches[-1] <= last
 
 
 def _forget_set_aside(directory: Path, trace_ids: set[str]) -> None:

@@ -21,6 +21,7 @@ _BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system
 
 _JOBS: Final = ("ready", "waiting", "claimed")
 _ALERTS: Final = ("open", "acknowledged")
+_DELETIONS: Final = ("deleting", "erasing")
 _DELIVERIES: Final = ("pending", "delivered", "failed", "cancelled")
 
 
@@ -41,6 +42,7 @@ class Standing:
     jobs: Mapping[str, int]
     alerts: Mapping[str, int]
     deliveries: Mapping[str, int]
+    deletions: Mapping[str, int]
     results: int  # over the life of the data directory
     unwatched_results: int
     untold_results: int
@@ -92,6 +94,7 @@ class Gauges:
                 jobs=dict.fromkeys(_JOBS, 0) | dict(jobs),
                 alerts=dict.fromkeys(_ALERTS, 0) | _pairs(cursor, sql.query("alerts_by_state")),
                 deliveries=dict.fromkeys(_DELIVERIES, 0) | _pairs(cursor, sql.query("deliveries_by_state")),
+                deletions=dict.fromkeys(_DELETIONS, 0) | _pairs(cursor, sql.query("deletions_by_state")),
                 results=results,
                 unwatched_results=results - watched,
                 untold_results=results - told,

@@ -9,11 +9,14 @@ true: nothing was written since the checkpoint, and nobody reads.
 import ctypes
 import errno
 import itertools
+import logging
 import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+log = logging.getLogger(__name__)
 
 _HEADER_BYTES, _HEADERS = 4096, 3  # the file's own header, then two of the database, written by turns
 _MAGIC, _MAGIC_OFFSET = b"DUCK", 8
@@ -32,6 +35,20 @@ _NOT_HERE = {errno.EOPNOTSUPP, errno.ENOSYS}
 
 class UnknownFormat(Exception):
     """The file does not look as expected, so nothing may be done to it."""
+
+
+def punch_free(path: Path, *, block_bytes: int, blocks: int, free: int) -> int:
+    """Free the room of all free blocks: how many bytes less the file takes; none where the file and DuckDB disagree."""
+    try:
+        found_bytes, found = free_blocks(path)
+    except UnknownFormat as error:
+        log.warning("%s keeps its free blocks: its format is not known (%s)", path, error)
+        return 0
+    found = [block for block in found if 0 <= block < blocks]  # a checkpoint cuts off others at the end
+    if found_bytes != block_bytes or len(set(found)) != free:
+        log.warning("%s keeps its free blocks: it names %d of %d", path, len(found), free)
+        return 0
+    return punch(path, block_bytes, found)
 
 
 def free_blocks(path: Path) -> tuple[int, list[int]]:

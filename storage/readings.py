@@ -102,6 +102,9 @@ class Readings:
         self._database = database
         self._writer = writer
         self._committed = committed
+        self._deletions: int | None = (
+            None  # how many there had been when spans were first taken out since the last `store`
+        )
         self.read = threading.Event()  # for one who follows: set whenever more was read
 
     def wait_for_spans(self, timeout_s: float) -> None:
@@ -126,6 +129,7 @@ class Readings:
 
     def window(self, *, after: int, until: int, limits: Limits) -> Window | None:
         """The next spans in the order of their commits; None when there are none."""
+        self._note_deletions()
         with self._database.snapshot() as cursor:
             spans, _ = _fetch(cursor, sql.query("spans_after"), limits, after=after, until=until)
             if not spans.num_rows:
@@ -153,6 +157,7 @@ class Readings:
         Spans that were committed since are left to the window that will hold them.
         """
         wanted = set(keys)
+        self._note_deletions()
         with self._database.snapshot() as cursor:
             extents = self._extents(cursor, wanted)
             if not extents:
@@ -191,14 +196,22 @@ class Readings:
             extents = self._extents(cursor, [key])
         return extents[key].spans if key in extents else 0
 
+    def _note_deletions(self) -> None:
+        if self._deletions is None:
+            self._deletions = self._writer.deletions
+
     def store(self, progress: Progress) -> None:
-        """Store what was read, and how far.
+        """Store what was read, and how far. What was deleted since it was taken out is not stored again.
 
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        rows = progress.batch.readings.num_rows
-        self._writer.store(lambda cursor: _write(cursor, progress), rows)
+        seen, self._deletions = self._deletions, None
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            _write(cursor, progress if self._writer.deletions == seen else _without_deleted(cursor, progress))
+
+        self._writer.store(write, progress.batch.readings.num_rows)
         self.read.set()
 
     @staticmethod
@@ -270,6 +283,27 @@ def key_table(keys: Iterable[TraceKey]) -> pa.Table:
             "trace_key": pa.array([int(key.trace_id[-_KEY_DIGITS:], 16) for key in listed], pa.uint64()),
         }
     )
+
+
+def _without_deleted(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> Progress:
+    """What of it is about spans and traces that are there still."""
+    batch = progress.batch
+    if batch.readings.num_rows:
+        numbers = pc.min_max(batch.readings.column("seq")).as_py()
+        bounds = {"first": numbers["min"], "last": numbers["max"]}
+        seqs = cursor.execute(sql.query("numbers_between"), bounds).to_arrow_table().column("seq")
+        is_there = pc.is_in(batch.readings.column("seq"), value_set=seqs)
+        batch = replace(batch, readings=batch.readings.filter(is_there))
+    if batch.traces.num_rows:
+        cursor.register("wanted_traces", key_table(set(_keys(batch.traces))))
+        rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
+        there = {TraceKey(tenant, trace_id) for tenant, trace_id, *_ in rows}
+        traces, calls = (
+            table.filter(pa.array([key in there for key in _keys(table)], pa.bool_()))
+            for table in (batch.traces, batch.tool_calls)
+        )
+        batch = replace(batch, traces=traces, tool_calls=calls)
+    return replace(progress, batch=batch)
 
 
 def _write(cursor: duckdb.DuckDBPyConnection, progress: Progress) -> None:

@@ -41,6 +41,7 @@ class Status:
     jobs: Mapping[str, int]  # ready, waiting and claimed
     oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
     open_traces: int
+    deletions: Mapping[str, int]  # that are not done: deleting and erasing
     outcomes: Mapping[str, int]  # of the last 24 hours: scored, failed and skipped
     spent_today: Spent  # by UTC
 
@@ -71,6 +72,7 @@ class StatusReader:
             ((read, matched),) = cursor.execute(sql.query("cursors")).fetchall()
             queue = cursor.execute(sql.query("queue"), {"now_us": now_us}).fetchall()
             outcomes = cursor.execute(sql.query("outcomes_since"), {"since_us": now_us - _DAY_US}).fetchall()
+            deletions = dict(cursor.execute(sql.query("deletions_by_state")).fetchall())
             ((calls, tokens, usd),) = cursor.execute(sql.query("spent_on"), {"day": _day(now_us)}).fetchall()
             reading, matching = (_lag(cursor, seq) for seq in (read, matched))
         jobs = {state: count for state, count, _ in queue if state != "open"}
@@ -81,6 +83,7 @@ class StatusReader:
             jobs=dict.fromkeys(("ready", "waiting", "claimed"), 0) | jobs,
             oldest_job_ns=min((since for state, _, since in queue if state in {"ready", "waiting"}), default=None),
             open_traces=sum(count for state, count, _ in queue if state == "open"),
+            deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,
             outcomes=dict.fromkeys(("scored", "failed", "skipped"), 0) | dict(outcomes),
             spent_today=Spent(calls=calls, tokens=tokens, usd=usd),
         )

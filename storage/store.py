@@ -14,6 +14,7 @@ from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
+from storage.deletions import Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
 from storage.exports import Exports
@@ -31,6 +32,7 @@ from storage.queries import Queries
 from storage.readings import Readings
 from storage.results_out import ResultsOut
 from storage.retention import Retention
+from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.search import Search
@@ -47,6 +49,9 @@ log = logging.getLogger(__name__)
 _KEPT_FREE_BYTES = 16 << 20
 """Room that new spans may not have, on top of what the backlog may need, because only commits give room back: without
 it the spool takes whatever is freed on a full disk. A guess: DuckDB's log of 4 MB twice over, and a checkpoint."""
+
+_CLOSED_S = 5.0
+"""A database that cannot be opened again for so long takes no more spans: nobody knows when it can. A guess."""
 
 _COMMIT_WAIT_S, _COMMIT_LOOK_S = 60.0, 0.05
 """Guesses: under full load what waits at one moment is committed seconds later."""
@@ -109,8 +114,17 @@ class Store:
         self.outlines = Outlines(database)
         self.exports = Exports(database)
         self.quality = Quality(database)
-        erasure = Erasure(database, writer, database.path.parent / _SET_ASIDE)
-        self.retention = Retention(database, writer, erasure, self._empty_spool)
+        self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
+        self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
+        self.erasure = Erasure(
+            database,
+            writer,
+            self.deletions,
+            self._rewriting,
+            set_aside=database.path.parent / _SET_ASIDE,
+            empty_spool=self._empty_spool,
+        )
+        self.retention = Retention(database, writer, self._rewriting, self.deletions, self.erasure)
 
     @classmethod
     def open(cls, directory: Path, options: StoreOptions | None = None) -> Self:
@@ -157,14 +171,21 @@ class Store:
 
     @property
     def failing(self) -> str | None:
-        """Why commits fail at the moment, or None."""
-        return self._writer.failing
+        """Why commits fail at the moment, or would if there were any; or None."""
+        return self._writer.failing or self._database.problem
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """What DuckDB may hold where that is more than what was set, because that was not enough; else None."""
+        return self._database.raised_bytes
 
     @property
     def overload(self) -> str | None:
         """Why new spans are refused at the moment, or None."""
         if self.disk_is_full:
             return "the disk is full; what room is left is kept for spans that wait for their commit"
+        if (self._database.closed_s or 0.0) > _CLOSED_S:
+            return f"the database cannot be opened ({self._database.problem})"
         if self._writer.backlog_bytes <= self._backlog_limit:
             return None
         why = self._writer.failing
@@ -222,7 +243,7 @@ class Store:
             OSError: the copy cannot be written.
         """
         self._wait_until_committed(self._spool.sequence)
-        with self.retention.steady, told(log, "a backup"):
+        with self._rewriting.steady, told(log, "a backup"):
             copy_database(self._database, self._writer, target)
 
     def close(self, timeout_s: float = 30) -> None:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand
+from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import StoredIds
@@ -104,6 +104,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.attempt = Attempt(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
+        self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
     @property
     def backlog_bytes(self) -> int:
@@ -144,7 +145,7 @@ class Writer:
         Raises:
             Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
         """
-        _wait_for(self.ask(write, rows))
+        wait_for(self.ask(write, rows))
 
     def between(self, act: Callable[[], None]) -> None:
         """Let `act` run between two transactions, while nothing is written, and wait for it; likewise.
@@ -153,10 +154,14 @@ class Writer:
         """
         for _ in range(_BUSY_TRIES):
             try:
-                return _wait_for(self._backlog.ask(act, 0))
+                return self.once_between(act)
             except Busy:
                 time.sleep(_BUSY_PAUSE_S)
-        return _wait_for(self._backlog.ask(act, 0))
+        return self.once_between(act)
+
+    def once_between(self, act: Callable[[], None]) -> None:
+        """The same, but it is tried once."""
+        wait_for(self._backlog.ask(act, 0))
 
     def forget_dimensions(self) -> None:
         """Look resources and scopes up again, because some were deleted. For the writer's own thread."""
@@ -184,9 +189,11 @@ class Writer:
                 return
 
     def _repeat(self, attempt: Callable[[], bool]) -> bool:
-        """Try until it succeeds; False when the writer was stopped before."""
+        """Try until it succeeds; False when the writer was stopped before. Errands do not wait for that, but fail."""
         pauses = _pauses()
         while not attempt():
+            why = f"the database cannot be written ({self.failing})"
+            self._backlog.refuse_errands(Overloaded(why, retry_after_s=5))
             with self.attempt.paused():
                 if self._stopping.wait(next(pauses)):
                     return False
@@ -362,20 +369,6 @@ class Writer:
         if not known.any():
             return spans, hashes
         return spans.filter(pa.array(~known)), hashes[~known]
-
-
-def _wait_for(errand: "Future[None]") -> None:
-    """Wait until it is done.
-
-    Raises:
-        Overloaded: it failed, or was cancelled.
-    """
-    try:
-        errand.result()
-    except CancelledError:
-        raise Overloaded("the store is closing") from None
-    except duckdb.Error as error:
-        raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error
 
 
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:

@@ -123,6 +123,8 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     assert tested.status_code == 202, tested.text
     pinned = tenancy.server.ask("POST", f"/api/v1/traces/{TRACE}/pin", key=key)
     assert pinned.status_code == 200, pinned.text
+    deleted = tenancy.server.ask("DELETE", "/api/v1/traces?before=1980-01-01T00:00:00Z", key=key)
+    assert deleted.status_code == 200, deleted.text
     finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")
     assert tenancy.store.alerts.open(finding, START_NS)
     ((job_id,),) = tenancy.rows(
@@ -134,6 +136,7 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
         "delivery_id": tested.json()["id"],
         "alert_id": finding.alert_id,
         "job_id": str(job_id),
+        "deletion_id": deleted.json()["id"],
     }
     tenancy.ids[tenant].update(late)  # type: ignore[attr-defined] # made here
 

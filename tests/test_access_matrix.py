@@ -42,6 +42,8 @@ ADMINISTERING = {
     "GET /api/v1/audit",
     "DELETE /api/v1/traces",
     "DELETE /api/v1/traces/{trace_id}",
+    "GET /api/v1/deletions",
+    "GET /api/v1/deletions/{deletion_id}",
     "POST /traces/{trace_id}/delete",
     "GET /keys",
     "GET /keys/new",

@@ -46,6 +46,8 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/monitors",
     "/api/v1/jobs",
     "/api/v1/audit",
+    "/api/v1/deletions",
+    "/api/v1/deletions/{deletion_id}",
     "/audit",
     "/keys/new",
     "/connections/new",

@@ -16,6 +16,7 @@ from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.live.backfill import Backfills
+from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgingHub
 from collector.live.rules_in_force import RulesInForce
 from collector.live.sweeper import Sweeper
@@ -90,6 +91,7 @@ class Context:
     monitors: Monitors
     quality: Quality
     retention: Retention
+    eraser: Eraser
     search: Search
     listing: Listing
     outlines: Outlines

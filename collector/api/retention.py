@@ -1,9 +1,8 @@
-"""Keeping and deleting traces, and sweeping, over HTTP."""
+"""Keeping traces, and sweeping, over HTTP."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
@@ -11,14 +10,10 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
-from collector.api.times import DATE_TIME, stored_ns
 from collector.live.sweeper import wall_clock_us
-from storage.retention import Due, Swept, Wanted
+from storage.retention import Due, Swept
 
 router = APIRouter(prefix="/api/v1")
-
-_MOST_AT_ONCE = 1_000
-"""Traces that one request deletes. A guess: some seconds of the writer's time in small steps."""
 
 
 class Pinned(BaseModel):
@@ -26,18 +21,6 @@ class Pinned(BaseModel):
 
     traceId: str  # noqa: N815 - as it is on the wire
     pinned: list[str]
-
-
-class Deleted(BaseModel):
-    """How many traces are gone."""
-
-    deletedTraces: int  # noqa: N815 - as it is on the wire
-
-
-class DeletedSome(Deleted):
-    """The same, and whether there are others."""
-
-    more: bool
 
 
 @router.post("/traces/{trace_id}/pin", responses={200: {"model": Pinned}})
@@ -52,45 +35,6 @@ def pin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONRespo
 def unpin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """Keep it no longer; other reasons to keep it stay."""
     return _pinned(trace_id, here, tenant_of(who, tenant), keep=False)
-
-
-@router.delete("/traces/{trace_id}", responses={200: {"model": Deleted}})
-@needs(Permission.ADMINISTER, by_tenant=True)
-def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
-    """Delete a trace from every table; the next sweep rubs it out on the disk."""
-    deleted = here.retention.delete(Wanted(tenant=tenant_of(who, tenant), trace_id=trace_id.lower()))
-    return JSONResponse({"deletedTraces": deleted}) if deleted else _not_found(trace_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Which traces are to go; all of it has to be true of them."""
-
-    project: str | None = None
-    session_id: Annotated[str | None, Query(alias="sessionId")] = None
-    user_id: Annotated[str | None, Query(alias="userId")] = None
-    before: Annotated[str | None, Query(json_schema_extra=DATE_TIME)] = None
-
-
-@router.delete("/traces", responses={200: {"model": DeletedSome}})
-@needs(Permission.ADMINISTER, by_tenant=True)
-def delete_traces(here: Here, who: Who, named: Annotated[Named, Depends()], tenant: Tenant = None) -> JSONResponse:
-    """Delete the traces that all of these are true of; `more` says that there are others, to be deleted by the next."""
-    if named == Named():
-        return problem(400, "name what is to go: project, sessionId, userId, before")
-    try:
-        before_ns = None if named.before is None else stored_ns(named.before)
-    except ValueError:
-        return problem(400, f"before: {named.before!r} is no time such as 2026-11-21T10:00:00Z")
-    wanted = Wanted(
-        tenant=tenant_of(who, tenant),
-        project=named.project,
-        session_id=named.session_id,
-        user_id=named.user_id,
-        before_ns=before_ns,
-    )
-    deleted = here.retention.delete(wanted, most=_MOST_AT_ONCE)
-    return JSONResponse({"deletedTraces": deleted, "more": deleted == _MOST_AT_ONCE})
 
 
 @router.post("/sweep")

@@ -35,6 +35,7 @@ def status_document(
             "oldestSeconds": _seconds_since(status.oldest_job_ns, now_ns),
         },
         "openTraces": status.open_traces,
+        "deletions": dict(status.deletions),
         "last24h": dict(status.outcomes),
         "spentToday": asdict(status.spent_today),
     }

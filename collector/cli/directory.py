@@ -139,6 +139,13 @@ class Directory:
         found = hub.connections.get(connection_id)
         return asyncio.run(try_connection(found, hub.connections, hub.budgets)).document()
 
+    def deletions(self, *, limit: int) -> list[Document]:
+        """The latest deletions, and how far each is."""
+        from collector.api.deletions import deletion_document
+
+        found = self._store.deletions.page(tenant=None, skip=0, most=limit)
+        return [deletion_document(each, self._store.erasure.progress) for each in found]
+
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
         from collector.api.retention import due_document, swept_document

@@ -5,6 +5,7 @@ import click
 from collector.cli.alerts import alerts
 from collector.cli.backup import backup, restore
 from collector.cli.connections import connections
+from collector.cli.deletions import deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.export import export
@@ -46,6 +47,7 @@ for command in (
     webhooks,
     monitors,
     sweep,
+    deletions,
     backup,
     restore,
     export,

@@ -92,10 +92,16 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
         ("rules", told, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
         ("jobs", f"{waiting:,} waiting ({retried}), {claimed}{oldest}", False),
+        ("deletions", _deletions(status), False),
         ("last 24 h", f"{status.last24h.scored:,} scored, {status.last24h.skipped:,} skipped", False),
         ("", f"{status.last24h.failed:,} failed", status.last24h.failed > 0),
         ("today", f"{count_text(spent.calls, 'judge call')}, {spent.tokens:,} tokens, {spent.usd:.4f} USD", False),
     ]
+
+
+def _deletions(status: StatusView) -> str:
+    deleting, erasing = status.deletions.deleting, status.deletions.erasing
+    return f"{deleting:,} under way, {erasing:,} to be erased on the disk" if deleting or erasing else "none"
 
 
 def _behind(lag: LagView) -> str:

@@ -118,6 +118,10 @@ class Server:
         """Whether one of them works."""
         return self._ask("POST", f"{_CONNECTIONS}/{quote(connection_id, safe='')}/test")
 
+    def deletions(self, *, limit: int) -> list[Document]:
+        """The latest deletions."""
+        return self._pages("/api/v1/deletions", {}, limit=limit, key="id")
+
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
         return self._ask("POST", "/api/v1/sweep", params={"dryRun": dry_run}, timeout=_SWEEP_TIMEOUT_S)

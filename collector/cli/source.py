@@ -45,6 +45,9 @@ class Source(Protocol):
     def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query; `parameters` are what its `$name`s stand for."""
 
+    def deletions(self, *, limit: int) -> list[Document]:
+        """The latest deletions, and how far each is."""
+
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
 

@@ -351,6 +351,13 @@ class OutcomesView(_View):
     skipped: int
 
 
+class DeletionCountsView(_View):
+    """Deletions that are not done."""
+
+    deleting: int
+    erasing: int
+
+
 class StatusView(_View):
     """How a server, or a data directory, stands."""
 
@@ -361,6 +368,7 @@ class StatusView(_View):
     rules: RuleCountsView
     jobs: JobsView
     open_traces: int
+    deletions: DeletionCountsView
     last24h: OutcomesView = Field(alias="last24h")
     spent_today: SpentView
 

@@ -21,10 +21,10 @@ from collector.web.span_view import Detail, detail_of, text_of
 from collector.web.talk import MOST_MESSAGES, conversation
 from collector.web.trace_view import Tree, tree_of, verdicts_of
 from collector.web.visitor import Sent
+from storage.deletions import Wanted
 from storage.errors import Missing
 from storage.judgements import Judged
 from storage.outline import Outline
-from storage.retention import Wanted
 
 router = APIRouter()
 
@@ -137,8 +137,10 @@ def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
 def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Delete it from every table."""
     tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    if not here.retention.delete(Wanted(tenant=tenant, trace_id=trace_id.lower())):
+    wanted = Wanted(tenant=tenant, trace_id=trace_id.lower())
+    if not here.eraser.erasure.is_stored(wanted):
         raise _no_trace(trace_id)
+    here.eraser.delete(wanted, now_us=wall_clock_us(), created_by=who.key_name)
     return RedirectResponse("/traces", 303)
 
 

@@ -1,5 +1,6 @@
--- Delete the marks of evaluations that leave, and of jobs that leave before they have one.
-DELETE FROM superseded
+-- Where the marks are of evaluations that leave, and of jobs that leave before they have one.
+SELECT rowid AS place
+FROM superseded
 WHERE job_id IN (
     SELECT job_id
     FROM evaluation

@@ -1,0 +1,300 @@
+"""What deletions cost a large server, and that none breaks it: users are deleted one after another, under load.
+
+A store is filled with spans whose traces belong to users by turns, so that each has rows in nearly every row group.
+While spans come and pages are looked at, some users are deleted; the server is killed in between, and started again at
+the same settings. In the end nothing of these users is in any table, and none of their words in any file, while all
+else is there. Each claim is asserted.
+
+python -m benchmarks.deletion --directory /var/tmp
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import httpx
+
+from benchmarks.filling import SPANS_A_TRACE, fill
+from benchmarks.server import Server, tracejury
+from benchmarks.spans import Requests
+
+SPANS_A_REQUEST: Final = 256
+POOL_SPANS: Final = 4_096
+START_S: Final = 15.0  # from the call to the ready line
+ANSWER_S: Final = 10.0  # of anything that is asked while deletions go on
+MEMORY_MIB: Final = 1_000  # of the process, at 256 MB for DuckDB
+STOP_S: Final = 60.0
+PATIENCE_S: Final = 3 * 3600.0
+LOOK_S: Final = 1.0
+CHUNK: Final = 1 << 24
+
+BY_USER: Final = {
+    "span": "status_message = '{0}'",
+    "reading": "user_id = '{0}'",
+    "trace_part": "root_name = '{0}'",
+    "trace_reading": "user_id = '{0}'",
+    "tool_call": "arguments LIKE '{0} %'",
+    "log_record": "body LIKE '{0} %'",
+    "resource": "attributes['owner'] LIKE '{0} %'",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How large a trial is."""
+
+    spans: int = 5_000_000
+    users: int = 500
+    text: int = 640  # characters of each of two texts of a span
+    deleted: int = 10
+    kills: int = 5
+    memory: str = "256MB"
+    rate: int = 1_000  # spans a second that come meanwhile
+    pause_s: tuple[float, float] = (1.0, 60.0)  # between a request to delete and what comes next
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """What was seen of the server."""
+
+    starts_s: list[float] = field(default_factory=list)
+    answers_s: list[float] = field(default_factory=list)  # of export requests
+    reads_s: list[float] = field(default_factory=list)
+    requests_s: list[float] = field(default_factory=list)  # of requests to delete
+    states: list[str] = field(default_factory=list)  # of their answers
+    peaks_mib: list[float] = field(default_factory=list)  # of each process
+    rows_gone_s: float = 0.0  # from the first request to the last row
+    erased_s: float = 0.0  # to the last byte
+    stop_s: float = 0.0
+    acknowledged: int = 0
+    in_doubt: int = 0
+    refused: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def marker(user: int) -> str:
+    """What every text of a user says."""
+    return f"marker-of-{user:04}"
+
+
+class Trial:
+    """One data directory, and the server that is killed and started on it."""
+
+    def __init__(self, data: Path, scale: Scale, *, seed: int) -> None:
+        self.measured = Measured()
+        self._data = data
+        self._scale = scale
+        self._source = random.Random(seed)
+        self._requests = Requests(SPANS_A_REQUEST, pool_spans=POOL_SPANS)
+        self._stored = fill(data, scale.spans, users=scale.users, text=scale.text)
+        self._users = self._source.sample(range(scale.users), scale.deleted)
+        self._kills = set(self._source.sample(range(scale.deleted), scale.kills))
+
+    def run(self, *, timed: bool = True) -> Measured:
+        """Delete, kill and start again; then check what is there, and, if `timed`, how long everything took.
+
+        Raises:
+            AssertionError: a claim does not hold.
+        """
+        first_s, left = time.monotonic(), list(enumerate(self._users))
+        while left:
+            with self._server() as server, self._load(server):
+                while left:
+                    number, user = left.pop(0)
+                    self._delete(server, user)
+                    time.sleep(self._source.uniform(*self._scale.pause_s))
+                    if number in self._kills:
+                        break  # which ends the server at once
+        with self._server() as server, self._load(server):
+            self._wait(server, {"deleting"})
+            self.measured.rows_gone_s = time.monotonic() - first_s
+            self._wait(server, {"deleting", "erasing"})
+            self.measured.erased_s = time.monotonic() - first_s
+        for _ in range(2):  # as the last server left it, and after a checkpoint of everything
+            with self._server() as server:
+                self._check_rows(server)
+                assert self._words() == []
+                began_s = time.monotonic()
+                server.stop()
+                self.measured.stop_s = max(self.measured.stop_s, time.monotonic() - began_s)
+            assert self._words() == []
+        assert self.measured.failures == []
+        if timed:
+            self._check_measured()
+        return self.measured
+
+    @contextmanager
+    def _server(self) -> Iterator[Server]:
+        """A server at the settings of the trial; it is killed at the end, if it is not stopped."""
+        settings = {"DUCKDB_MEMORY": self._scale.memory, "SQL_SECONDS": 60}
+        command = ["env", *(f"TRACEJURY_{name}={setting}" for name, setting in settings.items())]
+        began_s = time.monotonic()
+        with Server([*command, *tracejury(self._data)], self._data) as server:
+            self.measured.starts_s.append(time.monotonic() - began_s)
+            try:
+                yield server
+            finally:
+                if server.is_running:
+                    self.measured.peaks_mib.append(server.peak_rss_bytes() / 2**20)
+
+    @contextmanager
+    def _load(self, server: Server) -> Iterator[None]:
+        """Spans that come and pages that are looked at, all the time."""
+        done = threading.Event()
+        threads = [threading.Thread(target=each, args=(server, done)) for each in (self._send, self._look)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+
+    def _send(self, server: Server, done: threading.Event) -> None:
+        headers = {"content-type": "application/x-protobuf"}
+        with httpx.Client(timeout=60, trust_env=False) as client:
+            while not done.wait(SPANS_A_REQUEST / self._scale.rate):
+                body, began_s = self._requests.next().body, time.monotonic()
+                try:
+                    answer = client.post(f"http://{server.target('http')}/v1/traces", content=body, headers=headers)
+                except httpx.TransportError:
+                    self.measured.in_doubt += SPANS_A_REQUEST
+                    continue
+                self.measured.answers_s.append(time.monotonic() - began_s)
+                if answer.is_success:
+                    self.measured.acknowledged += SPANS_A_REQUEST
+                else:
+                    self.measured.refused += SPANS_A_REQUEST
+
+    def _look(self, server: Server, done: threading.Event) -> None:
+        with httpx.Client(base_url=server.api, timeout=60, trust_env=False) as client:
+            while not done.wait(0.2):
+                for path in ("/api/v1/traces?size=20", "/ready", "/metrics"):
+                    began_s = time.monotonic()
+                    answer = client.get(path)
+                    self.measured.reads_s.append(time.monotonic() - began_s)
+                    if not answer.is_success:
+                        self.measured.failures.append(f"{path}: {answer.status_code} {answer.text[:200]}")
+
+    def _delete(self, server: Server, user: int) -> None:
+        began_s = time.monotonic()
+        answer = httpx.delete(
+            f"{server.api}/api/v1/traces", params={"userId": marker(user)}, timeout=120, trust_env=False
+        )
+        self.measured.requests_s.append(time.monotonic() - began_s)
+        assert answer.status_code in {200, 202}, answer.text
+        self.measured.states.append(answer.json()["state"])
+
+    def _wait(self, server: Server, states: set[str]) -> None:
+        """Wait until no deletion is in one of these states."""
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            answer = httpx.get(f"{server.api}/api/v1/deletions", params={"size": 1000}, timeout=60, trust_env=False)
+            content: list[dict[str, Any]] = answer.raise_for_status().json()["content"]
+            if not any(each["state"] in states for each in content):
+                return
+            assert time.monotonic() < until_s, content
+            time.sleep(LOOK_S)
+
+    def _check_rows(self, server: Server) -> None:
+        """Nothing of the deleted users is there, and all of the others."""
+        for user in self._users:
+            for table, condition in BY_USER.items():
+                assert self._count(server, table, condition.format(marker(user))) == 0, (table, user)
+        assert self._count(server, "decision", "seq NOT IN (SELECT seq FROM span)") == 0
+        traces = self._stored // SPANS_A_TRACE
+        gone = sum(len(range(user, traces, self._scale.users)) for user in self._users)
+        left = SPANS_A_TRACE * (traces - gone)
+        assert self._count(server, "span", "status_message LIKE 'marker-of-%'") == left
+        assert self._count(server, "reading", "user_id LIKE 'marker-of-%'") == left
+        assert self._count(server, "trace_reading", "user_id LIKE 'marker-of-%'") == traces - gone
+        came = self._count(server, "span", "status_message IS NULL OR status_message NOT LIKE 'marker-of-%'")
+        assert self.measured.acknowledged <= came <= self.measured.acknowledged + self.measured.in_doubt, came
+
+    def _count(self, server: Server, table: str, condition: str) -> int:
+        answer = httpx.post(
+            f"{server.api}/api/v1/sql",
+            json={"sql": f"SELECT count(*) FROM {table} WHERE {condition}"},
+            timeout=120,
+            trust_env=False,
+        )
+        assert answer.is_success, answer.text
+        return int(answer.json()["rows"][0][0])
+
+    def _words(self) -> list[str]:
+        """Where words of the deleted users are, in all files of the data directory."""
+        words = re.compile("|".join(marker(user) for user in self._users).encode())
+        return [str(path) for path in sorted(self._data.rglob("*")) if path.is_file() and _holds(path, words)]
+
+    def _check_measured(self) -> None:
+        measured = self.measured
+        assert max(measured.starts_s) < START_S, measured.starts_s
+        assert max(measured.requests_s) < ANSWER_S, measured.requests_s
+        assert max(measured.answers_s) < ANSWER_S, max(measured.answers_s)
+        assert max(measured.reads_s) < ANSWER_S, max(measured.reads_s)
+        assert max(measured.peaks_mib) < MEMORY_MIB, measured.peaks_mib
+        assert measured.stop_s < STOP_S, measured.stop_s
+
+
+def _holds(path: Path, words: re.Pattern[bytes]) -> bool:
+    with path.open("rb") as file:
+        rest = b""
+        while chunk := file.read(CHUNK):
+            if words.search(rest + chunk):
+                return True
+            rest = chunk[-64:]
+    return False
+
+
+def _line(name: str, seconds: Sequence[float]) -> str:
+    return f"{name}: {len(seconds)}, p50 {1e3 * median(seconds):,.0f} ms, max {1e3 * max(seconds):,.0f} ms"
+
+
+def main() -> None:
+    """Fill, delete, kill, check, and print what was measured."""
+    scale = Scale()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=scale.spans)
+    parser.add_argument("--users", type=int, default=scale.users)
+    parser.add_argument("--kills", type=int, default=scale.kills)
+    parser.add_argument("--deleted", type=int, default=scale.deleted)
+    parser.add_argument("--memory", default=scale.memory)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--directory", type=Path)
+    options = parser.parse_args()
+    scale = Scale(
+        spans=options.spans,
+        users=options.users,
+        kills=options.kills,
+        deleted=options.deleted,
+        memory=options.memory,
+    )
+    print(f"{scale}, seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(dir=options.directory) as folder:
+        trial = Trial(Path(folder) / "data", scale, seed=options.seed)
+        size = sum(path.stat().st_size for path in (Path(folder) / "data").rglob("*") if path.is_file())
+        print(f"filled: {size >> 20:,} MiB", flush=True)
+        measured = trial.run()
+    print(
+        f"{_line('starts', measured.starts_s)}\n{_line('requests to delete', measured.requests_s)} {measured.states}\n"
+        f"{_line('export requests', measured.answers_s)}, {measured.refused:,} spans refused\n"
+        f"{_line('reads', measured.reads_s)}\n"
+        f"rows gone {measured.rows_gone_s:,.0f} s after the first request, bytes after {measured.erased_s:,.0f} s\n"
+        f"stopped within {measured.stop_s:.1f} s; peak memory, MiB: {max(measured.peaks_mib):,.0f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

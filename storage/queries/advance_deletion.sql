@@ -1,0 +1,6 @@
+-- Record how far a deletion is.
+UPDATE deletion SET
+    after_batch = $after_batch,
+    traces = traces + $traces,
+    spans = spans + $spans
+WHERE deletion_id = $deletion_id;

@@ -1,0 +1,5 @@
+-- Record that of some deletions no bytes are left.
+UPDATE deletion SET
+    "state" = 'done',
+    finished_at = make_timestamp($now_us)
+WHERE "state" = 'erasing' AND deletion_id IN (SELECT unnest($deletion_ids::VARCHAR[]));

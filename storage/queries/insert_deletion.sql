@@ -1,0 +1,18 @@
+-- Remember what is to be deleted.
+INSERT INTO deletion BY NAME
+SELECT
+    $deletion_id AS deletion_id,
+    $tenant AS tenant,
+    $trace_id AS trace_id,
+    $project AS project,
+    $session_id AS session_id,
+    $user_id AS user_id,
+    make_timestamp_ns($before_ns) AS before_time,
+    $filters::VARCHAR[] AS filters,
+    'deleting' AS "state",
+    -1 AS after_batch,
+    (SELECT batch FROM ingest_state) AS until_batch,
+    0 AS traces,
+    0 AS spans,
+    make_timestamp($now_us) AS created_at,
+    $created_by AS created_by;

@@ -1,0 +1,7 @@
+-- How many spans and parts of traces came with each of the next commits.
+SELECT batch, sum(span_count)::BIGINT AS spans, count(*) AS parts
+FROM trace_part
+WHERE batch BETWEEN $first_batch AND $last_batch
+GROUP BY batch
+ORDER BY batch
+LIMIT $commits;

@@ -1,3 +1,0 @@
--- Delete the jobs of spans that leave, and of their traces; the bounds let row groups be skipped.
-DELETE FROM job
-WHERE seq BETWEEN $first_seq AND $last_seq AND seq IN (SELECT seq FROM leaving_spans);

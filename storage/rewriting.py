@@ -1,0 +1,371 @@
+"""Row groups written anew, so that no deleted rows are left in them: not in memory, and not on the disk.
+
+Of each row group in which rows were deleted DuckDB 1.5.5 holds 512 kB from then on, and of one that has been loaded
+again 256 kB from the first look at it. Nothing evicts that, it counts towards the memory limit, and it lasts as long as
+the row group has other rows. So only so many row groups may be like that at a time, however large the file is; the
+bytes of the deleted rows stay in these as well.
+
+A row group cannot be changed, but its rows can be written once more, behind all others, and deleted where they were:
+then the next checkpoint that nobody disturbs drops it. Where a row group begins DuckDB does not say at a price that a
+large file could pay, so a stretch of rows that surely holds the ones in question is rewritten, and what is left of the
+row groups at both of its ends is merged by DuckDB, as soon as both fit into one.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from storage import sql
+from storage.database import CATALOG, ROW_GROUP_ROWS, Database
+from storage.errors import Busy, Overloaded
+from storage.leaving import Places
+from storage.writer import Writer
+
+log = logging.getLogger(__name__)
+
+_GROUP_BYTES: Final = 512 << 10
+_SHARE: Final = 8
+"""Of the memory that DuckDB may hold, this part may be about row groups with deleted rows. A guess: 61 of them at the
+default of 256 MB, of which queries take half and ingest a sixth."""
+_FEWEST: Final = 8
+_WORTH: Final = 4
+"""Row groups are counted again, which reads the numbers of all rows, only if this part of them may have been noted."""
+
+_STEPS: Final = 8
+"""Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
+
+_SMALL: Final = 4 * ROW_GROUP_ROWS
+"""A table up to this length is rewritten as a whole, which takes about a second of the largest one."""
+
+_BEFORE, _AFTER = 2 * ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS
+"""What is rewritten around deleted rows: what may be in the same row group, and the row group before that. DuckDB may
+have written both with one checkpoint, into one block, when the later one was still small: in three trials with 100,000
+rows in small commits up to 1 % of all rows had an older copy in a block of the row group before theirs, none others."""
+
+_NEAR: Final = 3 * ROW_GROUP_ROWS
+_LOOK: Final = 64 * ROW_GROUP_ROWS  # rows whose places are looked at together
+_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
+_CLOSING_TRIES: Final = 4
+_TURN_S: Final = 60.0  # for whoever else rewrites; a guess
+_DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
+"""Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
+
+_GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
+"""So long a step waits at most for ingest to catch up: senders that never pause must not keep bytes on the disk. A
+guess."""
+
+
+class _Stretch(NamedTuple):
+    """Places of a table, the last one excluded."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the rewriting under way is, in row groups; `total` is an estimate from its beginning."""
+
+    done: int
+    total: int
+
+
+class Rewriting:
+    """Rewrites what has holes. Safe to use from several threads; one at a time rewrites."""
+
+    def __init__(self, database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> None:
+        self._database = database
+        self._writer = writer
+        self._is_behind = is_behind
+        self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
+        self._counting = threading.Lock()
+        self._turn = threading.Lock()
+        self._counted = self._most  # row groups with deleted rows; as good as too many until they are counted
+        self._is_counted = False
+        self._since: set[tuple[str, int]] = set()  # row groups in which rows were deleted since they were counted
+        self._noted = 0  # transactions that deleted rows
+        self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
+        self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
+        self.progress = Progress(done=0, total=0)
+        self.rewritten = 0  # row groups, since the start
+
+    def note(self, places: Places) -> None:
+        """Remember that rows were deleted."""
+        touched = {(table, int(cell)) for table, rows in places.items() for cell in np.unique(rows // ROW_GROUP_ROWS)}
+        with self._counting:
+            self._noted += 1
+            self._since |= touched
+
+    def has_room(self, tables: Sequence[str]) -> bool:
+        """Whether rows may be deleted without more ado."""
+        if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _WORTH):
+            self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
+        return self._dirty < self._most
+
+    @property
+    def _dirty(self) -> int:
+        """Row groups with deleted rows, at most."""
+        return self._counted + len(self._since)
+
+    def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
+        """Wait until rows may be deleted, and see to it.
+
+        Raises:
+            Overloaded: not now, because of what others read or write.
+        """
+        if self.has_room(tables):
+            return
+        self.drop()
+        self._count(tables)
+        if self.has_room(tables):
+            return
+        for _ in self.steps(tables):
+            if stopped():
+                return
+        if not self.has_room(tables):
+            raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5)
+
+    def drop(self) -> None:
+        """Let DuckDB drop row groups without rows.
+
+        Raises:
+            Overloaded: somebody reads all the time, or the database cannot be written now.
+        """
+        self._drop()
+
+    def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
+        """The same; how many places of a table are gone."""
+        gone: list[int] = []
+
+        def drop() -> None:
+            before = self._length(table) if table else 0
+            self._database.checkpoint_alone()
+            gone.append(before - self._length(table) if table else 0)
+
+        for left in reversed(range(tries)):
+            try:
+                with self.steady:
+                    self._writer.once_between(drop)
+                break
+            except Busy:
+                if not left:
+                    raise
+                time.sleep(_DROP_PAUSE_S)
+        self._to_drop = 0
+        return gone[-1]
+
+    def steps(self, tables: Sequence[str], *, small_too: bool = False) -> Iterator[None]:
+        """Rewrite all of these tables that has holes, as it is now, step by step; and small tables in any case.
+
+        When this comes to its end, no row that was deleted before its beginning is left in any row group. The iterator
+        may be given up after each step.
+
+        Raises:
+            Overloaded: not now, because of what others read or write; begin again.
+        """
+        if not self._turn.acquire(timeout=_TURN_S):
+            raise Busy("row groups are being rewritten already; try again")
+        try:
+            noted = self._noted
+            self.drop()
+            planned, is_all = self._planned(tables, small_too=small_too)
+            self.progress = Progress(done=0, total=sum(planned.values()))
+            for table in planned:
+                yield from self._rewrite_around_holes(table, small_too=small_too)
+            if noted == self._noted:  # else a merge might hide where rows were deleted since
+                yield from self._merge(tables)
+            self._count(tables)
+            if not is_all:
+                raise Busy("more row groups had deleted rows than one pass rewrites; begin again")
+        finally:
+            self.progress = Progress(done=0, total=0)
+            self._turn.release()
+
+    def _rewrite_around_holes(self, table: str, *, small_too: bool) -> Iterator[None]:
+        """Rewrite stretches from the last one on, so that places in the others stay.
+
+        This keeps rows together that came together, where one pass after another comes to rows that came later: what it
+        took of these beforehand, because it was in the same stretch, is then at the end, and goes before the others.
+        """
+        holes = self._holes(table, most=4 * self._most)
+        for stretch in _around(holes, self._length(table), small_too=small_too):
+            yield from self._rewrite(table, stretch)
+
+    def _merge(self, tables: Sequence[str]) -> Iterator[None]:
+        """Let DuckDB merge what is left of row groups on both sides of each hole."""
+        before = self._database.merges
+        self._database.merge_row_groups(allowed=True)
+        try:
+            self.drop()
+            for table in tables:
+                yield from self._close_holes(table)
+        finally:
+            self._database.merge_row_groups(allowed=before)
+
+    def _rewrite(self, table: str, stretch: _Stretch) -> Iterator[None]:
+        """Write the rows of a stretch behind all others, in their order."""
+        place, end = stretch
+        while place < end:
+            self._give_way()
+            step = _Step(table, _Stretch(place, end))
+            self._writer.store(step.run, ROW_GROUP_ROWS)
+            done = self.progress.done + 1
+            self.progress = Progress(done=done, total=max(self.progress.total, done))
+            self._to_drop += 1
+            self.rewritten += 1
+            dropped = self._try_to_drop(table) if self._to_drop % _STEPS == 0 else 0
+            place, end = step.rest_first - dropped, end - dropped
+            yield
+        self._try_to_drop(table)
+
+    def _try_to_drop(self, table: str) -> int:
+        """Let DuckDB drop what was rewritten; where somebody reads, later will do, but for ever it will not.
+
+        Raises:
+            Busy: it was put off for too long.
+        """
+        try:
+            return self._drop(table, tries=1)
+        except Busy:
+            return self._drop(table) if self._to_drop >= self._most else 0
+
+    def _close_holes(self, table: str) -> Iterator[None]:
+        """Close each hole, the last one first, as long as what is rewritten is dropped: else that looks like a hole."""
+        below = self._length(table)
+        while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
+            yield from self._close(table, hole)
+            below = hole.first
+
+    def _close(self, table: str, hole: _Stretch) -> Iterator[None]:
+        """Take so much away behind a hole that what is left on both sides fits into one row group."""
+        first = hole.first
+        for _ in range(_CLOSING_TRIES):
+            too_many = max(
+                1, ROW_GROUP_ROWS - (hole.end - hole.first)
+            )  # DuckDB merges nothing in a table without changes
+            yield from self._rewrite(table, _Stretch(hole.end, min(hole.end + too_many, self._length(table))))
+            if self._to_drop:
+                return
+            left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
+            if left is None or left.end >= self._length(table):
+                return
+            hole = left
+
+    def _give_way(self) -> None:
+        until_s = time.monotonic() + _GIVE_WAY_S
+        while self._is_behind() and time.monotonic() < until_s:
+            time.sleep(_PAUSE_S)
+
+    def _count(self, tables: Iterable[str]) -> None:
+        """Count the row groups that have holes, as far as it matters."""
+        found = 0
+        with self._counting:
+            self._since = set()
+        for table in tables:
+            found += _cells(self._holes(table, most=self._most - found))
+            if found >= self._most:
+                break
+        with self._counting:
+            self._counted, self._is_counted = found, True
+
+    def _length(self, table: str) -> int:
+        with self._database.cursor() as cursor:
+            parameters = {"catalog": CATALOG, "table": table}
+            ((length,),) = cursor.execute(sql.query("length_of_table"), parameters).fetchall()
+        return int(length)
+
+    def _planned(self, tables: Iterable[str], *, small_too: bool) -> tuple[dict[str, int], bool]:
+        """How many row groups of each table are to be rewritten, and whether these are all that there are.
+
+        To look for holes takes memory for each of them: after too many nobody looks at further tables.
+        """
+        planned: dict[str, int] = {}
+        most = 4 * self._most
+        for table in tables:
+            holes = self._holes(table, most=most)
+            planned[table] = _groups(_around(holes, self._length(table), small_too=small_too))
+            most -= _cells(holes)
+            if most <= 0:
+                return planned, False
+        return planned, True
+
+    def _last_hole(self, table: str, below: int, *, above: int = 0) -> _Stretch | None:
+        return next(iter(self._holes(table, most=1, below=below, above=above)), None)
+
+    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[_Stretch]:
+        """Places without rows, the last ones first; after so many row groups nobody looks further."""
+        length = self._length(table)
+        end = length if below is None else min(below, length)
+        found: list[_Stretch] = []
+        while end > above and _cells(found) < most:
+            first = max(above, end - _LOOK)
+            with self._database.cursor() as cursor:
+                statement = sql.query("places_between").replace("$table", table)
+                rows = cursor.execute(statement, {"first": first, "last": end - 1}).to_arrow_table().column("place")
+            found += _missing(rows.to_numpy(), _Stretch(first, end))
+            end = first
+        return found
+
+
+class _Step:
+    """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
+
+    def __init__(self, table: str, stretch: _Stretch) -> None:
+        self._table = table
+        self._stretch = stretch
+        self.rest_first = stretch.end  # of what is to be rewritten still
+
+    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Do it. The writer's thread calls this."""
+        first, last = self._stretch.first, min(self._stretch.end, self._stretch.first + _LOOK_FOR_STEP) - 1
+        asked = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
+        ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), asked).fetchall()
+        if rows == ROW_GROUP_ROWS:
+            last = place
+        self.rest_first = last + 1
+        if rows:
+            places = {"first": first, "last": last}
+            cursor.execute(self._text(sql.query("copy_rows")), places)
+            cursor.execute(self._text(sql.query("delete_rows")), places)
+
+    def _text(self, statement: str) -> str:
+        return statement.replace("$table", self._table)
+
+
+def _around(holes: Sequence[_Stretch], length: int, *, small_too: bool) -> list[_Stretch]:
+    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing."""
+    if length <= _SMALL:
+        return [_Stretch(0, length)] if holes or (small_too and length) else []
+    found: list[_Stretch] = []
+    for hole in holes:
+        wide = _Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + _AFTER))
+        if found and found[-1].first - wide.end <= _NEAR:
+            wide = _Stretch(wide.first, found.pop().end)
+        found.append(wide)
+    return found
+
+
+def _missing(rows: NDArray[np.int64], within: _Stretch) -> list[_Stretch]:
+    """The stretches without rows, the last one first."""
+    around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
+    gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
+    return [_Stretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
+
+
+def _cells(holes: Iterable[_Stretch]) -> int:
+    """How many row groups these are in, about."""
+    cells = {
+        cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
+    }
+    return len(cells)
+
+
+def _groups(stretches: Iterable[_Stretch]) -> int:
+    return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

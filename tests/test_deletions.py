@@ -1,0 +1,245 @@
+"""Deletions on request: nothing of what they name is left in any field or file, whatever ends the process meanwhile."""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+
+from benchmarks.deletion import Scale, Trial
+from storage.deletions import DELETING, DONE, Wanted
+from storage.errors import Overloaded
+from storage.readings import Progress
+from tests.access import a_closed_server
+from tests.every_field import ID_BYTES, Filler
+from tests.live import PATIENCE_S, until
+from tests.log_requests import MESSAGE, a_log_batch
+from tests.plain_otlp import flat
+from tests.serving import a_server, post, run
+from tests.serving import an_export as a_trace
+from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
+from tests.test_readings import a_talk, reading
+
+LATER_NS = START_NS + 10**12
+
+
+class Marker(Filler):
+    """Gives every field of text or bytes, ids and keys included, a value that can be found in a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[str] = []
+
+    def fill(self, message: Any, depth: int = 0) -> None:
+        """Set all fields; the body of a log record is a text."""
+        if isinstance(message, AnyValue):
+            message.string_value = self._mark("body")
+        else:
+            super().fill(message, depth)
+
+    def _fill_pairs(self, pairs: Any, depth: int) -> None:
+        super()._fill_pairs(pairs, depth)
+        for pair in pairs:
+            pair.key = self._mark("key")
+
+    def _scalar(self, field: FieldDescriptor) -> object:
+        if field.name in ID_BYTES:
+            number = hashlib.sha256(self._mark(field.name).encode()).digest()[: ID_BYTES[field.name]]
+            self.marks[-1] = number.hex()
+            return number
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return self._mark(field.name)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return self._mark(field.name).encode()
+        return super()._scalar(field)
+
+    def _mark(self, name: str) -> str:
+        self.marks.append(f"secret {len(self.marks):04} of {name}.")
+        return self.marks[-1]
+
+
+def marked(marker: Marker) -> tuple[ExportTraceServiceRequest, ExportLogsServiceRequest]:
+    """Spans, and log records about them, in which every field is set."""
+    spans, logs = ExportTraceServiceRequest(), ExportLogsServiceRequest()
+    marker.fill(spans)
+    marker.fill(logs)
+    ids = [(span.trace_id, span.span_id) for _, _, span in flat(spans)]
+    for number, record in enumerate(_records(logs)):
+        for replaced in (record.trace_id.hex(), record.span_id.hex(), record.event_name):
+            marker.marks.remove(replaced)
+        record.trace_id, record.span_id = ids[number % len(ids)]
+        record.event_name = MESSAGE  # else nothing of it is kept
+    return spans, logs
+
+
+def _records(logs: ExportLogsServiceRequest) -> Iterator[LogRecord]:
+    return (record for resource in logs.resource_logs for scope in resource.scope_logs for record in scope.log_records)
+
+
+def marks_in(directory: Path, marks: Sequence[str]) -> set[str]:
+    """Which of these texts any file of a data directory holds."""
+    held = b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
+    return {mark for mark in marks if any(form in held for form in forms(mark.encode()))}
+
+
+def forms(mark: bytes) -> list[bytes]:
+    """How a text may be written: as it is, and where bytes are told, in hexadecimal or in base64."""
+    return [mark, mark.hex().encode(), b64encode(mark)[:-4]]
+
+
+@pytest.mark.parametrize("neighbours", [3, 9000])
+def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours: int) -> None:
+    """No text of a span, a log record, a resource or a scope is in any file after the erasure, nor after a start."""
+    marker = Marker()
+    spans, logs = marked(marker)
+    with a_store(tmp_path) as store:
+        store._database._connection.execute("SET GLOBAL force_compression = 'uncompressed'")  # else ids cannot be seen
+        commit(store, a_batch(an_export(neighbours, start_ns=LATER_NS)))
+        commit(store, a_batch(spans), a_log_batch(logs))
+        commit(store, a_batch(an_export(3, trace=1, start_ns=LATER_NS)))
+        held = marks_in(tmp_path, marker.marks)
+        store._database.checkpoint()
+        held |= marks_in(tmp_path, marker.marks)
+        assert held == set(marker.marks)
+        wanted = Wanted(before_ns=LATER_NS - 1)
+        assert store.retention.delete(wanted, now_us=RECEIVED_AT_US) == len({s.trace_id for _, _, s in flat(spans)})
+        assert store.retention.sweep(now_us=RECEIVED_AT_US).freed_bytes is not None
+        assert marks_in(tmp_path, marker.marks) == set()
+        assert rows(store, "SELECT count(*) FROM log_record") == [(0,)]
+        assert rows(store, "SELECT trace_id, count(*) FROM span GROUP BY ALL ORDER BY 1") == [
+            (trace_id(0), neighbours),
+            (trace_id(1), 3),
+        ]
+    with a_store(tmp_path):
+        assert marks_in(tmp_path, marker.marks) == set()
+    assert marks_in(tmp_path, marker.marks) == set()
+
+
+def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
+    """Each step is on record: the next process goes on behind it, and no trace is left or counted twice."""
+    with a_store(tmp_path) as store:
+        for number in range(40):
+            commit(store, a_batch(an_export(2000, trace=number, first=2000 * number, project=f"p{number % 2}")))
+        deletion = store.deletions.request(Wanted(project="p1"), now_us=RECEIVED_AT_US)
+        store.erasure.work()
+        seen = store.deletions.find(deletion.deletion_id)
+        assert seen is not None
+        assert seen.state == DELETING
+        assert 0 < seen.share < 1
+    with a_store(tmp_path) as store:
+        while store.erasure.work():
+            pass
+        (done,) = store.deletions.page(tenant=None, skip=0, most=10)
+        assert (done.state, done.traces, done.spans) == (DONE, 20, 40_000)
+        assert rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL") == [("p0", 40_000)]
+
+
+def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) -> None:
+    """However much is deleted, what the next start has to replay stays small: no step is larger than a bound."""
+    log, longest = tmp_path / "tracejury.duckdb.wal", 0
+    with a_store(tmp_path) as store:
+        for number in range(24):
+            commit(store, a_batch(an_export(8192, trace=number, first=8192 * number, project=f"p{number % 2}")))
+        store.deletions.request(Wanted(project="p1"), now_us=RECEIVED_AT_US)
+        while store.erasure.work():
+            longest = max(longest, log.stat().st_size if log.exists() else 0)
+    assert longest < 16 << 20
+
+
+def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans that the reader had taken out before: of the trace that is gone it stores nothing, of the other all."""
+    with a_store(tmp_path) as store:
+        keep = store.readings.store
+
+        def store_late(progress: Progress) -> None:
+            store.retention.delete(Wanted(trace_id=trace_id(1)), now_us=RECEIVED_AT_US)
+            keep(progress)
+
+        monkeypatch.setattr(store.readings, "store", store_late)
+        commit(store, a_batch(a_talk(trace=0), a_talk(trace=1, first=2)))
+        with reading(store) as reader:
+            assert reader.wait_read(WAIT_S)
+        assert rows(store, "SELECT trace_id FROM span GROUP BY ALL") == [(trace_id(0),)]
+        for table in ("trace_reading", "tool_call"):
+            assert rows(store, f"SELECT trace_id FROM {table}") == [(trace_id(0),)]
+        assert rows(store, "SELECT count(*) FROM reading") == [(2,)]
+
+
+def test_who_asks_again_joins_the_deletion_and_too_many_are_refused(tmp_path: Path) -> None:
+    """The same request is the same deletion while it is under way; a hundred others wait, and the next is told to."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(1)))
+        first = store.deletions.request(Wanted(project="p0"), now_us=1)
+        assert store.deletions.request(Wanted(project="p0"), now_us=2) == first
+        for number in range(1, 100):
+            store.deletions.request(Wanted(project=f"p{number}"), now_us=3)
+        with pytest.raises(Overloaded, match="100 deletions are under way"):
+            store.deletions.request(Wanted(project="p100"), now_us=4)
+
+
+def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> None:
+    """The list says that a user was asked for, and not which one, as soon as nothing of that user is left."""
+    name = "somebody-whom-nobody-may-know"
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        deletion = store.deletions.request(Wanted(user_id=name), now_us=RECEIVED_AT_US)
+        while store.erasure.work():
+            pass
+        found = store.deletions.find(deletion.deletion_id)
+        assert found is not None
+        assert (found.state, found.filters, found.wanted) == (DONE, ["userId"], Wanted())
+        assert marks_in(tmp_path, [name]) == set()
+
+
+def test_deletions_are_told_over_http_and_on_the_command_line(tmp_path: Path) -> None:
+    """Each with how far it is; the numbers of the server count them; an id that there is not is 404."""
+    with a_server(tmp_path) as server, httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
+        post(f"http://{server.otlp_http}/v1/traces", a_trace(trace_id(1), "root", "step").SerializeToString())
+        assert server.store.wait_committed(PATIENCE_S)
+        answer = client.delete(f"/api/v1/traces/{trace_id(1)}").json()
+        assert (answer["deletedTraces"], answer["deletedSpans"], answer["filters"]) == (1, 2, ["traceId"])
+        path = f"/api/v1/deletions/{answer['id']}"
+        done = until(lambda: client.get(path).json(), lambda seen: seen["state"] == "done")
+        assert done["rowsGoneAt"] <= done["finishedAt"]
+        assert client.get("/api/v1/deletions").json()["content"] == [done]
+        assert client.get("/api/v1/deletions/nothing").status_code == httpx.codes.NOT_FOUND
+        done_with = 'tracejury_deletions{state="erasing"} 0.0'
+        metrics = until(lambda: client.get("/metrics").text, lambda text: done_with in text)
+        assert "tracejury_deleted_traces_total 1.0" in metrics
+        assert "deletions" in run("status", "--server", f"http://{server.http}").stdout
+        listed = run("deletions", "--json", "--server", f"http://{server.http}").stdout
+        assert json.loads(listed) == [done]
+        assert "traceId" in run("deletions", "--server", f"http://{server.http}").stdout
+    assert [each["id"] for each in json.loads(run("deletions", "--json", "--data", str(tmp_path)).stdout)] == [
+        answer["id"]
+    ]
+
+
+def test_a_key_of_a_tenant_sees_deletions_of_its_tenant(tmp_path: Path) -> None:
+    """Others are as if there were none."""
+    with a_closed_server(tmp_path) as closed:
+        made = closed.ask("DELETE", "/api/v1/traces?project=shop", key=closed.keys["admin of acme"]).json()
+        assert made["tenantId"] == "acme"
+        paths = ("/api/v1/deletions", f"/api/v1/deletions/{made['id']}")
+        for name, seen, status in (("admin of acme", 1, 200), ("admin", 1, 200), ("admin of other", 0, 404)):
+            answers = [closed.ask("GET", path, key=closed.keys[name]) for path in paths]
+            assert len(answers[0].json()["content"]) == seen
+            assert answers[1].status_code == status
+
+
+def test_users_are_deleted_while_the_server_is_killed_again_and_again(tmp_path: Path, seed: int) -> None:
+    """What `python -m benchmarks.deletion` does, at a small scale, with every claim of it but the times."""
+    scale = Scale(spans=65_536, users=40, deleted=4, kills=2, rate=1000, pause_s=(0.0, 3.0))
+    measured = Trial(tmp_path / "data", scale, seed=seed).run(timed=False)
+    assert measured.acknowledged > 0
