@@ -67,7 +67,7 @@ def measure_checking(directory: Path, traces: int = TRACES) -> Checking:
         store.wait_committed(PATIENCE_S)
         rules = _rules()
         store._writer.store(lambda cursor: _enqueue(cursor, rules), traces)  # noqa: SLF001 - as matching does, in its place
-        workers = Workers(store.jobs, store.readings, rules.get, _NoJudges(), WorkerOptions(own=OwnKeys({})))
+        workers = Workers(store.jobs, store.windows, rules.get, _NoJudges(), WorkerOptions(own=OwnKeys({})))
         began_s, server_s, child_s = time.perf_counter(), time.process_time(), _children_s()
         workers.start()
         assert workers.wait_idle(PATIENCE_S)

@@ -41,12 +41,10 @@ CHUNK: Final = 1 << 24
 
 BY_USER: Final = {
     "span": "status_message = '{0}'",
-    "reading": "user_id = '{0}'",
     "trace_part": "root_name = '{0}'",
     "trace_reading": "user_id = '{0}'",
     "tool_call": "arguments LIKE '{0} %'",
     "log_record": "body LIKE '{0} %'",
-    "resource": "attributes['owner'] LIKE '{0} %'",
 }
 
 
@@ -218,7 +216,6 @@ class Trial:
         gone = sum(len(range(user, traces, self._scale.users)) for user in self._users)
         left = SPANS_A_TRACE * (traces - gone)
         assert self._count(server, "span", "status_message LIKE 'marker-of-%'") == left
-        assert self._count(server, "reading", "user_id LIKE 'marker-of-%'") == left
         assert self._count(server, "trace_reading", "user_id LIKE 'marker-of-%'") == traces - gone
         came = self._count(server, "span", "status_message IS NULL OR status_message NOT LIKE 'marker-of-%'")
         assert self.measured.acknowledged <= came <= self.measured.acknowledged + self.measured.in_doubt, came

@@ -10,8 +10,8 @@ from typing import Final
 
 import duckdb
 
-from collector.conventions.own import OwnKeys
-from collector.reading.reader import edition_of
+from collector.conventions.own import NO_KEYS
+from collector.reading.spans import edition_of
 from storage.database import CATALOG, ROW_GROUP_ROWS, Database, DatabaseOptions
 
 SPANS_A_TRACE: Final = 8
@@ -38,12 +38,10 @@ _TABLES: Final = {
             MAP {'user.id': marker, 'gen_ai.request.model': 'gpt-' || number % 5,
                  'input.value': marker || ' asks ' || repeat(md5(random()::VARCHAR), $text // 64),
                  'output.value': marker || ' hears ' || repeat(md5(random()::VARCHAR), $text // 64)} AS attributes,
-            'shop' AS project, 'shop' AS service_name, user::UBIGINT + 1 AS resource_id, 1::UBIGINT AS scope_id,
-            now()::TIMESTAMP AS received_at, $batch AS batch, seq
-        FROM incoming ORDER BY seq""",
-    "reading": """
-        SELECT seq, 'llm' AS span_type, marker AS user_id, 'input.value' AS input_key, 'output.value' AS output_key,
-            marker || ' sums up' AS notes, 10 AS input_tokens
+            'shop' AS project, 'shop' AS service_name, now()::TIMESTAMP AS received_at, $batch AS batch, seq,
+            to_json(MAP {'service.name': 'shop', 'owner': marker || ' owns'})::VARCHAR AS resource_attributes,
+            'llm' AS span_type, marker AS user_id, marker || ' asks' AS input,
+            marker || ' hears' AS "output", marker || ' sums up' AS notes, 10 AS input_tokens, 1 AS edition
         FROM incoming ORDER BY seq""",
     "decision": "SELECT 1 AS revision, seq, 0 AS outcome, now()::TIMESTAMP AS decided_at FROM incoming ORDER BY seq",
     "trace_part": """
@@ -55,7 +53,8 @@ _TABLES: Final = {
         FROM incoming GROUP BY trace_id""",
     "trace_reading": """
         SELECT '' AS tenant, trace_id, min(start_time) AS start_time, any_value(marker) || ' asks' AS input,
-            any_value(marker) AS user_id, 1 AS tool_call_count
+            any_value(marker) AS user_id, 1 AS tool_call_count, count(*) AS span_count, 1 AS edition,
+            ('0x' || trace_id[17:])::UBIGINT AS trace_key
         FROM incoming GROUP BY trace_id""",
     "tool_call": """
         SELECT '' AS tenant, trace_id, span_id, 0 AS ordinal, 'search' AS "name", marker || ' looks' AS arguments,
@@ -64,16 +63,10 @@ _TABLES: Final = {
     "log_record": """
         SELECT '' AS tenant, trace_id, span_id, start_time AS "time", start_time AS observed_time,
             start_time AS logged_at, 'gen_ai.user.message' AS event_name, marker || ' says' AS body,
-            user::UBIGINT + 1 AS resource_id, hash(span_id) AS record_id, now()::TIMESTAMP AS received_at,
+            hash(span_id) AS record_id, now()::TIMESTAMP AS received_at,
             $batch AS batch
         FROM incoming WHERE number % $spans = 2""",
 }
-
-_RESOURCES: Final = """
-INSERT INTO resource BY NAME
-SELECT i + 1 AS resource_id, MAP {'service.name': 'shop', 'owner': printf('marker-of-%04d', i) || ' owns'} AS attributes
-FROM range($users) AS r(i)
-"""
 
 
 def fill(directory: Path, spans: int, *, users: int, text: int) -> int:
@@ -83,20 +76,20 @@ def fill(directory: Path, spans: int, *, users: int, text: int) -> int:
     commits = -(-spans // ROW_GROUP_ROWS)
     with database.cursor() as cursor:
         cursor.execute("SET force_compression = 'uncompressed'")
-        cursor.execute(_RESOURCES, {"users": users})
         for batch in range(1, commits + 1):
             _commit(cursor, batch, users=users, text=text)
         last_seq = (commits << 20) + ROW_GROUP_ROWS - 1
         for statement in (
             "UPDATE ingest_state SET batch = $commits, stored = $commits * $rows",
-            "UPDATE reading_state SET edition = $edition, seq = $seq, log_batch = $commits",
+            "INSERT INTO edition VALUES (1, $edition, now()::TIMESTAMP)",
+            "UPDATE trace_state SET batch = $commits",
             "UPDATE matching_state SET seq = $seq",
         ):
             parameters = {
                 "commits": commits,
                 "rows": ROW_GROUP_ROWS,
                 "seq": last_seq,
-                "edition": edition_of(OwnKeys({})),
+                "edition": edition_of(NO_KEYS),
             }
             cursor.execute(statement, {name: value for name, value in parameters.items() if f"${name}" in statement})
         cursor.execute(f"CHECKPOINT {CATALOG}")

@@ -13,6 +13,7 @@ from typing import Literal, Self
 ROOT = Path(__file__).resolve().parents[1]
 
 Door = Literal["grpc", "http"]
+Kind = Literal["benchmark", "recorded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Job:
     rate: float | None = None  # spans/s of an open loop; latency counts from the time a request was due
     limit_spans: int | None = None  # stop once this many were sent, if that is earlier
     key: str | None = None  # shown over gRPC
+    kind: Kind = "benchmark"  # of spans: those that are made up, or those that real instrumentations sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,15 @@ import json
 import random
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import click
 import numpy as np
 
-from benchmarks.generator import Job, Latencies, Result
+from benchmarks.generator import Job, Kind, Latencies, Result
+from benchmarks.recorded import RecordedRequests
 from benchmarks.senders import Acknowledged, Answer, Failed, Refused, Sender, connect
 from benchmarks.spans import Request, Requests
 
@@ -21,6 +23,21 @@ FIRST_BACKOFF_S = 0.05  # guess; doubles at each refusal that names no delay
 LAST_BACKOFF_S = 5.0
 FAILURE_PAUSE_S = 0.1  # so that a server that is gone is not asked in a tight loop
 TRACE_IDS = 40
+
+
+class Supply(Protocol):
+    """Where requests come from."""
+
+    def next(self) -> Request:
+        """Give the next one."""
+        ...
+
+    def check(self) -> None:
+        """Raise `AssertionError` unless they are what they should be."""
+        ...
+
+
+SUPPLIES: Final[dict[Kind, Callable[..., Supply]]] = {"benchmark": Requests, "recorded": RecordedRequests}
 
 
 class Schedule(Protocol):
@@ -98,7 +115,7 @@ class Tally:
 class Load:
     """One job while it runs."""
 
-    def __init__(self, job: Job, requests: Requests) -> None:
+    def __init__(self, job: Job, requests: Supply) -> None:
         self._job = job
         self._requests = requests
         self._tally = Tally()
@@ -174,14 +191,15 @@ def _latencies(seconds: list[float]) -> Latencies | None:
 @click.option("--pool-spans", default=16_384, show_default=True, help="Different texts to build before the first job.")
 def main(pool_spans: int) -> None:
     """Run one job for each line of standard input."""
-    prepared: dict[int, Requests] = {}
+    prepared: dict[tuple[str, int], Supply] = {}
     with asyncio.Runner() as runner:
         for line in sys.stdin:
             job = Job(**json.loads(line))
-            if job.spans not in prepared:
-                prepared[job.spans] = Requests(job.spans, pool_spans=pool_spans)
-                prepared[job.spans].check()
-            result = runner.run(Load(job, prepared[job.spans]).run())
+            wanted = job.kind, job.spans
+            if wanted not in prepared:
+                prepared[wanted] = SUPPLIES[job.kind](job.spans, pool_spans=pool_spans)
+                prepared[wanted].check()
+            result = runner.run(Load(job, prepared[wanted]).run())
             print(json.dumps(asdict(result)), flush=True)
 
 

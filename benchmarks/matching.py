@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.spans import Requests
-from collector.conventions.own import OwnKeys
+from collector.conventions.own import NO_KEYS
 from collector.live.active import ActiveRule
 from collector.live.matcher import Matcher
 from collector.otlp.decode import Request, decode
-from collector.reading.process import ReadingProcess
-from collector.reading.reader import Reader
+from collector.reading.spans import ConventionsReader
 from rules.rule_text import parse_rule
 from rules.settling import Settling
 from storage.batch import SpanBatch
-from storage.reading_batch import reading_batch
-from storage.readings import Progress
-from storage.store import Store
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
 
 MATCHED_SPANS: Final = 100_000
 RATE: Final = 30_000  # spans a second that are stored beside matching
@@ -76,13 +73,13 @@ def measure_matching(directory: Path, spans: int = MATCHED_SPANS) -> MatchingCos
     batches = -(-spans // SPANS_A_REQUEST)
     requests = Requests(SPANS_A_REQUEST)
     data = directory / "matching"
-    with Store.open(data) as store, _reading(store) as reader:
+    with Store.open(data, _options()) as store:
         for _ in range(batches):
             while store.overload:
                 time.sleep(0.01)
             store.append([_batch(requests)])
-        _wait(store.wait_committed(PATIENCE_S) and reader.wait_read(PATIENCE_S))
-    with Store.open(data) as store:
+        _wait(store.wait_committed(PATIENCE_S))
+    with Store.open(data, _options()) as store:
         before = _used_bytes(store)
         began_s, cpu_s = time.perf_counter(), time.process_time()
         with _matching(store, rules) as matcher:
@@ -91,7 +88,7 @@ def measure_matching(directory: Path, spans: int = MATCHED_SPANS) -> MatchingCos
             while _one(store, "SELECT count(*) FROM trace_open"):
                 time.sleep(0.2)
         cpu_s = time.process_time() - cpu_s
-    with Store.open(data) as store:
+    with Store.open(data, _options()) as store:
         decisions, bytes_of = _one(store, "SELECT count(*) FROM decision"), _used_bytes(store) - before
         lag_s, stored_per_s = _beside_ingest(store, rules, [_batch(requests) for _ in range(batches)])
     count = batches * SPANS_A_REQUEST
@@ -108,12 +105,13 @@ def measure_matching(directory: Path, spans: int = MATCHED_SPANS) -> MatchingCos
     )
 
 
+def _options() -> StoreOptions:
+    return StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS)))
+
+
 def _beside_ingest(store: Store, rules: tuple[ActiveRule, ...], batches: list[SpanBatch]) -> tuple[float, float]:
-    """How long after the last commit everything is matched, with spans that count as read at once; and their rate."""
-    done = threading.Event()
-    follower = threading.Thread(target=_count_as_read, args=(store, done))
+    """How long after the last commit everything is matched, and the rate of spans."""
     with _matching(store, rules) as matcher:
-        follower.start()
         began_s = time.perf_counter()
         for number, batch in enumerate(batches):
             time.sleep(max(began_s + number * SPANS_A_REQUEST / RATE - time.perf_counter(), 0))
@@ -122,32 +120,9 @@ def _beside_ingest(store: Store, rules: tuple[ActiveRule, ...], batches: list[Sp
             store.append([batch])
         _wait(store.wait_committed(PATIENCE_S))
         committed_s = time.perf_counter()
-        done.set()
-        follower.join()
         _wait(matcher.wait_matched(PATIENCE_S))
         lag_s = time.perf_counter() - committed_s
     return lag_s, len(batches) * SPANS_A_REQUEST / (committed_s - began_s)
-
-
-def _count_as_read(store: Store, done: threading.Event) -> None:
-    """Let spans count as read once they are committed: reading itself is slower, and not what is measured."""
-    while True:
-        is_last = done.wait(0.1)
-        state = replace(store.readings.state(), seq=_one(store, "SELECT max(seq) FROM span"))
-        nothing = reading_batch([], [])
-        store.readings.store(Progress(batch=nothing, state=state, replaces=False, due=(), finished=()))
-        if is_last:
-            return
-
-
-@contextmanager
-def _reading(store: Store) -> Iterator[Reader]:
-    reader = Reader(store.readings, ReadingProcess(OwnKeys({})), edition="1", ingest_is_behind=lambda: False)
-    reader.start()
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 @contextmanager

@@ -20,11 +20,12 @@ import httpx
 
 from benchmarks.server import Server, tracejury
 from benchmarks.spans import Requests
-from collector.conventions.own import OwnKeys
+from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Request, decode
-from collector.reading.reader import edition_of
+from collector.reading.spans import ConventionsReader
 from storage.database import ROW_GROUP_ROWS
-from storage.store import Store
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
 
 SPANS: Final = 512
 REQUESTS: Final = ROW_GROUP_ROWS // SPANS
@@ -35,15 +36,16 @@ TIMES: Final = 21
 # What reading and judging would leave, written by statements: it is the pages that are measured.
 MADE: Final = (
     """
-    INSERT INTO reading BY NAME
-    SELECT seq, 'llm' AS span_type, 'model-' || (seq % 7) AS model, 100 AS input_tokens, 20 AS output_tokens FROM span
+    UPDATE span SET
+        span_type = 'llm', model = 'model-' || (seq % 7), input_tokens = 100, output_tokens = 20,
+        edition = (SELECT max(edition) FROM edition)
     """,
     """
     INSERT INTO trace_reading BY NAME
     SELECT
         tenant, trace_id, start_time, 'where is order ' || trace_id[:12] AS input, 'it is on its way' AS "output",
         'session-' || trace_id[:3] AS session_id, 900 AS input_tokens, 120 AS output_tokens, 0.002 AS cost_usd,
-        3 AS tool_call_count
+        3 AS tool_call_count, trace_key, span_count, (SELECT max(edition) FROM edition) AS edition
     FROM trace_roll_up
     """,
     """
@@ -80,7 +82,7 @@ MADE: Final = (
     FROM trace_roll_up
     """,
     "INSERT INTO superseded SELECT job_id, created_at FROM evaluation WHERE revision = 900002 AND job_id % 40 = 0",
-    "UPDATE reading_state SET seq = (SELECT max(seq) FROM span), edition = $edition",
+    "UPDATE trace_state SET batch = (SELECT batch FROM ingest_state)",
     "UPDATE matching_state SET seq = (SELECT max(seq) FROM span)",
 )
 
@@ -108,7 +110,7 @@ def fill(data: Path, spans: int) -> None:
     if shutil.disk_usage(data.parent).free < spans * BYTES_PER_SPAN:
         raise SystemExit(f"{data} has too little room for {spans} spans")
     start_s = time.monotonic()
-    with closing(Store.open(data)) as store:
+    with closing(Store.open(data, _options())) as store:
         requests = Requests(SPANS)
         for _ in range(max(spans // ROW_GROUP_ROWS, 1)):
             bodies = [Request(body=requests.next().body, tenant="") for _ in range(REQUESTS)]
@@ -117,9 +119,12 @@ def fill(data: Path, spans: int) -> None:
                 time.sleep(0.01)
         assert store.wait_committed(WAIT_S)
         for statement in MADE:
-            parameters = {"edition": edition_of(OwnKeys({}))} if "$edition" in statement else None
-            store._writer.store(lambda cursor, text=statement, values=parameters: cursor.execute(text, values), spans)  # type: ignore[misc] # noqa: SLF001 - as the parts do that are not here
+            store._writer.store(lambda cursor, text=statement: cursor.execute(text), spans)  # type: ignore[misc] # noqa: SLF001 - as the parts do that are not here
         print(f"filled with {store.totals.stored:,} spans in {time.monotonic() - start_s:.0f} s", flush=True)
+
+
+def _options() -> StoreOptions:
+    return StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS)))
 
 
 def ask(data: Path) -> None:

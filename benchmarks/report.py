@@ -16,6 +16,7 @@ from benchmarks.large import Large
 from benchmarks.machine import Machine
 from benchmarks.matching import MatchingCost
 from benchmarks.scenarios import Ingest, Scenario
+from benchmarks.sustained import KINDS, Sustained
 
 HEADLINE = "grpc-512"
 BASELINE = "baseline"
@@ -36,6 +37,7 @@ class Report:
     matching: MatchingCost | None
     checking: Checking | None
     dashboards: list[Beside]
+    sustained: list[Sustained]
 
     def headline(self) -> Scenario | None:
         """Find the scenario that the baseline is compared with."""
@@ -76,7 +78,25 @@ def _lines(report: Report) -> Iterator[str]:
         yield from (_checking(report.checking), "")
     if report.dashboards:
         yield from _dashboards(report.dashboards)
+    if report.sustained:
+        yield from _sustained(report.sustained)
     yield _machine(report)
+
+
+def _sustained(rates: list[Sustained]) -> Iterator[str]:
+    yield (
+        "| spans | kept up for | spans/s | lag of matching, s | of sums of traces, s | answer p99, ms "
+        "| CPU, all processes, µs a span | memory, MiB: a third in / at the end |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    for one in rates:
+        rate = f"{one.acknowledged_per_s:,.0f}" if one.kept_up else f"less than {one.rate:,.0f}"
+        memory = " / ".join(f"{mib:,.0f}" for mib in one.memory_mib)
+        yield (
+            f"| {KINDS[one.kind]} | {one.seconds:.0f} s, {one.rules} rules | {rate} | {one.matching_lag_s:.1f} "
+            f"| {one.traces_lag_s:.1f} | {one.answer_p99_ms:,.0f} | {one.cpu_us_per_span:.1f} | {memory} |"
+        )
+    yield ""
 
 
 def _dashboards(besides: list[Beside]) -> Iterator[str]:

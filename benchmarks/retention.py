@@ -86,9 +86,7 @@ def _fill(store: Store, spans: int) -> None:
         while store.backlog_bytes > 16 << 20:
             time.sleep(0.01)
     assert store.wait_committed(WAIT_S)
-    readings = (
-        "INSERT INTO reading BY NAME SELECT seq, 'llm' AS span_type, name AS model, trace_id AS session_id FROM span"
-    )
+    readings = "UPDATE span SET span_type = 'llm', model = name, session_id = trace_id"
     decisions = "INSERT INTO decision SELECT r.range, seq, 1, NULL, received_at FROM range(3) AS r, span"
     for statement in (readings, decisions):
         store._writer.store(lambda cursor, text=statement: cursor.execute(text), spans)  # type: ignore[misc] # noqa: SLF001 - as the parts do that are not here

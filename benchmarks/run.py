@@ -18,6 +18,7 @@ from benchmarks.generator import Door, Generator
 from benchmarks.large import measure_large
 from benchmarks.matching import MATCHED_SPANS, measure_matching
 from benchmarks.scenarios import Bench, Scenario, measure, measure_overload
+from benchmarks.sustained import SECONDS, measure_sustained
 
 LOADS: Final[dict[str, tuple[Door, int]]] = {
     "grpc-512": ("grpc", 512),
@@ -25,7 +26,7 @@ LOADS: Final[dict[str, tuple[Door, int]]] = {
     "http-512": ("http", 512),
     "http-10": ("http", 10),
 }
-OTHERS: Final = ("baseline", "overload", "large", "evaluators", "matching", "checking", "dashboards")
+OTHERS: Final = ("baseline", "overload", "large", "evaluators", "matching", "checking", "dashboards", "sustained")
 SENDERS: Final = 32
 OVERLOAD_SENDERS: Final = 64
 LARGE_SPANS: Final = 10_000_000
@@ -45,6 +46,7 @@ class Choice:
     names: Sequence[str]
     matched: int  # spans of the measurement of rules
     traces: int  # that are checked
+    sustained_s: float  # of each rate that may be kept up
     stored: int | None  # spans of the large measurement, if it is wanted
 
     def wants(self, name: str) -> bool:
@@ -71,6 +73,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
         if choice.wants("overload"):
             overload = _announced("overload", measure_overload(bench, "overload", server.tracejury, OVERLOAD_SENDERS))
         dashboards = measure_dashboards(bench) if choice.wants("dashboards") else []
+        sustained = measure_sustained(bench, choice.sustained_s) if choice.wants("sustained") else []
         if choice.stored is not None:
             large = measure_large(bench, server.tracejury, choice.stored)
     return report.Report(
@@ -84,6 +87,7 @@ def run(choice: Choice, directory: Path) -> report.Report:
         matching=matching,
         checking=checking,
         dashboards=dashboards,
+        sustained=sustained,
     )
 
 
@@ -135,6 +139,7 @@ def main(
         senders=SENDERS,
         pool_spans=SMOKE_POOL_SPANS if smoke else 16_384,
         traces=SMOKE_TRACES if smoke else TRACES,
+        sustained_s=SMOKE_SECONDS if smoke else SECONDS,
         names=names,
         matched=SMOKE_STORED if smoke else MATCHED_SPANS,
         stored=min(stored, SMOKE_STORED) if smoke and stored else stored,

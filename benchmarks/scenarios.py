@@ -100,14 +100,14 @@ class Commits:
 def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
     """Run a job and wait until every acknowledged span is committed, and no span more."""
     commits = Commits(server) if server.answers_sql else None
-    cpu_s, reading_cpu_s = server.cpu_s(), server.reading_cpu_s()
+    cpu_s, all_cpu_s = server.cpu_s(), server.all_cpu_s()
     result = generator.run(job)
     if result.acknowledgement_ms is None:
         raise RuntimeError(f"nothing was acknowledged: {result}\n{server.log_tail()}")
     committed_s = commits.wait_for(result.acknowledged_spans) if commits else result.ended_s
     until_committed_s = server.cpu_s() - cpu_s
     read_s = _wait_until_read(server) if commits else committed_s
-    until_read_s = server.cpu_s() - cpu_s + server.reading_cpu_s() - reading_cpu_s
+    until_read_s = server.all_cpu_s() - all_cpu_s
     if commits:
         commits.check(result, job)
     spans = result.acknowledged_spans
@@ -135,7 +135,7 @@ def ingest(server: Server, generator: Generator, job: Job) -> Ingest:
 def _wait_until_read(server: Server) -> float:
     """Give the time at which all committed spans were read."""
     deadline_s = time.monotonic() + READING_TIMEOUT_S
-    while server.has_unread():
+    while server.has_stale():
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"spans are not read:\n{server.log_tail()}")
         time.sleep(COMMIT_POLL_S)

@@ -26,8 +26,8 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # The server's own tally is one row, so asking it often costs little; what it says is checked against the spans.
 TALLY: Final = "SELECT stored FROM ingest_state"
-# How many commits are not read yet, at least: spans are numbered in the order of their commits.
-UNREAD: Final = "SELECT coalesce(max(seq), -1) > (SELECT seq FROM reading_state) FROM span"
+# Whether commits changed traces that are not added up again yet.
+STALE: Final = "SELECT (SELECT batch FROM ingest_state) > (SELECT batch FROM trace_state)"
 COMMITTED: Final = "tracejury_stored_total{"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
 
@@ -127,9 +127,9 @@ class Server:
         """Give the processor time used so far by the server, by all threads, in user and kernel mode."""
         return _cpu_s(self._process.pid)
 
-    def reading_cpu_s(self) -> float:
-        """Give the processor time used so far by the process that reads spans; 0 where there is none."""
-        return sum(map(_cpu_s, self._children()))
+    def all_cpu_s(self) -> float:
+        """Give the processor time used so far by the server and the processes that it started."""
+        return sum(map(_cpu_s, [self._process.pid, *self._children()]))
 
     def peak_rss_bytes(self) -> int:
         """Give the most memory that was resident at once, of the server and the process that reads together."""
@@ -152,9 +152,9 @@ class Server:
         """Whether it can say what it committed; the baseline cannot, and answers after its commit instead."""
         return "http" in self._addresses
 
-    def has_unread(self) -> bool:
-        """Whether committed spans wait to be read."""
-        return bool(self._ask(UNREAD))
+    def has_stale(self) -> bool:
+        """Whether traces wait to be added up."""
+        return bool(self._ask(STALE))
 
     def tally(self) -> int:
         """Give the number of spans committed so far, at little cost."""
@@ -162,8 +162,11 @@ class Server:
 
     def committed(self) -> int:
         """The same as the server's own numbers have it."""
-        text = httpx.get(f"{self.api}/metrics", headers=self._headers, timeout=60).raise_for_status().text
-        return sum(int(float(line.split()[-1])) for line in text.splitlines() if line.startswith(COMMITTED))
+        return sum(int(float(line.split()[-1])) for line in self.metrics().splitlines() if line.startswith(COMMITTED))
+
+    def metrics(self) -> str:
+        """Give the server's own numbers, as a monitoring system reads them."""
+        return httpx.get(f"{self.api}/metrics", headers=self._headers, timeout=60).raise_for_status().text
 
     def stored(self, since_ns: int) -> int:
         """Count the committed spans that started since."""

@@ -38,14 +38,16 @@ from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
 from collector.live.sweeper import Sweeper
+from collector.machine import share_of_memory, share_of_threads
 from collector.observing import Watch, commits_told
 from collector.quack.serving import serving_quack
-from collector.reading.process import ReadingProcess
-from collector.reading.reader import Reader, edition_of
+from collector.reading.spans import ConventionsReader, ReadingCounts
+from collector.reading.updater import TraceUpdater
 from collector.redaction.columns import Redactor
 from collector.secrets import Secrets
 from collector.server_conditions import Watched, server_conditions
 from collector.server_meters import Measured, server_meters
+from collector.setting_values import bytes_of_size
 from collector.settings import BadSettings, Settings
 from collector.web.site import make_site
 from storage.database import DatabaseOptions
@@ -65,7 +67,7 @@ class Running:
     http: str
     quack: str | None
     store: Store
-    reader: Reader
+    traces: TraceUpdater
     pipeline: Pipeline
     context: Context
 
@@ -83,18 +85,16 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
     async with AsyncExitStack() as stack:
         http_socket = stack.enter_context(bind(settings.http))
         otlp_socket = stack.enter_context(bind(settings.otlp_http))
-        traces = await tracing(stack, settings)
-        watch = None if traces is None else traces.watch
-        store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings, watch))
-        stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
+        own_traces = await tracing(stack, settings)
+        watch = None if own_traces is None else own_traces.watch
+        store, counts = await _opened(stack, settings, watch)
         entrance = _entrance(settings, store, stack)
-        span_reader = await _reading(stack, settings, store)
+        traces = await _adding_up(stack, settings, store, counts)
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
         sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
-        grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         ingest = _ingesting(stack, settings, store, watch)
         reader = OtlpReader(ingest, _body_limits(settings), entrance)
         parts = _Parts(
@@ -107,9 +107,11 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             sweeper=sweeper,
             eraser=eraser,
             exporter=exporter,
+            reading=counts,
             watch=watch,
         )
         context = _context(settings, parts, stack)
+        grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         api = make_application(context, _names(settings, settings.http), make_site())
         await stack.enter_async_context(serving(api, http_socket, grace_s, tls))
         otlp = _with_cors(OtlpHttp(reader, entrance, _names(settings, settings.otlp_http)), settings)
@@ -126,25 +128,28 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             http=http,
             quack=await stack.enter_async_context(serving_quack(settings, context)),
             store=store,
-            reader=span_reader,
+            traces=traces,
             pipeline=pipeline,
             context=context,
         )
         context.state = "stopping"
 
 
-async def _reading(stack: AsyncExitStack, settings: Settings, store: Store) -> Reader:
-    """What keeps readings up with commits, until the stack is closed."""
-    own_keys = OwnKeys(settings.attribute_keys)
-    reader = Reader(
-        store.readings,
-        ReadingProcess(own_keys),
-        edition=edition_of(own_keys),
-        ingest_is_behind=_behind(settings, store),
-    )
-    reader.start()
-    stack.push_async_callback(asyncio.to_thread, reader.close)
-    return reader
+async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None) -> tuple[Store, ReadingCounts]:
+    """The store, until the stack is closed, and how it reads spans."""
+    counts = ReadingCounts()
+    store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings, watch, counts))
+    stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
+    return store, counts
+
+
+async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
+    """What keeps traces up with commits, until the stack is closed."""
+    reads = ConventionsReader(OwnKeys(settings.attribute_keys), counts)
+    traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store))
+    traces.start()
+    stack.push_async_callback(asyncio.to_thread, traces.close)
+    return traces
 
 
 async def _judging(
@@ -197,6 +202,7 @@ class _Parts:
     sweeper: Sweeper
     eraser: Eraser
     exporter: ResultsExporter | None
+    reading: ReadingCounts
     watch: Watch | None
 
 
@@ -209,18 +215,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         queries=parts.store.queries,
         access=parts.store.access,
         entrance=parts.entrance,
-        meters=server_meters(
-            Measured(
-                data=settings.data,
-                store=parts.store,
-                ingest=parts.ingest,
-                entrance=parts.entrance,
-                budgets=parts.pipeline.judging.budgets,
-                sweeper=parts.sweeper,
-                exporter=parts.exporter,
-                conditions=conditions,
-            )
-        ),
+        meters=server_meters(_measured(settings, parts, conditions)),
         conditions=conditions,
         reader=parts.reader,
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
@@ -259,6 +254,21 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
             max_bytes=settings.max_bytes,
             project_budgets=parse_project_budgets(settings.project_budgets),
         ),
+    )
+
+
+def _measured(settings: Settings, parts: _Parts, conditions: Conditions) -> Measured:
+    """What is measured."""
+    return Measured(
+        data=settings.data,
+        store=parts.store,
+        ingest=parts.ingest,
+        entrance=parts.entrance,
+        budgets=parts.pipeline.judging.budgets,
+        sweeper=parts.sweeper,
+        exporter=parts.exporter,
+        conditions=conditions,
+        reading=parts.reading,
     )
 
 
@@ -346,18 +356,20 @@ def _names(settings: Settings, bound: str) -> Names:
     return Names(bound=bound, allowed=settings.allowed_hosts, origins=settings.cors_origins)
 
 
-def _store_options(settings: Settings, watch: Watch | None) -> StoreOptions:
+def _store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts) -> StoreOptions:
+    memory = settings.duckdb_memory or f"{share_of_memory() >> 20}MiB"
     return StoreOptions(
         backlog_bytes=settings.backlog_bytes,
         database=DatabaseOptions(
-            memory_limit=settings.duckdb_memory,
-            query_bytes=settings.sql_memory_bytes,
-            threads=settings.duckdb_threads,
+            memory_limit=memory,
+            query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
+            threads=settings.duckdb_threads or share_of_threads(),
         ),
         writer=WriterOptions(
             commit_interval_s=settings.commit_interval_ms / 1000,
             retention_days=settings.retention_days,
             project_retention_days=settings.project_retention_days,
+            reads=ConventionsReader(OwnKeys(settings.attribute_keys), counts),
             watch=commits_told(watch) if watch else None,
         ),
     )

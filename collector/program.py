@@ -99,7 +99,7 @@ async def _send_sample(server: Running, settings: Settings) -> None:
         log.exception("the sample could not be sent")
         return
     await asyncio.to_thread(server.store.wait_committed, 10)
-    await asyncio.to_thread(server.reader.wait_read, 10)
+    await asyncio.to_thread(server.traces.wait_idle, 10)
     options = f"--server http://{server.http}"
     command = "tracejury" if shutil.which("tracejury") else sys.argv[0]
     print(sample.describe(report, http=server.http, options=options, command=command), file=sys.stderr)  # noqa: T201 - for the person who ran it

@@ -14,6 +14,7 @@ from collector.live.budgets import Budgets
 from collector.live.sweeper import Sweeper
 from collector.meters import Labels, Meter
 from collector.otlp import wire
+from collector.reading.spans import ReadingCounts
 from collector.traffic import Traffic
 from collector.versions import versions
 from storage.gauges import Behind, Standing
@@ -32,6 +33,7 @@ class Measured:
     sweeper: Sweeper
     exporter: ResultsExporter | None
     conditions: Conditions
+    reading: ReadingCounts
 
 
 def server_meters(measured: Measured) -> Sequence[Meter]:
@@ -41,7 +43,8 @@ def server_meters(measured: Measured) -> Sequence[Meter]:
         *_ingest_meters(measured.ingest),
         *_traffic_meters(measured.entrance.traffic),
         *_store_meters(measured.store),
-        *_behind("unread", "reading", "committed and not read yet", lambda: look().unread),
+        *_reading_meters(measured.reading),
+        *_behind("stale_trace", "traces", "committed and not in the sums of their traces yet", lambda: look().stale),
         *_behind("unmatched", "matching", "committed and not matched against rules yet", lambda: look().unmatched),
         *_work_meters(look),
         *_judge_meters(measured.budgets),
@@ -50,6 +53,16 @@ def server_meters(measured: Measured) -> Sequence[Meter]:
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
         *_other_meters(measured.ingest, measured.entrance.journal, measured.conditions),
+    )
+
+
+def _reading_meters(reading: ReadingCounts) -> Sequence[Meter]:
+    return (
+        Meter(
+            name="tracejury_read_alone_total",
+            told="Spans since the start that were read one by one instead of in columns, by why.",
+            read=lambda: {(("reason", reason),): count for reason, count in reading.spans.items()},
+        ),
     )
 
 

@@ -74,3 +74,16 @@ Headers = dict[
     Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")], Annotated[str, Field(min_length=1)]
 ]
 """HTTP headers, with the names of the variables that hold their values."""
+
+
+Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$")]
+"""So much memory, as DuckDB reads it: `512MB`, `1.5 GiB`."""
+
+_SIZE: Final = re.compile(r"([\d.]+)\s?(\w+)")
+_UNITS: Final = {"MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
+
+
+def bytes_of_size(size: str) -> int:
+    """A size in bytes."""
+    number, unit = _SIZE.fullmatch(size).groups()  # type: ignore[union-attr] # the pattern is that of `Size`
+    return int(float(number) * _UNITS[unit])

@@ -15,7 +15,7 @@ from pydantic.functional_validators import AfterValidator
 from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
 from collector.redaction.plan import Plan, make_plan
-from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl
+from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl, Size
 from rules.errors import BadPattern
 
 _PREFIX = "TRACEJURY_"
@@ -164,9 +164,12 @@ class Settings(BaseModel):
         float, Field(gt=0, le=7 * 86_400, description="Time between two sweeps, which delete what has expired.")
     ] = 3600
     duckdb_memory: Annotated[
-        str, Field(pattern=r"^\d+(\.\d+)?\s?(MB|MiB|GB|GiB)$", description="What DuckDB may hold in memory.")
-    ] = "256MB"
-    duckdb_threads: Annotated[int, Field(ge=1, le=256, description="Threads that DuckDB may use.")] = 1
+        Size | None,
+        Field(description="What DuckDB may hold in memory; null: a quarter of what the machine or its cgroup has."),
+    ] = None
+    duckdb_threads: Annotated[
+        int | None, Field(ge=1, le=256, description="Threads that DuckDB may use; null: as many as processors.")
+    ] = None
     attribute_keys: Annotated[
         dict[str, dict[str, tuple[str, ...]]],
         AfterValidator(_keys),
@@ -230,8 +233,8 @@ class Settings(BaseModel):
     sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
     sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30
     sql_memory_bytes: Annotated[
-        Bytes, Field(description="What SQL queries may take together of what DuckDB may hold in memory.")
-    ] = 128 * _MIB
+        Bytes | None, Field(description="What SQL queries may take together of duckdb_memory; null: half of it.")
+    ] = None
     sql_at_once: Annotated[
         int, Field(ge=1, le=64, description="SQL queries that run at the same time; others wait for a while.")
     ] = 2

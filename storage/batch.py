@@ -79,6 +79,80 @@ SPANS = pa.schema(
     ]
 )
 
+MEANINGS = pa.schema(
+    [
+        pa.field("span_type", pa.string()),
+        pa.field("dialect", pa.string()),
+        pa.field("input", pa.string()),
+        pa.field("output", pa.string()),
+        pa.field("input_messages", pa.string()),
+        pa.field("input_messages_key", pa.string()),
+        pa.field("output_messages", pa.string()),
+        pa.field("output_messages_key", pa.string()),
+        pa.field("tool_name", pa.string()),
+        pa.field("tool_call_id", pa.string()),
+        pa.field("tool_arguments", pa.string()),
+        pa.field("tool_arguments_key", pa.string()),
+        pa.field("tool_result", pa.string()),
+        pa.field("tool_result_key", pa.string()),
+        pa.field("tool_definitions", pa.string()),
+        pa.field("model", pa.string()),
+        pa.field("provider", pa.string()),
+        pa.field("response_id", pa.string()),
+        pa.field("input_tokens", pa.int64()),
+        pa.field("output_tokens", pa.int64()),
+        pa.field("cached_tokens", pa.int64()),
+        pa.field("reasoning_tokens", pa.int64()),
+        pa.field("cost_usd", pa.float64()),
+        pa.field("session_id", pa.string()),
+        pa.field("user_id", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("error_type", pa.string()),
+        pa.field("notes", pa.string()),
+        pa.field("output_is_answer", pa.bool_()),  # the last words of the messages that came out
+        pa.field("pending", pa.bool_()),  # announces a span that is sent again when it has ended
+    ]
+)
+KEYED = ("input_messages", "output_messages", "tool_arguments", "tool_result")
+"""What spans mean. A text that is an attribute's as it came is not stored again: `…_key` names the attribute. Messages,
+arguments, definitions, and results that are no text, are JSON."""
+
+TRACES = pa.schema(
+    [
+        pa.field("tenant", pa.string()),
+        pa.field("trace_id", pa.string()),
+        pa.field("start_time", pa.timestamp("ns")),
+        pa.field("input", pa.string()),
+        pa.field("output", pa.string()),
+        pa.field("final_response", pa.string()),
+        pa.field("session_id", pa.string()),
+        pa.field("user_id", pa.string()),
+        pa.field("input_tokens", pa.int64()),
+        pa.field("output_tokens", pa.int64()),
+        pa.field("cost_usd", pa.float64()),
+        pa.field("tool_call_count", pa.int32()),
+    ]
+)
+"""What traces mean."""
+
+TOOL_CALLS = pa.schema(
+    [
+        pa.field("tenant", pa.string()),
+        pa.field("trace_id", pa.string()),
+        pa.field("span_id", pa.string()),
+        pa.field("ordinal", pa.int32()),
+        pa.field("call_id", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("arguments", pa.string()),
+        pa.field("result", pa.string()),
+        pa.field("is_error", pa.bool_()),
+        pa.field("error", pa.string()),
+        pa.field("start_time", pa.timestamp("ns")),
+        pa.field("end_time", pa.timestamp("ns")),
+    ]
+)
+"""The calls of tools in traces, each once."""
+
 LOGS = pa.schema(
     [
         pa.field("tenant", pa.string()),

@@ -23,8 +23,6 @@ from storage.deletions import DELETING, ERASING, Deletion, Deletions, Wanted
 from storage.errors import Busy, Overloaded
 from storage.leaving import TABLES, Key, Leaving, Left, erase, leaving_among
 from storage.rewriting import Progress, Rewriting
-from storage.unused import TABLES as NAMED_BY_OTHERS
-from storage.unused import sweep_unused
 from storage.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -36,7 +34,7 @@ _STEP_SPANS, _STEP_PARTS, _STEP_COMMITS = 32_768, 16_384, 4_096
 _EMPTY_STEPS = 16
 """So many stretches without a row to delete are looked through at once: each takes 30 ms with 5 million spans."""
 
-_ERASED: Final = (*TABLES, *NAMED_BY_OTHERS, "deletion")
+_ERASED: Final = (*TABLES, "deletion")
 """Tables that hold words of a deleted trace, or whom it was about."""
 
 
@@ -188,7 +186,6 @@ class Erasure:
         if not erasing:
             yield from self._rewriting.steps(TABLES)
             return
-        sweep_unused(self._database, self._writer)
         yield from self._rewriting.steps(_ERASED, small_too=True)
         self._empty_spool()
         freed_bytes = self.trim()
@@ -251,15 +248,12 @@ def _keys(cursor: duckdb.DuckDBPyConnection, wanted: Wanted, commits: _Commits) 
         named = {"tenant": wanted.tenant, "trace_id": wanted.trace_id}
         return [Key(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
     bounds = {"first_batch": commits.first, "last_batch": commits.last}
-    ((first_seq, last_seq),) = cursor.execute(sql.query("seqs_of_commits"), bounds).fetchall()
     parameters = {
         "tenant": wanted.tenant,
         "project": wanted.project,
         "session_id": wanted.session_id,
         "user_id": wanted.user_id,
         "before_ns": wanted.before_ns,
-        "first_seq": first_seq,
-        "last_seq": last_seq,
         **bounds,
     }
     return [Key(*row) for row in cursor.execute(sql.query("traces_to_delete"), parameters).fetchall()]

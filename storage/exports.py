@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.database import Database
 from storage.errors import Overloaded
-from storage.queries import dimensions_of, summaries_of
+from storage.queries import summaries_of
 from storage.records import Span
-from storage.rows import resources_of, scopes_of, spans_of
+from storage.rows import spans_of
 
 _Item = TypeVar("_Item")
 
@@ -73,11 +73,11 @@ class _Pace:
 
 
 class _Export(NamedTuple, Generic[_Item]):
-    """What is read of which spans, and what becomes of the rows of a window while its cursor is open."""
+    """What is read of which spans, and what becomes of the rows of a window."""
 
     select: str
     selection: _Selection
-    finish: Callable[[duckdb.DuckDBPyConnection, pa.Table], Iterable[_Item]]
+    finish: Callable[[pa.Table], Iterable[_Item]]
     pace: _Pace
 
 
@@ -96,7 +96,7 @@ class Exports:
         Raises:
             Overloaded: at the first batch: as many are exported at once as may be.
         """
-        select = sql.query("export_rows").replace("$spans", sql.select_of("spans"))
+        select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(select, selection, _rows, _Pace())
         with self._place():
@@ -154,7 +154,7 @@ class Exports:
         try:
             with self._database.snapshot() as cursor:
                 table = _fetch(cursor, export, window)
-                return None if table is None else export.finish(cursor, table)
+            return None if table is None else export.finish(table)
         except duckdb.OutOfMemoryException:
             if window.rows == 1:
                 raise
@@ -242,16 +242,14 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _W
     return pa.Table.from_batches(batches, schema=reader.schema).combine_chunks() if is_whole else None
 
 
-def _rows(_: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _rows(table: pa.Table) -> Iterator[pa.RecordBatch]:
     """The rows by their start."""
     return (table.take(some).to_batches()[0] for some in _by_start(table))
 
 
-def _spans(cursor: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[list[Span]]:
-    """The spans by their start. Their resources and scopes are read at once, the rest when it is asked for."""
-    resources, scopes = dimensions_of(cursor, table)
-    known = resources_of(resources), scopes_of(scopes)
-    return (spans_of(table.take(some), *known) for some in _by_start(table))
+def _spans(table: pa.Table) -> Iterator[list[Span]]:
+    """The spans by their start."""
+    return (spans_of(table.take(some)) for some in _by_start(table))
 
 
 def _by_start(table: pa.Table) -> list[pa.Array]:

@@ -37,7 +37,7 @@ class Behind:
 class Standing:
     """What waits. Each mapping has a number for each state that there may be."""
 
-    unread: Behind
+    stale: Behind  # of which the traces are not added up
     unmatched: Behind
     jobs: Mapping[str, int]
     alerts: Mapping[str, int]
@@ -86,10 +86,10 @@ class Gauges:
         with self._database.snapshot() as cursor:
             now_us = time.time_ns() // 1000
             jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()]
-            ((read, matched),) = cursor.execute(sql.query("cursors")).fetchall()
+            ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
             ((results, watched, told),) = cursor.execute(sql.query("result_numbers")).fetchall()
             return Standing(
-                unread=_behind(cursor, read, now_us),
+                stale=_behind(cursor, added_up, now_us),
                 unmatched=_behind(cursor, matched, now_us),
                 jobs=dict.fromkeys(_JOBS, 0) | dict(jobs),
                 alerts=dict.fromkeys(_ALERTS, 0) | _pairs(cursor, sql.query("alerts_by_state")),

@@ -58,7 +58,7 @@ class Left:
 def _of_spans() -> dict[str, str]:
     """How rows are found that go by the numbers of spans."""
     by_seq = sql.query("places_by_seq")
-    named = {table: by_seq.replace("$table", table) for table in ("span", "reading", "decision", "evaluation", "job")}
+    named = {table: by_seq.replace("$table", table) for table in ("span", "decision", "evaluation", "job")}
     return named | {"superseded": sql.query("places_of_superseded")}
 
 
@@ -66,7 +66,7 @@ def _of_traces() -> dict[str, str]:
     """How rows are found that go by the ids of traces."""
     by_time, by_trace = sql.query("places_by_time"), sql.query("places_by_trace")
     return {table: by_time.replace("$table", table) for table in ("tool_call", "trace_reading")} | {
-        table: by_trace.replace("$table", table) for table in ("log_record", "trace_due", "trace_open", "trace_pin")
+        table: by_trace.replace("$table", table) for table in ("log_record", "trace_open", "trace_pin")
     }
 
 

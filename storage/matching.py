@@ -1,4 +1,4 @@
-"""The matcher's side of a store: spans that were read and not matched, and where decisions and jobs are kept."""
+"""The matcher's side of a store: spans that are committed and not matched, and where decisions and jobs are kept."""
 
 import re
 import threading
@@ -25,10 +25,10 @@ _DECISIONS_A_ROW = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingState:
-    """How far spans are matched, and how far they are read."""
+    """How far spans are matched, and the greatest number that a committed span may have."""
 
     seq: int
-    read: int
+    committed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,27 +46,27 @@ class Step:
 class Matching:
     """What the matcher asks of a store. For one thread beside the writer's."""
 
-    def __init__(self, database: Database, writer: Writer, read: threading.Event) -> None:
+    def __init__(self, database: Database, writer: Writer, committed: threading.Event) -> None:
         self._database = database
         self._writer = writer
-        self._read = read
+        self._committed = committed
         self.open_traces = OpenTraces(database, writer)
         self.backfills = BackfillTable(database, writer)
 
-    def wait_for_readings(self, timeout_s: float) -> None:
-        """Wait until more was read, or the time is over."""
-        self._read.wait(timeout_s)
-        self._read.clear()
+    def wait_for_spans(self, timeout_s: float) -> None:
+        """Wait until something was committed, or the time is over."""
+        self._committed.wait(timeout_s)
+        self._committed.clear()
 
     def wake(self) -> None:
         """End a wait."""
-        self._read.set()
+        self._committed.set()
 
     def state(self) -> MatchingState:
         """How far matching has come."""
         with self._database.cursor() as cursor:
-            ((seq, read),) = cursor.execute(sql.query("matching_state")).fetchall()
-        return MatchingState(seq=seq, read=read)
+            ((seq, committed),) = cursor.execute(sql.query("matching_state")).fetchall()
+        return MatchingState(seq=seq, committed=committed)
 
     def window(self, *, after: int, until: int, wanted: Wanted) -> tuple[pa.Table, int] | None:
         """The next spans in the order of their commits, and up to where they are all; None when there are none."""
@@ -91,7 +91,7 @@ class Matching:
 
 def _pass_over(cursor: duckdb.DuckDBPyConnection, state: MatchingState) -> None:
     last_job = last_job_of(cursor, state.seq)
-    cursor.execute(sql.query("update_matching_state"), {"seq": state.read, "last_job": last_job})
+    cursor.execute(sql.query("update_matching_state"), {"seq": state.committed, "last_job": last_job})
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, step: Step) -> None:

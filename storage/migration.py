@@ -7,7 +7,7 @@ from typing import Final
 
 import duckdb
 
-from storage import sql
+from storage import sql, widening
 from storage.errors import ForeignFile, NewerFile
 from storage.work import told
 
@@ -41,6 +41,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
     for number, name, text in steps:
         if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
             with told(log, f"schema step {number} ({name})") if seen else nullcontext():
+                if number == widening.BEFORE_STEP:
+                    widening.widen(connection)
                 connection.begin()
                 connection.execute(text)
                 connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])

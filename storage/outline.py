@@ -6,10 +6,9 @@ from typing import Any
 
 from storage import sql
 from storage.database import Database
-from storage.queries import MAX_LOGS, MAX_SPANS, dimensions_of, summaries_of
+from storage.queries import MAX_LOGS, MAX_SPANS, summaries_of
 from storage.records import LogRecord, Span, TraceSummary
-from storage.rows import logs_of, resources_of, scopes_of, spans_of
-from storage.writer import SEQ_BITS
+from storage.rows import logs_of, spans_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +64,7 @@ class Outlines:
                 return None
             summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
-            seqs = {
-                "first_seq": bounds["first_batch"] << SEQ_BITS,
-                "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
-            }
-            found_rows = cursor.execute(sql.query("outline_of_trace"), key | bounds | seqs).to_arrow_table()
+            found_rows = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
             rows: list[dict[str, Any]] = found_rows.to_pylist()
         lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
         return Outline(summary=summary, spans=tuple(SpanLine(**line) for line in lines), bounds=bounds)
@@ -82,7 +77,6 @@ class Outlines:
             rows = cursor.execute(sql.query("span_of_trace"), key | bounds).to_arrow_table()
             if not rows.num_rows:
                 return None
-            resources, scopes = dimensions_of(cursor, rows)
             logs = logs_of(cursor.execute(sql.query("logs_of_trace"), key | {"logs": MAX_LOGS}).to_arrow_table())
-        (span,) = spans_of(rows, resources_of(resources), scopes_of(scopes))
+        (span,) = spans_of(rows)
         return WholeSpan(span=span, logs=tuple(log for log in logs if log.span_id == span_id))

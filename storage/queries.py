@@ -21,7 +21,7 @@ from storage.memory import LackOfMemory, advice
 from storage.nanoseconds import with_texts
 from storage.offences import Offences
 from storage.records import Column, Judging, Table, Trace, TraceSummary
-from storage.rows import logs_of, resources_of, scopes_of, spans_of
+from storage.rows import logs_of, spans_of
 from storage.statements import Parameter, Question, checked
 from storage.terms import NOBODY, Terms
 
@@ -95,10 +95,9 @@ class Queries:
             summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
             key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
             rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
-            resources, scopes = dimensions_of(cursor, rows)
             wanted = {"tenant": summary.tenant, "trace_id": trace_id, "logs": MAX_LOGS}
             logs = logs_of(_arrow(cursor, sql.query("logs_of_trace"), wanted))
-        spans = spans_of(rows, resources_of(resources), scopes_of(scopes))
+        spans = spans_of(rows)
         return Trace(summary=summary, spans=tuple(spans), logs=tuple(logs))
 
     def sql(
@@ -240,13 +239,6 @@ def bounds_of(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> 
     """Between which instants the spans of a trace start, and with which commits they came; None if there are none."""
     found = [bounds for summary, bounds in summaries_of(cursor, tenant, [trace_id]) if summary.tenant == tenant]
     return dict(found[0]) if found else None
-
-
-def dimensions_of(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of the resources and of the scopes that rows of spans name."""
-    resources = _arrow(cursor, sql.query("resources_by_id"), {"ids": spans.column("resource_id").unique().to_pylist()})
-    scopes = _arrow(cursor, sql.query("scopes_by_id"), {"ids": spans.column("scope_id").unique().to_pylist()})
-    return resources, scopes
 
 
 def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from storage import sql
 from storage.database import Database
 from storage.errors import Moved
-from storage.readings import TraceKey, key_table
+from storage.windows import TraceKey, key_table
 from storage.writer import Writer
 
 

@@ -16,7 +16,6 @@ from storage.deletions import DELETING, Deletions, Wanted
 from storage.erasure import Erasure
 from storage.leaving import TABLES, Key, Places, erase, leaving_among
 from storage.rewriting import Rewriting
-from storage.unused import sweep_unused
 from storage.writer import Writer
 
 _STEP_SPANS, _STEP_PARTS = 16_384, 16_384
@@ -118,7 +117,6 @@ class Retention:
             traces, spans = traces + more_traces, spans + more_spans
         self._sweep_ledgers(now_us - _LEDGER_US, stopped)
         if spans:
-            sweep_unused(self._database, self._writer)
             self._has_room = True
         self._finish_deletions(stopped)
         with self._rewriting.steady:

@@ -4,13 +4,14 @@ Column by column, because a row of DuckDB's own, with its maps, costs three time
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from storage.attributes import decode_attributes, decode_value
-from storage.records import AttributeValue, EntityRef, Event, Link, LogRecord, Resource, Scope, Span
+from storage.dimensions import RESOURCE_COLUMNS, SCOPE_COLUMNS, resource_of, scope_of
+from storage.records import AttributeValue, Event, Link, LogRecord, Span
 
 _Attributes = Mapping[str, AttributeValue]
 _SPAN_AS_IS = (
@@ -32,38 +33,17 @@ _SPAN_AS_IS = (
 )
 
 
-def spans_of(table: pa.Table, resources: Mapping[int, Resource], scopes: Mapping[int, Scope]) -> list[Span]:
-    """The spans of rows of the table `span`, in their order, with the resources and scopes that they name."""
+def spans_of(table: pa.Table) -> list[Span]:
+    """The spans of rows of the table `span`, in their order."""
     columns = {name: table.column(name).to_pylist() for name in _SPAN_AS_IS}
     columns["start_ns"] = _nanoseconds(table.column("start_time"))
     columns["end_ns"] = [end_ns or None for end_ns in _nanoseconds(table.column("end_time"))]
     columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
-    columns["events"] = _lists(table.column("events"), _events)
+    columns["events"] = events_of(table.column("events"))
     columns["links"] = _lists(table.column("links"), _links)
-    columns["resource"] = [resources[number] for number in table.column("resource_id").to_pylist()]
-    columns["scope"] = [scopes[number] for number in table.column("scope_id").to_pylist()]
+    columns["resource"] = _each(table, RESOURCE_COLUMNS, resource_of)
+    columns["scope"] = _each(table, SCOPE_COLUMNS, scope_of)
     return [Span(**fields) for fields in _rows(columns)]
-
-
-def resources_of(table: pa.Table) -> dict[int, Resource]:
-    """The resources of rows of the table `resource`, by their ids."""
-    columns = {
-        "attributes": _attributes(table.column("attributes"), table.column("attribute_types")),
-        "dropped_attributes_count": table.column("dropped_attributes_count").to_pylist(),
-        "schema_url": table.column("schema_url").to_pylist(),
-        "entity_refs": [tuple(map(_entity_ref, refs or ())) for refs in table.column("entity_refs").to_pylist()],
-    }
-    return dict(
-        zip(table.column("resource_id").to_pylist(), (Resource(**fields) for fields in _rows(columns)), strict=True)
-    )
-
-
-def scopes_of(table: pa.Table) -> dict[int, Scope]:
-    """The scopes of rows of the table `scope`, by their ids."""
-    as_is = ("name", "version", "dropped_attributes_count", "schema_url")
-    columns = {name: table.column(name).to_pylist() for name in as_is}
-    columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
-    return dict(zip(table.column("scope_id").to_pylist(), (Scope(**fields) for fields in _rows(columns)), strict=True))
 
 
 def logs_of(table: pa.Table) -> list[LogRecord]:
@@ -74,6 +54,11 @@ def logs_of(table: pa.Table) -> list[LogRecord]:
     columns["body"] = [decode_value(text, letter) for text, letter in bodies]
     columns["attributes"] = _attributes(table.column("attributes"), table.column("attribute_types"))
     return sorted((LogRecord(**fields) for fields in _rows(columns)), key=lambda record: record.time_ns)
+
+
+def _each(table: pa.Table, names: Sequence[str], record_of: Callable[..., Any]) -> list[Any]:
+    """Of each row the record that some of its columns tell of."""
+    return [record_of(*told) for told in zip(*(table.column(name).to_pylist() for name in names), strict=True)]
 
 
 def _rows(columns: Mapping[str, list[Any]]) -> Iterable[dict[str, Any]]:
@@ -100,7 +85,12 @@ def _attributes(maps: pa.ChunkedArray | pa.Array, letters: pa.ChunkedArray | pa.
     ]
 
 
-def _lists(column: pa.ChunkedArray, decode: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - one of the two below
+def events_of(lists: pa.ChunkedArray | pa.Array) -> list[tuple[Event, ...]]:
+    """The events of each span."""
+    return _lists(lists, _events)
+
+
+def _lists(column: pa.ChunkedArray | pa.Array, decode: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - one of the two below
     whole = _whole(column)
     items = decode(whole.values)
     bounds = whole.offsets.to_pylist()
@@ -122,12 +112,3 @@ def _links(structs: pa.StructArray) -> list[Link]:
     columns = {name: structs.field(name).to_pylist() for name in as_is}
     columns["attributes"] = _attributes(structs.field("attributes"), structs.field("attribute_types"))
     return [Link(**fields) for fields in _rows(columns)]
-
-
-def _entity_ref(ref: Mapping[str, Any]) -> EntityRef:
-    return EntityRef(
-        schema_url=ref["schema_url"],
-        type=ref["type"],
-        id_keys=tuple(ref["id_keys"]),
-        description_keys=tuple(ref["description_keys"]),
-    )

@@ -10,7 +10,6 @@ from storage import sql
 from storage.calls import refuse_calls
 from storage.errors import BadQuery
 from storage.named import require_views
-from storage.narrow import narrow_view
 
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
@@ -45,9 +44,6 @@ def checked(
     refuse_calls(tree)
     if views_only:
         _require_views(cursor, tree)
-    narrow = narrow_view(tree)
-    if narrow is not None:
-        cursor.execute(narrow)
     return Question(statement=statements[0], parameters=parameters)
 
 

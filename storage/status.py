@@ -16,7 +16,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Spans that are stored, and not read or matched yet."""
+    """Spans that are stored, and not matched yet, or the traces of which are not added up."""
 
     spans: int
     since_ns: int | None  # when the first of them came
@@ -36,8 +36,9 @@ class Status:
     """How the store stands at one moment."""
 
     totals: Totals
-    reading: Lag
     matching: Lag
+    adding_up: Lag  # traces
+    older_spans: int  # that another edition of the conventions read
     jobs: Mapping[str, int]  # ready, waiting and claimed
     oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
     open_traces: int
@@ -69,17 +70,19 @@ class StatusReader:
         now_us = now_ns // 1_000
         totals = read_state(self._database).totals
         with self._database.snapshot() as cursor:
-            ((read, matched),) = cursor.execute(sql.query("cursors")).fetchall()
+            ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
+            ((older,),) = cursor.execute(sql.query("count_older_spans")).fetchall()
             queue = cursor.execute(sql.query("queue"), {"now_us": now_us}).fetchall()
             outcomes = cursor.execute(sql.query("outcomes_since"), {"since_us": now_us - _DAY_US}).fetchall()
             deletions = dict(cursor.execute(sql.query("deletions_by_state")).fetchall())
             ((calls, tokens, usd),) = cursor.execute(sql.query("spent_on"), {"day": _day(now_us)}).fetchall()
-            reading, matching = (_lag(cursor, seq) for seq in (read, matched))
+            matching, adding_up = (_lag(cursor, seq) for seq in (matched, added_up))
         jobs = {state: count for state, count, _ in queue if state != "open"}
         return Status(
             totals=totals,
-            reading=reading,
             matching=matching,
+            adding_up=adding_up,
+            older_spans=older,
             jobs=dict.fromkeys(("ready", "waiting", "claimed"), 0) | jobs,
             oldest_job_ns=min((since for state, _, since in queue if state in {"ready", "waiting"}), default=None),
             open_traces=sum(count for state, count, _ in queue if state == "open"),

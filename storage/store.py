@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,6 @@ from storage.outbox import Outbox
 from storage.outline import Outlines
 from storage.quality import Quality
 from storage.queries import Queries
-from storage.readings import Readings
 from storage.results_out import ResultsOut
 from storage.retention import Retention
 from storage.rewriting import Rewriting
@@ -40,7 +40,9 @@ from storage.spending import Spending
 from storage.spool import Position, Spool
 from storage.state import Totals, read_state
 from storage.status import StatusReader
+from storage.trace_meanings import Changes, TraceMeanings
 from storage.webhooks import Webhooks
+from storage.windows import TraceKey, Windows
 from storage.work import told
 from storage.writer import Writer, WriterOptions
 
@@ -83,7 +85,7 @@ class Store:
         database: Database,
         spool: Spool,
         writer: Writer,
-        readings: Readings,
+        followed: "_Followed",
         limit: int,
     ) -> None:
         self._lock = lock
@@ -95,8 +97,9 @@ class Store:
         self.queries = Queries(database)
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
-        self.readings = readings
-        self.matching = Matching(database, writer, readings.read)
+        self.windows = Windows(database)
+        self.trace_meanings = TraceMeanings(database, writer, followed.changes)
+        self.matching = Matching(database, writer, followed.committed)
         self.jobs = Jobs(database, writer)
         self.connections = Connections(database, writer)
         self.spending = Spending(database, writer)
@@ -143,16 +146,15 @@ class Store:
             position = read_state(database).position
             spool = Spool(directory / "spool", after=position)
             undo.callback(spool.close)
-            committed = threading.Event()
+            followed = _Followed()
             writer = Writer(
                 database,
                 options.writer,
                 released=spool.release,
-                committed=committed.set,
+                committed=followed.note,
                 set_aside=directory / _SET_ASIDE,
             )
-            readings = Readings(database, writer, committed)
-            store = cls(lock, database, spool, writer, readings, options.backlog_bytes)
+            store = cls(lock, database, spool, writer, followed, options.backlog_bytes)
             writer.start()
             undo.callback(writer.close, _STOP_S)
             store._recover(position)
@@ -294,3 +296,16 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Followed:
+    """What commits tell those who follow them."""
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+        self.committed = threading.Event()
+
+    def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
+        """A commit changed so many spans of each of some traces."""
+        self.changes.note(traces, batch)
+        self.committed.set()

@@ -52,7 +52,8 @@ def window(
         numbers = cursor.execute(statements[0], {**bounds, "rows": rows}).to_arrow_table().column("seq")
         if not len(numbers):
             return None
-        last = int(pc.max(numbers).as_py())
+        is_last = len(numbers) < rows
+        last = bounds["until"] if is_last else int(pc.max(numbers).as_py())
         spans, nbytes = fetch(cursor, text, {**parameters, **more, **bounds, "until": last}, limits.nbytes)
         if nbytes <= limits.nbytes or len(numbers) == 1:
             return spans.sort_by("seq"), last

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +18,14 @@ from storage import presence, sql
 from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
-from storage.dimensions import StoredIds
+from storage.dimensions import spelled_out
 from storage.errors import Busy, Overloaded, Reopened, Unusable
 from storage.logs import new_logs
+from storage.meaning import NobodyReads, Reads
+from storage.span_rows import SpanRows
 from storage.spool import Group, Position
 from storage.state import Totals, read_state
+from storage.windows import TraceKey, counts_of
 from storage.work import Attempt
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,8 @@ class WriterOptions:
     commit_interval_s: float = 0.3
     retention_days: int = 30
     project_retention_days: Mapping[str, int] = field(default_factory=dict)
+    reads: Reads = field(default_factory=NobodyReads)
+    """Tells what spans mean, in the writer's thread."""
     watch: Callable[[SpanBatch, int, int], None] | None = None
     """Hears of each commit: what was in it, when it began (ns), how many rows were new. It neither waits nor raises."""
     refresh_rows: int = 256 * ROW_GROUP_ROWS
@@ -80,7 +85,7 @@ class Writer:
         options: WriterOptions,
         *,
         released: Callable[[int], None],
-        committed: Callable[[], None],
+        committed: Callable[[Mapping[TraceKey, int], int], None],
         set_aside: Path,
     ) -> None:
         self._database = database
@@ -92,7 +97,7 @@ class Writer:
         self._totals = state.totals
         self._backlog = Backlog(state.position)
         self._recent = presence.RecentKeys()
-        self._resources, self._scopes = StoredIds("resource_id"), StoredIds("scope_id")
+        self._rows = SpanRows(options.reads)
         self._retention = {
             "retention_days": options.retention_days,
             "projects": list(options.project_retention_days),
@@ -162,11 +167,6 @@ class Writer:
     def once_between(self, act: Callable[[], None]) -> None:
         """The same, but it is tried once."""
         wait_for(self._backlog.ask(act, 0))
-
-    def forget_dimensions(self) -> None:
-        """Look resources and scopes up again, because some were deleted. For the writer's own thread."""
-        self._resources.clear()
-        self._scopes.clear()
 
     def wait_committed(self, timeout_s: float) -> bool:
         """Wait until nothing is left to commit; False when that took too long."""
@@ -244,6 +244,8 @@ class Writer:
             reader = cursor.execute(sql.query("latest_keys"), {"rows": self._recent.capacity}).to_arrow_reader(1 << 18)
             for keys in reader:
                 self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
+        with self._database.transaction() as cursor:
+            self._rows.start(cursor)
 
     def _try(self, chunk: Chunk) -> bool:
         """Commit a chunk, or see to it that less is tried next; False where the same should be tried again later.
@@ -272,7 +274,6 @@ class Writer:
         self._rows_since_open += chunk.batch.spans.num_rows
         self._backlog.done(chunk)
         self._released(chunk.after.sequence)
-        self._committed()
         return True
 
     def _was_committed(self, chunk: Chunk) -> bool:
@@ -281,7 +282,9 @@ class Writer:
         if state.position != chunk.after:
             return False
         self._recent.add(presence.key_hashes(chunk.batch.spans))
+        self._rows.note(chunk.batch.logs)
         self._totals = state.totals
+        self._committed(counts_of(chunk.batch.logs) | counts_of(chunk.batch.spans), state.totals.batch)
         return True
 
     def _fail(self, error: Exception) -> None:
@@ -310,10 +313,10 @@ class Writer:
 
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         began_ns = time.time_ns()
+        number = self._totals.batch + 1
         with self._database.transaction() as cursor:
             spans, hashes = self._new_spans(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
-            resources, scopes = self._resources.unknown(batch.resources), self._scopes.unknown(batch.scopes)
             more = Totals(
                 batch=1,
                 stored=spans.num_rows,
@@ -322,33 +325,30 @@ class Writer:
                 logs_already_present=batch.logs.num_rows - logs.num_rows,
                 set_aside=set_aside,
             )
-            number = self._totals.batch + 1
-            new = SpanBatch(spans=spans, resources=resources, scopes=scopes, logs=logs)
-            self._insert(cursor, new, number)
+            traces = self._insert(cursor, replace(batch, spans=spans, logs=logs), number)
             state = {"batch": number, "spool_sequence": after.sequence, "spool_rows": after.rows}
             cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
         self._recent.add(hashes)
-        self._resources.add(resources)
-        self._scopes.add(scopes)
+        self._rows.note(logs)
         self._totals = self._totals.plus(more)
+        self._committed(traces, number)
         if self._options.watch is not None:
             self._options.watch(batch, began_ns, more.stored + more.logs_stored)
 
-    def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> None:
-        """Insert what is not stored yet, under the number of the commit."""
-        if new.resources.num_rows:
-            cursor.register("incoming_resources", new.resources)
-            cursor.execute(sql.query("insert_resources"))
-        if new.scopes.num_rows:
-            cursor.register("incoming_scopes", new.scopes)
-            cursor.execute(sql.query("insert_scopes"))
-        if new.spans.num_rows:
-            cursor.register("incoming_spans", _numbered(new.spans, number))
-            cursor.execute(sql.query("insert_spans"), {"batch": number})
-            cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **self._retention})
+    def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> Mapping[TraceKey, int]:
+        """Insert what is not stored yet, under the number of the commit; how many spans of which traces changed."""
+        traces: dict[TraceKey, int] = {}
         if new.logs.num_rows:
-            cursor.register("incoming_logs", new.logs)
+            cursor.register("incoming_logs", spelled_out(new.logs, new).drop_columns(["service_version"]))
             cursor.execute(sql.query("insert_logs"), {"batch": number})
+            traces |= self._rows.complete_again(cursor, new.logs, before=number << SEQ_BITS)
+        if new.spans.num_rows:
+            rows = self._rows.complete(cursor, spelled_out(new.spans, new), new.logs)
+            cursor.register("incoming_spans", _numbered(rows, number))
+            cursor.execute(sql.query("insert_spans"), {"batch": number, "rows": rows.num_rows})
+            cursor.execute(sql.query("insert_trace_parts"), {"batch": number, **self._retention})
+            traces |= counts_of(rows)
+        return traces
 
     def _new_spans(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, presence.Hashes]:
         """The spans that are not stored yet, each once, and their hashes."""

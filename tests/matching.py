@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import duckdb
 
-from collector.conventions.own import OwnKeys
+from collector.conventions.own import NO_KEYS
 from collector.live.active import ActiveRule
 from collector.live.matcher import Matcher, Surroundings
-from collector.reading.process import ReadingProcess
-from collector.reading.reader import Reader
+from collector.reading.spans import ConventionsReader
+from collector.reading.updater import TraceUpdater
 from rules.settling import Settling
-from storage.reading_batch import reading_batch
-from storage.readings import Progress
+from storage.meaning import Reads
 from storage.store import Store
 from tests.ruling import a_rule
-from tests.storing import START_NS, WAIT_S, rows
+from tests.storing import START_NS, WAIT_S
 
 
 @dataclass(slots=True)
@@ -61,14 +60,21 @@ def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
 def reading_and_matching(
     store: Store, in_force: InForce, settling: Settling | None = None
 ) -> Iterator[Callable[[], bool]]:
-    """A reader and a matcher at work on the store; what is yielded waits for both of them."""
-    reader = Reader(store.readings, ReadingProcess(OwnKeys({})), edition="1", ingest_is_behind=lambda: False)
-    with matching(store, in_force, settling) as matcher:
-        reader.start()
-        try:
-            yield lambda: reader.wait_read(WAIT_S) and matcher.wait_matched(WAIT_S)
-        finally:
-            reader.close()
+    """Sums of traces and a matcher at work on the store; what is yielded waits for both of them."""
+    with matching(store, in_force, settling) as matcher, adding_up(store) as traces:
+        yield lambda: traces.wait_idle(WAIT_S) and matcher.wait_matched(WAIT_S)
+
+
+@contextmanager
+def adding_up(store: Store, *, reads: Reads | None = None) -> Iterator[TraceUpdater]:
+    """What adds traces up, at work on the store."""
+    reads = reads or ConventionsReader(NO_KEYS)
+    traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=lambda: False)
+    traces.start()
+    try:
+        yield traces
+    finally:
+        traces.close()
 
 
 @contextmanager
@@ -87,13 +93,6 @@ def matching(store: Store, in_force: InForce, settling: Settling | None = None) 
         yield matcher
     finally:
         matcher.close()
-
-
-def say_read(store: Store) -> None:
-    """Let all committed spans count as read, with nothing found in them."""
-    ((last,),) = rows(store, "SELECT coalesce(max(seq), -1) FROM span")
-    state = replace(store.readings.state(), seq=int(str(last)))
-    store.readings.store(Progress(batch=reading_batch([], []), state=state, replaces=False, due=(), finished=()))
 
 
 def write(store: Store, statement: str, values: Mapping[str, object] | None = None) -> None:

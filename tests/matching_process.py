@@ -2,7 +2,6 @@
 
 import random
 import sys
-import threading
 from pathlib import Path
 
 from collector.live.active import ActiveRule
@@ -10,7 +9,7 @@ from collector.live.matcher import Matcher
 from rules.settling import Settling
 from storage.store import Store, StoreOptions
 from storage.writer import WriterOptions
-from tests.matching import active, say_read
+from tests.matching import active
 from tests.storing import START_NS, a_batch, an_export, commit
 
 EVER_NS = START_NS + 10**16
@@ -30,12 +29,6 @@ def a_matcher(store: Store) -> Matcher:
     return Matcher(store.matching, lambda: IN_FORCE, SETTLING, enqueued=lambda: None, revision=revision)
 
 
-def keep_read(store: Store) -> None:
-    """Let what is committed count as read, again and again."""
-    while True:
-        say_read(store)
-
-
 def main() -> None:
     """Work until somebody ends it."""
     directory, seed = Path(sys.argv[1]), int(sys.argv[2])
@@ -46,7 +39,6 @@ def main() -> None:
         live.start()
         for rule in BACKFILLED:
             live.backfills.start(rule, 0, EVER_NS)
-        threading.Thread(target=keep_read, args=(store,), daemon=True).start()
         print("at work", flush=True)  # noqa: T201 - what the test waits for
         first = (seed % 1000) * 1_000_000
         while True:

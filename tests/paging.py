@@ -127,7 +127,7 @@ def a_shown_server(data: Path) -> Iterator[Shown]:
     with a_server(data, rules=SAMPLE_RULES, settle_after_root_seconds=0, settle_quiet_seconds=0) as running:
         sample = send_sample(grpc=running.grpc, otlp_http=running.otlp_http)
         until(lambda: running.store.queries.sql(_JUDGED, max_rows=1, timeout_s=10).rows, bool)
-        running.reader.wait_read(30)
+        running.traces.wait_idle(30)
         yield Shown(running=running, sample=sample)
 
 

@@ -25,14 +25,8 @@ INSERT INTO span BY NAME SELECT
     $kind AS kind, $status_code AS status_code, $status_message AS status_message, $project AS project,
     coalesce($service, '') AS service_name, make_timestamp_ns($start_ns) AS start_time,
     make_timestamp_ns($end_ns) AS end_time, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes,
-    $seq AS resource_id, $seq AS seq
-"""
-_INSERT_RESOURCE = """
-INSERT INTO resource BY NAME SELECT $seq AS resource_id, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes
-"""
-_INSERT_READING = """
-INSERT INTO reading BY NAME SELECT
-    $seq AS seq, $span_type AS span_type, $input AS input, $output AS output, $tool_name AS tool_name,
+    ($end_ns - $start_ns) / 1e6 AS duration_ms, $resource AS resource_attributes, $seq AS seq,
+    $span_type AS span_type, $input AS input, $output AS output, $tool_name AS tool_name,
     $model AS model, $input_tokens AS input_tokens, $cost_usd AS cost_usd, $error AS error
 """
 
@@ -70,20 +64,17 @@ def a_span(**columns: object) -> dict[str, Any]:
 
 
 def insert(connection: duckdb.DuckDBPyConnection, spans: Sequence[Mapping[str, Any]]) -> None:
-    """Let these be all the spans that there are; one without `span_type` has not been read."""
-    for table in ("span", "resource", "reading"):
-        connection.execute(f"DELETE FROM {table}")
+    """Let these be all the spans that there are."""
+    connection.execute("DELETE FROM span")
     for seq, span in enumerate(spans):
         insert_one(connection, seq, span)
 
 
 def insert_one(connection: duckdb.DuckDBPyConnection, seq: int, span: Mapping[str, Any]) -> None:
     """Add a span under a number."""
-    names = (*COLUMNS["span"], "service", "start_ns", "end_ns")
-    connection.execute(_INSERT_SPAN, {name: span[name] for name in names} | _entries(seq, span["attributes"]))
-    connection.execute(_INSERT_RESOURCE, _entries(seq, span["resource"]))
-    if span["span_type"] is not None:
-        connection.execute(_INSERT_READING, {name: span[name] for name in COLUMNS["reading"]} | {"seq": seq})
+    names = (*COLUMNS["span"], *COLUMNS["reading"], "service", "start_ns", "end_ns")
+    values = {name: span[name] for name in names} | _entries(seq, span["attributes"])
+    connection.execute(_INSERT_SPAN, values | {"resource": json.dumps(span["resource"])})
 
 
 def stored(connection: duckdb.DuckDBPyConnection) -> list[Row]:

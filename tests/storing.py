@@ -9,7 +9,9 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Decoded, Request, decode
+from collector.reading.spans import ConventionsReader
 from storage.batch import SpanBatch
 from storage.store import Store, StoreOptions
 from storage.writer import WriterOptions
@@ -21,8 +23,8 @@ WAIT_S = 60.0
 
 @contextmanager
 def a_store(directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes: int = 64 << 20) -> Iterator[Store]:
-    """An open store that commits at once, unless told to wait."""
-    writer = WriterOptions(commit_interval_s=commit_interval_s)
+    """An open store that reads what spans mean, and commits at once unless told to wait."""
+    writer = WriterOptions(commit_interval_s=commit_interval_s, reads=ConventionsReader(NO_KEYS))
     with Store.open(directory, StoreOptions(writer=writer, backlog_bytes=backlog_bytes)) as store:
         yield store
 

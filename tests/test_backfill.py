@@ -11,7 +11,7 @@ from storage.backfills import Backfill
 from storage.errors import Moved
 from storage.store import Store
 from storage.taking_out import WindowLimits
-from tests.matching import InForce, active, matching, say_read, write
+from tests.matching import InForce, active, matching, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 MINUTE_NS = 60 * 10**9
@@ -24,7 +24,6 @@ def fill(store: Store, *, batches: int, spans: int = 10) -> None:
     for number in range(batches):
         start_ns = START_NS + number * MINUTE_NS
         commit(store, a_batch(an_export(spans, trace=number, first=spans * number, start_ns=start_ns)))
-    say_read(store)
 
 
 def finished(live: Matcher, backfill_id: str) -> Backfill:
@@ -45,7 +44,6 @@ def test_a_backfill_is_about_the_tenant_of_its_rule(tmp_path: Path, target: str)
     in_force = InForce()
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         commit(store, *(a_batch(an_export(), tenant=tenant) for tenant in ("a", "b", "")))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         in_force.rules = (of_nobody, of_a)
         found = [finished(live, live.backfills.start(rule, START_NS, START_NS + 1)) for rule in in_force.rules]
@@ -85,7 +83,6 @@ def test_a_backfill_and_what_comes_meanwhile_meet(tmp_path: Path) -> None:
         in_force.rules = (rule,)
         backfill_id = live.backfills.start(rule, 0, START_NS + 10**15)
         commit(store, a_batch(an_export(7, trace=50, first=1000)))
-        say_read(store)
         finished(live, backfill_id)
         assert live.wait_matched(WAIT_S)
         assert rows(store, EACH) == [(1, 2, 57, 57)]

@@ -18,16 +18,17 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from benchmarks.deletion import Scale, Trial
 from storage.deletions import DELETING, DONE, Wanted
 from storage.errors import Overloaded
-from storage.readings import Progress
+from storage.trace_meanings import TraceSums
 from tests.access import a_closed_server
 from tests.every_field import ID_BYTES, Filler
 from tests.live import PATIENCE_S, until
 from tests.log_requests import MESSAGE, a_log_batch
+from tests.matching import adding_up
 from tests.plain_otlp import flat
 from tests.serving import a_server, post, run
 from tests.serving import an_export as a_trace
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
-from tests.test_readings import a_talk, reading
+from tests.test_readings import a_talk
 
 LATER_NS = START_NS + 10**12
 
@@ -158,22 +159,21 @@ def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) ->
 def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spans that the reader had taken out before: of the trace that is gone it stores nothing, of the other all."""
+    """Spans that were taken out before: of the trace that is gone nothing is stored, of the other all."""
     with a_store(tmp_path) as store:
-        keep = store.readings.store
+        keep = store.trace_meanings.store
 
-        def store_late(progress: Progress) -> None:
+        def store_late(sums: TraceSums) -> None:
             store.retention.delete(Wanted(trace_id=trace_id(1)), now_us=RECEIVED_AT_US)
-            keep(progress)
+            keep(sums)
 
-        monkeypatch.setattr(store.readings, "store", store_late)
+        monkeypatch.setattr(store.trace_meanings, "store", store_late)
         commit(store, a_batch(a_talk(trace=0), a_talk(trace=1, first=2)))
-        with reading(store) as reader:
-            assert reader.wait_read(WAIT_S)
+        with adding_up(store) as traces:
+            assert traces.wait_idle(WAIT_S)
         assert rows(store, "SELECT trace_id FROM span GROUP BY ALL") == [(trace_id(0),)]
         for table in ("trace_reading", "tool_call"):
             assert rows(store, f"SELECT trace_id FROM {table}") == [(trace_id(0),)]
-        assert rows(store, "SELECT count(*) FROM reading") == [(2,)]
 
 
 def test_who_asks_again_joins_the_deletion_and_too_many_are_refused(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with a_server(Path(tmp_path_factory.mktemp("deploy"))) as server:
         post(f"http://{server.otlp_http}/v1/traces", request.SerializeToString())
         assert server.store.wait_committed(PATIENCE_S)
-        assert server.reader.wait_read(PATIENCE_S)
+        assert server.traces.wait_idle(PATIENCE_S)
         server.store._writer.store(lambda cursor: cursor.execute(results), 1)
         with httpx.Client(base_url=f"http://{server.http}", trust_env=False) as client:
             yield client

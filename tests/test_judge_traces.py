@@ -60,7 +60,7 @@ def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
         post(f"http://{server.http}/api/v1/traces", an_export("a" * 32, "theirs").SerializeToString())
         server.pipeline.judging.flush()
         assert server.store.wait_committed(10)
-        assert server.reader.wait_read(20)
+        assert server.traces.wait_idle(20)
         (answered, failed) = rows(server, OURS)
         assert tuple(answered[:3]) == ("chat judge-1", "CLIENT", "UNSET")
         assert (answered[4], answered[7], *answered[8:]) == (100, MODEL_RETURNED, None, "tone", "7")

@@ -122,8 +122,8 @@ def test_a_tenant_keeps_and_deletes_its_own_traces_alone(server: Closed) -> None
     assert server.ask("DELETE", f"{own}?tenant=other", key=admin).status_code == 403
     for project in ("other's", "shared"):
         gone = server.ask("DELETE", f"/api/v1/traces?project={project}", key=admin).json()
-        assert gone == {"deletedTraces": 0, "more": False}
-    assert server.ask("DELETE", f"{own}?tenant=acme", key=OPERATOR_KEY).json() == {"deletedTraces": 1}
+        assert (gone["deletedTraces"], gone["more"]) == (0, False)
+    assert server.ask("DELETE", f"{own}?tenant=acme", key=OPERATOR_KEY).json()["deletedTraces"] == 1
     assert server.ask("GET", own, key=admin).status_code == 404
 
 

@@ -29,7 +29,7 @@ SELECT
     0 AS tool_call_count
 FROM trace_roll_up
 """
-READ_SPANS: Final = "INSERT INTO reading BY NAME SELECT seq, 'llm' AS span_type, 'm' || (seq % 37) AS model FROM span"
+READ_SPANS: Final = "UPDATE span SET span_type = 'llm', model = 'm' || (seq % 37)"
 
 WISHES: Final = {
     "true": TracesLike(),

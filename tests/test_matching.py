@@ -17,7 +17,7 @@ from storage.errors import Moved
 from storage.scratch import Expression
 from storage.store import Store
 from storage.taking_out import WindowLimits
-from tests.matching import InForce, active, matching, reading_and_matching, remember, say_read, write
+from tests.matching import InForce, active, matching, reading_and_matching, remember, write
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 DECISIONS = "SELECT revision, outcome, clause, count(*) FROM decision GROUP BY ALL ORDER BY ALL"
@@ -45,7 +45,6 @@ def test_a_rule_is_about_its_tenant(tmp_path: Path) -> None:
     """Spans of other tenants are none of its candidates."""
     with a_store(tmp_path) as store, matching(store, InForce(rules=(active(1, tenant="a"),))) as live:
         commit(store, a_batch(an_export(2), tenant="a"), a_batch(an_export(3), tenant="b"))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         assert rows(store, DECISIONS) == [(1, 2, None, 2)]
         assert rows(store, "SELECT DISTINCT tenant, trace_id FROM job") == [("a", trace_id(0))]
@@ -55,22 +54,10 @@ def test_a_rule_of_nobody_is_about_everybody(tmp_path: Path) -> None:
     """It decides about the spans of each tenant, and its jobs belong to the tenant of the span."""
     with a_store(tmp_path) as store, matching(store, InForce(rules=(active(1), active(2, tenant="a")))) as live:
         commit(store, *(a_batch(an_export(2), tenant=tenant) for tenant in ("a", "b", "")))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         assert rows(store, DECISIONS) == [(1, 2, None, 6), (2, 2, None, 2)]
         jobs = "SELECT tenant, revision, count(*) FROM job GROUP BY ALL ORDER BY ALL"
         assert rows(store, jobs) == [("", 1, 2), ("a", 1, 2), ("a", 2, 2), ("b", 1, 2)]
-
-
-def test_what_is_not_read_is_not_matched(tmp_path: Path) -> None:
-    """Matching follows the readings of spans, not their commits."""
-    with a_store(tmp_path) as store, matching(store, InForce(rules=(active(1),))) as live:
-        commit(store, a_batch(an_export(2)))
-        assert live.wait_matched(WAIT_S)
-        assert rows(store, DECISIONS) == []
-        say_read(store)
-        assert live.wait_matched(WAIT_S)
-        assert rows(store, DECISIONS) == [(1, 2, None, 2)]
 
 
 def test_matching_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -78,7 +65,6 @@ def test_matching_goes_on_where_it_stopped(tmp_path: Path) -> None:
     for part in range(3):
         with a_store(tmp_path) as store:
             commit(store, a_batch(an_export(4, first=4 * part)))
-            say_read(store)
             with matching(store, InForce(rules=(active(1),))) as live:
                 assert live.wait_matched(WAIT_S)
             assert rows(store, "SELECT count(*), count(DISTINCT seq) FROM decision") == [(4 * part + 4,) * 2]
@@ -92,21 +78,19 @@ def test_a_new_rule_decides_about_what_comes_after_it(tmp_path: Path) -> None:
         for part, rule in enumerate(((), (active(1),))):
             in_force.rules = rule
             commit(store, a_batch(an_export(3, first=3 * part)))
-            say_read(store)
             assert live.wait_matched(WAIT_S)
         assert rows(store, DECISIONS) == [(1, 2, None, 3)]
         assert cursor_is_at_the_end(store)
 
 
 def cursor_is_at_the_end(store: Store) -> bool:
-    """Whether everything that was read is matched."""
-    return rows(store, "SELECT m.seq = r.seq FROM matching_state AS m, reading_state AS r") == [(True,)]
+    """Whether everything that is committed is matched."""
+    return rows(store, "SELECT m.seq >> 20 = i.batch FROM matching_state AS m, ingest_state AS i") == [(True,)]
 
 
 def some_traces(store: Store, exports: int) -> None:
     """Spans of some traces in one commit."""
     commit(store, *(a_batch(an_export(3, trace=number, first=10 * number)) for number in range(exports)))
-    say_read(store)
 
 
 def test_a_rule_that_cannot_be_asked_is_told_apart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -123,7 +107,6 @@ def test_a_rule_that_cannot_be_asked_is_told_apart(tmp_path: Path, caplog: pytes
         )
         for part in range(2):
             commit(store, a_batch(an_export(3, first=3 * part)))
-            say_read(store)
             assert live.wait_matched(WAIT_S)
         in_force.clock.pass_s(11)
         assert live.wait_matched(WAIT_S)
@@ -209,7 +192,6 @@ def test_large_spans_are_taken_out_in_smaller_numbers(tmp_path: Path, monkeypatc
     request.resource_spans[0].scope_spans[0].spans[3].attributes[0].value.string_value = "y" * 200_000
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         commit(store, a_batch(request))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         in_force.clock.pass_s(11)
         assert live.wait_matched(WAIT_S)
@@ -223,7 +205,6 @@ def test_decisions_are_told(tmp_path: Path) -> None:
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *rules)
         commit(store, a_batch(an_export(4)))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         told = "SELECT revision, decision, clause, count(*) FROM decisions GROUP BY ALL ORDER BY ALL"
         assert rows(store, told) == [
@@ -253,7 +234,6 @@ def test_decisions_are_told(tmp_path: Path) -> None:
         assert store.judgements.of_trace(trace_id(9)).decisions == ()
         assert store.judgements.of_trace(trace_id(0), tenant="other").decisions == ()
         commit(store, a_batch(an_export(1, first=50)))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         trace, *_ = store.judgements.of_trace(trace_id(0)).decisions
         assert (trace.decision, trace.decided_at_ns) == ("waiting", None)

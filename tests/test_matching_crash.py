@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from storage.store import Store
-from tests.matching import say_read
 from tests.matching_process import BACKFILLED, EVER_NS, a_matcher
 from tests.source_tree import ROOT
 from tests.storing import WAIT_S, a_store, rows
@@ -55,7 +54,6 @@ def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int) ->
 
 def finish(store: Store) -> None:
     """Match what there is, let all traces settle, and run what is left of the backfills."""
-    say_read(store)
     live = a_matcher(store)
     live.start()
     try:

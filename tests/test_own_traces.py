@@ -36,7 +36,7 @@ def come_to_rest(server: Running) -> None:
     """Send what waits, and let all that came be stored, read and matched."""
     traces_of(server).flush()
     assert server.store.wait_committed(WAIT_S)
-    assert server.reader.wait_read(WAIT_S)
+    assert server.traces.wait_idle(WAIT_S)
     assert server.pipeline.matcher.wait_matched(WAIT_S)
 
 

@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     with a_closed_server(Path(tmp_path_factory.mktemp("quack")), quack=ANY_PORT, sql_seconds=5) as closed:
         send(f"http://{closed.running.otlp_http}", 1)
         assert closed.running.store.wait_committed(PATIENCE_S)
-        assert closed.running.reader.wait_read(PATIENCE_S)
+        assert closed.running.traces.wait_idle(PATIENCE_S)
         yield closed
 
 

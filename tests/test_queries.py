@@ -20,7 +20,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from storage import queries
 from storage.errors import BadQuery
 from storage.listing import Place, TracesLike
-from storage.queries import dimensions_of
 from storage.records import Column, Table, TraceSummary
 from storage.store import Store
 from tests.attacks import ATTACKS, LETHAL
@@ -190,16 +189,18 @@ def test_a_trace_that_leaves_meanwhile_is_shown_whole(tmp_path: Path, monkeypatc
     """What is asked for a trace is answered as of one moment, so a sweep in between takes nothing away from it."""
 
     def leave(cursor: duckdb.DuckDBPyConnection) -> None:
-        for table in ("span", "trace_part", "resource", "scope"):
+        for table in ("span", "trace_part", "log_record"):
             cursor.execute(f"DELETE FROM {table}")
 
-    def swept_meanwhile(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, pa.Table]:
+    fetch = queries._arrow
+
+    def swept_meanwhile(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
         own._writer.store(leave, 1)
-        return dimensions_of(cursor, spans)
+        return fetch(cursor, select, parameters)
 
     with a_store(tmp_path / "data") as own:
         commit(own, a_batch(an_export(3)))
-        monkeypatch.setattr(queries, "dimensions_of", swept_meanwhile)
+        monkeypatch.setattr(queries, "_arrow", swept_meanwhile)
         trace = own.queries.trace(trace_id(0))
         assert trace is not None
         assert [span.resource.attributes["service.name"] for span in trace.spans] == ["shop"] * 3

@@ -1,66 +1,49 @@
-"""What spans mean follows their commit: each is read once, traces are added up, and nothing that fails stops it."""
+"""What spans mean is stored with them; traces are added up as they grow, and nothing that fails stops either."""
 
 import io
-import os
 import random
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.children.wire import Header, receive, send
-from collector.conventions.own import OwnKeys
+from collector.conventions.columnar import reader as columnar
+from collector.conventions.columnar.traces import meanings
+from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS
-from collector.reading.process import PROGRAM, TIMEOUT_S, ReadingProcess
-from collector.reading.reader import Reader, _unfinished
+from collector.reading import spans as reading_spans
+from collector.reading import traces as reading_traces
+from collector.reading.spans import ConventionsReader, ReadingCounts
+from collector.reading.updater import TraceUpdater
 from storage.batch import SpanBatch
 from storage.database import DatabaseOptions
-from storage.reading_batch import reading_batch
-from storage.readings import EVERYTHING, Limits, Progress, TraceKey
+from storage.records import LogRecord, Span
 from storage.store import Store, StoreOptions
+from storage.windows import EVERYTHING, Limits, TraceKey
 from storage.writer import WriterOptions
 from tests.live import Live, a_live_server
+from tests.matching import adding_up
+from tests.serving import run
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.traffic import Load
 
-LARGE = Limits(rows=1000, nbytes=1 << 20)
 EVERY_SPAN = "SELECT count(*), count(span_type), count(DISTINCT (trace_id, span_id)) FROM spans"
 EVERY_TRACE = "SELECT count(*), count(tool_call_count) FROM traces"
 
-POISON = """
-import os, sys, time
-from collector.reading import child
-whole = child.read
-def read(tables, *rest, **options):
-    if "{name}" in tables[0].column("name").to_pylist():
-        {deed}
-    return whole(tables, *rest, **options)
-child.read = read
-child.main()
-"""
 
+class Edition(ConventionsReader):
+    """Reads as always, under a name of its own."""
 
-@contextmanager
-def reading(
-    store: Store, *, program: str = PROGRAM, timeout_s: float = TIMEOUT_S, edition: str = "1"
-) -> Iterator[Reader]:
-    """A reader at work on the store."""
-    process = ReadingProcess(OwnKeys({}), program=program, timeout_s=timeout_s)
-    reader = Reader(store.readings, process, edition=edition, ingest_is_behind=lambda: False)
-    reader.start()
-    try:
-        yield reader
-    finally:
-        reader.close()
+    def __init__(self, name: str) -> None:
+        super().__init__(NO_KEYS)
+        self.edition = name
 
 
 def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> ExportTraceServiceRequest:
@@ -80,13 +63,28 @@ def a_talk(*, trace: int = 0, first: int = 0, start_ns: int = START_NS) -> Expor
     return request
 
 
-def test_committed_spans_are_read(tmp_path: Path) -> None:
-    """What a span means stands beside it soon after its commit, and its trace is added up."""
-    with a_store(tmp_path) as store, reading(store) as reader:
+def test_a_row_is_complete_at_its_commit(tmp_path: Path) -> None:
+    """Whoever asks within the commit that stores a span finds what it means."""
+    found: list[list[tuple[object, ...]]] = []
+    with a_store(tmp_path) as store:
+        writer = store._writer
+
+        def look(_traces: object, batch: int) -> None:
+            statement = (
+                f"SELECT span_type, input, input_tokens, tool_name FROM spans WHERE seq >> 20 = {batch} ORDER BY seq"
+            )
+            found.append(rows(store, statement))
+
+        writer._committed = look
         commit(store, a_batch(a_talk()))
-        assert reader.wait_read(WAIT_S)
-        spans = rows(store, "SELECT span_type, input, input_tokens, tool_name FROM spans ORDER BY span_id")
-        assert spans == [("llm", "Weather?", 7, None), ("tool", None, None, "w")]
+        assert found == [[("llm", "Weather?", 7, None), ("tool", None, None, "w")]]
+
+
+def test_traces_are_added_up(tmp_path: Path) -> None:
+    """What a trace means, and its calls of tools, follow soon after its commit."""
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(a_talk()))
+        assert traces.wait_idle(WAIT_S)
         assert rows(store, "SELECT input_tokens, tool_call_count FROM traces") == [(7, 1)]
         assert rows(store, "SELECT span_id, ordinal, call_id, name, is_error FROM tool_calls") == [
             (span_id(1), 0, "c1", "w", False)
@@ -95,105 +93,154 @@ def test_committed_spans_are_read(tmp_path: Path) -> None:
 
 def test_a_trace_that_comes_in_parts_is_added_up_as_one(tmp_path: Path) -> None:
     """Parts of a trace in different commits make one row, one tool call, one sum."""
-    with a_store(tmp_path) as store, reading(store) as reader:
+    with a_store(tmp_path) as store, adding_up(store) as traces:
         for part in range(4):
             commit(store, a_batch(a_talk(first=2 * part, start_ns=START_NS + part * 10**9)))
-            assert reader.wait_read(WAIT_S)
+            assert traces.wait_idle(WAIT_S)
         assert rows(store, EVERY_SPAN) == [(8, 8, 8)]
         assert rows(store, "SELECT input_tokens, span_count FROM traces") == [(28, 8)]
-        assert rows(store, "SELECT count(*) FROM trace_due") == [(0,)]
+        assert rows(store, "SELECT count(*), sum(span_count) FROM trace_reading") == [(1, 8)]
 
 
 def test_parts_in_any_order_of_tenants_stay_apart(tmp_path: Path) -> None:
     """The same trace id in two tenants is two traces, each with its own sum."""
-    with a_store(tmp_path) as store, reading(store) as reader:
+    with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(a_talk(), tenant="a"))
         commit(store, a_batch(a_talk(), tenant="b"), a_batch(a_talk(first=2), tenant="b"))
-        assert reader.wait_read(WAIT_S)
+        assert traces.wait_idle(WAIT_S)
         assert rows(store, "SELECT tenant, input_tokens FROM traces ORDER BY tenant") == [("a", 7), ("b", 14)]
 
 
-def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    """What is committed while nobody reads is read by the next start, and nothing twice."""
+def test_adding_up_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """What is committed while nobody adds up is by the next start, and nothing of what was before."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(5)))
-        with reading(store) as reader:
-            assert reader.wait_read(WAIT_S)
+        with adding_up(store) as traces:
+            assert traces.wait_idle(WAIT_S)
         commit(store, a_batch(an_export(5, first=5), an_export(5, trace=1, first=10)))
-    with a_store(tmp_path) as store, reading(store) as reader:
-        assert reader.wait_read(WAIT_S)
+    with a_store(tmp_path) as store:
+        assert set(store.trace_meanings.changed()[0]) == {TraceKey("", trace_id(0)), TraceKey("", trace_id(1))}
+        with adding_up(store) as traces:
+            assert traces.wait_idle(WAIT_S)
         assert rows(store, EVERY_SPAN) == [(15, 15, 15)]
         assert rows(store, EVERY_TRACE) == [(2, 2)]
+        assert store.trace_meanings.changed() == ({}, 2)
 
 
-def test_a_killed_process_is_started_again(tmp_path: Path) -> None:
-    """Killing the reading process costs its window a second try, and nothing else."""
-    with a_store(tmp_path) as store, reading(store) as reader:
-        commit(store, a_batch(an_export(5)))
-        assert reader.wait_read(WAIT_S)
-        pid = reader._process.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        commit(store, a_batch(*(an_export(3, trace=trace, first=10 * trace) for trace in range(1, 9))))
-        assert reader.wait_read(WAIT_S)
-        assert rows(store, EVERY_SPAN) == [(29, 29, 29)]
-        assert rows(store, "SELECT count(*) FROM spans WHERE notes IS NOT NULL") == [(0,)]
-
-
-@pytest.mark.parametrize("deed", ["os._exit(7)", "time.sleep(3600)", "raise MemoryError"])
-def test_a_trace_that_breaks_the_process_is_alone_in_that(tmp_path: Path, deed: str) -> None:
-    """A trace that kills, hangs or exhausts the process is marked as unreadable; all others are read."""
-    program = POISON.format(name="span 40", deed=deed)
+def test_more_changes_than_are_remembered_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where commits change more traces between two looks than fit, all of them are added up all the same."""
+    monkeypatch.setattr("storage.trace_meanings._MOST_CHANGES", 3)
     with a_store(tmp_path) as store:
-        commit(store, a_batch(*(an_export(4, trace=trace, first=10 * trace) for trace in range(9))))
-        with reading(store, program=program, timeout_s=2) as reader:
-            assert reader.wait_read(3 * WAIT_S)
-        assert rows(store, EVERY_SPAN) == [(36, 36, 36)]
-        broken = rows(store, "SELECT DISTINCT trace_id FROM spans WHERE notes LIKE 'this span could not be read: %'")
-        assert broken == [(trace_id(4),)]
+        store.trace_meanings.changes.take()
+        commit(store, a_batch(*(an_export(1, trace=number, first=number) for number in range(9))))
+        commit(store, a_batch(an_export(1, trace=9, first=9)))
+        with adding_up(store) as traces:
+            assert traces.wait_idle(WAIT_S)
+        assert rows(store, EVERY_TRACE) == [(10, 10)]
 
 
 def test_a_new_edition_reads_everything_again(tmp_path: Path) -> None:
-    """Spans that an older edition of the conventions read are read again, while new ones are read first."""
-    with a_store(tmp_path) as store:
+    """What an older edition of the conventions read is read again, each span in its place, and added up."""
+    with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(a_talk(), a_talk(trace=1, first=2)), a_batch(a_talk(first=4)))
-        with reading(store, edition="1") as reader:
-            assert reader.wait_read(WAIT_S)
-        state = store.readings.state()
-        window = store.readings.window(after=-1, until=EVERYTHING, limits=Limits(rows=100, nbytes=1 << 20))
-        assert window is not None
-        with closing(ReadingProcess(OwnKeys({}))) as process:
-            stale = process.read(window, "all")
-        columns = stale.readings.set_column(1, "span_type", pa.array(["stale"] * stale.readings.num_rows))
-        done = Progress(batch=replace(stale, readings=columns), state=state, replaces=True, due=(), finished=())
-        store.readings.store(done)
-        assert rows(store, "SELECT DISTINCT span_type FROM spans") == [("stale",)]
-        with reading(store, edition="2") as reader:
-            assert reader.wait_read(WAIT_S)
-        assert rows(store, "SELECT span_type, count(*) FROM spans GROUP BY ALL ORDER BY ALL") == [
-            ("llm", 3),
-            ("tool", 3),
-        ]
-        assert rows(store, "SELECT input_tokens FROM traces ORDER BY trace_id") == [(14,), (7,)]
-        assert store.readings.state().edition == "2"
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_a_window_is_bounded_by_bytes(tmp_path: Path, threads: int) -> None:
-    """Large spans are taken out in smaller numbers, in the order of their commits, none twice and none left out."""
-    options = StoreOptions(database=DatabaseOptions(threads=threads), writer=WriterOptions(commit_interval_s=0.001))
+        assert traces.wait_idle(WAIT_S)
+        numbers = rows(store, "SELECT span_id, seq FROM spans ORDER BY seq")
+        store._writer.store(lambda cursor: cursor.execute("UPDATE span SET span_type = 'stale', input_tokens = 1"), 1)
+        store._writer.store(lambda cursor: cursor.execute("UPDATE trace_reading SET input_tokens = 1"), 1)
+    options = StoreOptions(writer=WriterOptions(commit_interval_s=0.001, reads=Edition("2")))
     with Store.open(tmp_path, options) as store:
-        commit(store, *(a_batch(an_export(1500, trace=trace, first=1500 * trace)) for trace in range(8)))
-        seen: list[int] = []
-        after = -1
-        while (
-            window := store.readings.window(after=after, until=EVERYTHING, limits=Limits(rows=5000, nbytes=1 << 10))
-        ) is not None:
-            assert window.spans.num_rows <= 2048
-            seen += window.spans.column("seq").to_pylist()
-            after = window.last_seq
-        assert len(seen) == 12_000
-        assert seen == sorted(set(seen))
+        assert store.status.status(0).older_spans == 6
+        with adding_up(store, reads=Edition("2")) as traces:
+            commit(store, a_batch(a_talk(trace=2, first=6)))
+            assert traces.wait_idle(WAIT_S)
+        assert store.status.status(0).older_spans == 0
+        assert rows(store, "SELECT span_type, count(*), sum(input_tokens) FROM spans GROUP BY ALL ORDER BY ALL") == [
+            ("llm", 4, 28),
+            ("tool", 4, None),
+        ]
+        assert rows(store, "SELECT input_tokens FROM traces ORDER BY trace_id") == [(14,), (7,), (7,)]
+        assert rows(store, "SELECT span_id, seq FROM spans WHERE seq >> 20 < 3 ORDER BY seq")[:6] == numbers
+        assert rows(store, "SELECT count(DISTINCT edition) FROM trace_reading") == [(1,)]
+
+
+def test_log_records_that_come_later_complete_their_span(tmp_path: Path) -> None:
+    """A span has one row with one number, and what its log records say, whenever these come."""
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(an_export(2)))
+        (before,) = rows(store, f"SELECT seq, output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        commit(store, some_logs(1, of=1, says="It rains."))
+        (after,) = rows(store, f"SELECT seq, output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        assert after[0] == before[0]
+        assert "It rains." in str(after[1])
+        assert "It rains." not in str(before[1])
+        assert traces.wait_idle(WAIT_S)
+        assert rows(store, EVERY_SPAN) == [(2, 2, 2)]
+
+
+def test_log_records_that_come_first_are_found(tmp_path: Path) -> None:
+    """Also after a restart, a span is stored with what log records said before it came."""
+    with a_store(tmp_path) as store:
+        commit(store, some_logs(1, of=1, says="It rains."))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        ((told,),) = rows(store, f"SELECT output_messages FROM spans WHERE span_id = '{span_id(1)}'")
+        assert "It rains." in str(told)
+
+
+def test_a_batch_that_cannot_be_read_at_once_is_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault in the reading of columns costs time and nothing else; it is counted."""
+
+    def fail(_self: object, _spans: pa.Table) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(columnar.SpanReader, "read", fail)
+    counts = ReadingCounts()
+    writer = WriterOptions(commit_interval_s=0.001, reads=ConventionsReader(NO_KEYS, counts))
+    with Store.open(tmp_path, StoreOptions(writer=writer)) as store:
+        commit(store, a_batch(a_talk()))
+        assert rows(store, "SELECT span_type, input_tokens FROM spans ORDER BY span_id") == [("llm", 7), ("tool", None)]
+        assert counts.spans == {"log_records": 0, "failed": 2, "unreadable": 0}
+
+
+def test_a_span_that_cannot_be_read_is_alone_in_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A span that breaks its reading is marked as unreadable; all others are read."""
+
+    def fail(_self: object, _spans: pa.Table) -> Any:
+        raise MemoryError
+
+    read = columnar.row_of_span
+
+    def poisoned(span: Span, logs: Sequence[LogRecord], own: Any) -> Any:
+        if span.span_id == span_id(1):
+            raise MemoryError
+        return read(span, logs, own)
+
+    monkeypatch.setattr(columnar.SpanReader, "read", fail)
+    monkeypatch.setattr(reading_spans, "row_of_span", poisoned)
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+        assert rows(store, "SELECT span_type, notes FROM spans ORDER BY span_id") == [
+            ("llm", None),
+            ("other", "this span could not be read: MemoryError: "),
+        ]
+
+
+def test_a_trace_that_cannot_be_added_up_is_alone_in_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace that breaks adding up nothing is told but that it is there; all others are added up."""
+
+    def poisoned(spans: pa.Table) -> Any:
+        if trace_id(1) in spans.column("trace_id").to_pylist():
+            raise ZeroDivisionError
+        return meanings(spans)
+
+    monkeypatch.setattr(reading_traces, "meanings", poisoned)
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        commit(store, a_batch(a_talk(), a_talk(trace=1, first=2), a_talk(trace=2, first=4)))
+        assert traces.wait_idle(WAIT_S)
+        found = "SELECT input_tokens, tool_call_count FROM traces ORDER BY trace_id"
+        assert rows(store, found) == [(7, 1), (None, 0), (7, 1)]
 
 
 @pytest.mark.parametrize("limits", [Limits(rows=10, nbytes=1 << 30), Limits(rows=1000, nbytes=1)])
@@ -202,121 +249,75 @@ def test_traces_that_do_not_fit_together_are_each_added_up_whole(
 ) -> None:
     """However many traces are due at a start, none is added up from a part of its spans."""
     with a_store(tmp_path) as store:
-        keys = [TraceKey("", trace_id(number)) for number in range(40)]
         for part in range(2):
             talks = (a_talk(trace=number, first=4 * number + 2 * part) for number in range(40))
             commit(store, *(a_batch(talk) for talk in talks))
-        progress = Progress(
-            batch=reading_batch([], []), state=store.readings.state(), replaces=False, due=keys, finished=()
-        )
-        store.readings.store(progress)
-        monkeypatch.setattr("collector.reading.reader._TRACE_LIMITS", limits)
-        with reading(store) as reader:
-            assert reader.wait_read(3 * WAIT_S)
+        monkeypatch.setattr("collector.reading.updater._TRACE_LIMITS", limits)
+        with adding_up(store) as traces:
+            assert traces.wait_idle(3 * WAIT_S)
         assert rows(store, "SELECT DISTINCT input_tokens, tool_call_count, span_count FROM traces") == [(14, 1, 4)]
         assert rows(store, "SELECT count(*) FROM trace_reading") == [(40,)]
 
 
-def test_spans_that_are_not_read_yet_are_not_added_up(tmp_path: Path) -> None:
-    """A trace that is due is added up from the spans that were read: what came since belongs to the next window."""
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(3)))
-        read = store.readings.window(after=-1, until=EVERYTHING, limits=LARGE)
-        assert read is not None
-        commit(store, a_batch(an_export(3, first=3)))
-        key = TraceKey("", trace_id(0))
-        window = store.readings.traces([key], until=read.last_seq, limits=LARGE)
-        assert window is not None
-        assert (window.spans.num_rows, window.last_seq) == (3, read.last_seq)
-        assert store.readings.traces([key], until=-1, limits=LARGE) is None
+@pytest.mark.parametrize("threads", [1, 4])
+def test_traces_are_taken_out_bounded_by_bytes(tmp_path: Path, threads: int) -> None:
+    """Of traces that do not fit some spans come, and it is told that there are more."""
+    options = StoreOptions(database=DatabaseOptions(threads=threads), writer=WriterOptions(commit_interval_s=0.001))
+    with Store.open(tmp_path, options) as store:
+        commit(store, *(a_batch(an_export(1500, trace=trace, first=1500 * trace)) for trace in range(8)))
+        keys = [TraceKey("", trace_id(number)) for number in range(8)]
+        cut = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=50_000, nbytes=1 << 10))
+        assert cut is not None
+        assert (0 < cut.spans.num_rows <= 2048, cut.is_cut) == (True, True)
+        whole = store.windows.traces(keys, until=EVERYTHING, limits=Limits(rows=50_000, nbytes=1 << 30))
+        assert whole is not None
+        assert (whole.spans.num_rows, whole.is_cut) == (12_000, False)
 
 
-def test_logs_that_do_not_fit_make_their_traces_due(tmp_path: Path) -> None:
-    """Where a window has more log records than are taken out with it, its traces are read again in smaller numbers."""
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(*(an_export(1, trace=number, first=number) for number in range(4))), some_logs(50))
-        window = store.readings.window(after=-1, until=EVERYTHING, limits=Limits(rows=4, nbytes=1 << 20))
-        assert window is not None
-        assert window.is_cut
-        assert _unfinished(window) == list(window.span_counts)
-        large = store.readings.window(after=-1, until=EVERYTHING, limits=LARGE)
-        assert large is not None
-        assert (large.logs.num_rows, large.is_cut, _unfinished(large)) == (50, False, [])
-
-
-def some_logs(count: int) -> SpanBatch:
-    """Log records of the first span."""
+def some_logs(count: int, *, of: int = 0, says: str = "") -> SpanBatch:
+    """Log records of a span of the first trace."""
     request = ExportLogsServiceRequest()
     records = request.resource_logs.add().scope_logs.add().log_records
     for number in range(count):
-        records.add(
+        record = records.add(
             trace_id=bytes.fromhex(trace_id(0)),
-            span_id=bytes.fromhex(span_id(0)),
+            span_id=bytes.fromhex(span_id(of)),
             time_unix_nano=START_NS + number,
             event_name="gen_ai.choice",
         )
+        message = record.body.kvlist_value.values.add(key="message").value.kvlist_value
+        message.values.add(key="content").value.string_value = says
     return decode([Request(body=request.SerializeToString(), signal=LOGS)], received_at_us=RECEIVED_AT_US).batch
 
 
-def test_spans_of_an_older_file_are_read(tmp_path: Path) -> None:
-    """Spans that were stored before there were readings are read after the upgrade, each once, beside new ones."""
+def test_an_unknown_trace_changes_in_vain(tmp_path: Path) -> None:
+    """A trace that changed but is not stored, such as one that was deleted, leaves no sums."""
     with a_store(tmp_path) as store:
-        commit(store, a_batch(a_talk()), a_batch(a_talk(trace=1, first=2)))
-    with duckdb.connect(str(tmp_path / "tracejury.duckdb")) as older:
-        for view in ("spans", "traces", "tool_calls"):
-            older.execute(f"DROP VIEW {view}")
-        for table in ("reading", "tool_call", "trace_reading", "trace_due", "reading_state"):
-            older.execute(f"DROP TABLE {table}")
-        older.execute("ALTER TABLE span DROP COLUMN seq")
-        older.execute("DELETE FROM tracejury_schema WHERE version = 3")
-    with a_store(tmp_path) as store, reading(store) as reader:
-        commit(store, a_batch(a_talk(first=4)))
-        assert reader.wait_read(WAIT_S)
-        assert rows(store, EVERY_SPAN) == [(6, 6, 6)]
-        assert rows(store, "SELECT input_tokens FROM traces ORDER BY trace_id") == [(14,), (7,)]
+        commit(store, a_batch(a_talk()))
+        with adding_up(store) as traces:
+            assert traces.wait_idle(WAIT_S)
+            store._writer.store(lambda cursor: cursor.execute("DELETE FROM span"), 1)
+            store._writer.store(lambda cursor: cursor.execute("DELETE FROM trace_part"), 1)
+            store.trace_meanings.changes.note({TraceKey("", trace_id(7)): 1, TraceKey("", trace_id(0)): 1}, 1)
+            assert traces.wait_idle(WAIT_S)
+        assert rows(store, "SELECT count(*) FROM trace_reading UNION ALL SELECT count(*) FROM tool_calls") == [
+            (0,),
+            (0,),
+        ]
 
 
-def test_an_unknown_trace_is_due_in_vain(tmp_path: Path) -> None:
-    """A trace that is due but not stored, such as one that was deleted, is forgotten."""
+def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While ingest is behind, adding up is put off, but not for ever."""
+    monkeypatch.setattr("collector.reading.updater._PATIENCE_S", 0.2)
     with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(1)))
-        with reading(store) as reader:
-            assert reader.wait_read(WAIT_S)
-        gone = [TraceKey("", trace_id(7))]
-        nothing = reading_batch([], [])
-        store.readings.store(
-            Progress(batch=nothing, state=store.readings.state(), replaces=False, due=gone, finished=())
-        )
-        with reading(store) as reader:
-            assert reader.wait_read(WAIT_S)
-        assert store.readings.due() == []
-
-
-def test_reading_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While ingest is behind, reading is put off, but not for ever."""
-    monkeypatch.setattr("collector.reading.reader._PATIENCE_S", 0.2)
-    with a_store(tmp_path) as store:
-        process = ReadingProcess(OwnKeys({}))
-        reader = Reader(store.readings, process, edition="1", ingest_is_behind=lambda: True)
-        reader.start()
+        traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: True)
+        traces.start()
         try:
             commit(store, a_batch(an_export(5)))
-            assert reader.wait_read(WAIT_S)
-            assert rows(store, EVERY_SPAN) == [(5, 5, 5)]
+            assert traces.wait_idle(WAIT_S)
+            assert rows(store, EVERY_TRACE) == [(1, 1)]
         finally:
-            reader.close()
-
-
-def test_closing_is_prompt(tmp_path: Path) -> None:
-    """A reader in the middle of a window stops at once; what it had not stored is read later."""
-    with a_store(tmp_path) as store:
-        program = POISON.format(name="span 0", deed="time.sleep(3600)")
-        commit(store, a_batch(an_export(5)))
-        with reading(store, program=program):
-            time.sleep(1)
-            started_s = time.monotonic()
-        assert time.monotonic() - started_s < 60
-        assert rows(store, "SELECT count(span_type) FROM spans") == [(0,)]
+            traces.close()
 
 
 HOSTILE = [
@@ -340,9 +341,9 @@ def test_no_content_breaks_a_query(tmp_path: Path, text: str) -> None:
     for span in request.resource_spans[0].scope_spans[0].spans:
         for key in keys:
             span.attributes.add(key=key).value.string_value = text
-    with a_store(tmp_path) as store, reading(store) as reader:
+    with a_store(tmp_path) as store, adding_up(store) as traces:
         commit(store, a_batch(request))
-        assert reader.wait_read(WAIT_S)
+        assert traces.wait_idle(WAIT_S)
         for view in ("spans", "traces", "tool_calls"):
             assert rows(store, f"FROM {view}")
         columns = ("input_messages", "output_messages", "tool_arguments", "tool_definitions")
@@ -353,8 +354,8 @@ def test_no_content_breaks_a_query(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_kills_leave_one_reading_a_span(tmp_path: Path, seed: int) -> None:
-    """After kill -9 at random moments under load, every span has one reading and every trace one sum."""
+def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: int) -> None:
+    """After kill -9 at random moments under load, every span means something, and every trace has one sum."""
     source = random.Random(seed)
     for _ in range(4):
         with a_live_server(tmp_path / "data") as server, Load(server, seed, spans=20) as load:
@@ -362,18 +363,19 @@ def test_kills_leave_one_reading_a_span(tmp_path: Path, seed: int) -> None:
             server.kill()
             load.stop()
     with a_live_server(tmp_path / "data") as server:
-        until(lambda: read_all(server))
-        assert server.sql("SELECT count(*) - count(DISTINCT seq) FROM reading") == [[0]]
+        until(lambda: all_added_up(server))
+        assert server.sql("SELECT count(*) - count(DISTINCT seq) FROM span") == [[0]]
         assert server.sql("SELECT count(*) - count(DISTINCT (tenant, trace_id)) FROM trace_reading") == [[0]]
+        wrong = "SELECT count(*) FROM trace_reading AS r JOIN trace_roll_up AS t USING (tenant, trace_id)"
+        assert server.sql(f"{wrong} WHERE r.span_count <> t.span_count") == [[0]]
 
 
-def read_all(server: Live) -> bool:
-    """Whether every span and every trace is read."""
+def all_added_up(server: Live) -> bool:
+    """Whether every span means something, and every trace is added up."""
     ((spans, read, _),) = server.sql(EVERY_SPAN)
     ((traces, added_up),) = server.sql(EVERY_TRACE)
-    return (
-        bool(spans) and spans == read and traces == added_up and server.sql("SELECT count(*) FROM trace_due") == [[0]]
-    )
+    behind = "SELECT (SELECT batch FROM trace_state) = (SELECT batch FROM ingest_state)"
+    return bool(spans) and spans == read and traces == added_up and server.sql(behind) == [[True]]
 
 
 def until(happens: Callable[[], bool], seconds: float = 60) -> None:
@@ -405,3 +407,20 @@ def _bytes_of(header: Header, tables: list[pa.Table]) -> bytes:
     pipe = io.BytesIO()
     send(pipe, header, tables)
     return pipe.getvalue()
+
+
+def test_a_command_reads_again_what_an_older_version_read(tmp_path: Path) -> None:
+    """Over a data directory, and from a running server, which does it by itself."""
+    options = StoreOptions(writer=WriterOptions(commit_interval_s=0.001, reads=Edition("older")))
+    with Store.open(tmp_path, options) as store:
+        commit(store, a_batch(a_talk()))
+        store._writer.store(lambda cursor: cursor.execute("UPDATE span SET span_type = 'stale'"), 1)
+    result = run("reread", "--data", tmp_path)
+    assert (result.exit_code, "all spans are read" in result.output) == (0, True), result.output
+    with a_store(tmp_path) as store:
+        assert rows(store, "SELECT span_type FROM spans ORDER BY seq") == [("llm",), ("tool",)]
+        store._writer.store(lambda cursor: cursor.execute("UPDATE span SET span_type = 'stale', edition = NULL"), 1)
+    with a_live_server(tmp_path) as server:
+        result = run("reread", "--server", server.http)
+        assert (result.exit_code, "all spans are read" in result.output) == (0, True), result.output
+        assert server.sql("SELECT span_type FROM spans ORDER BY seq") == [["llm"], ["tool"]]

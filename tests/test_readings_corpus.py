@@ -5,30 +5,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.api.documents import trace_document
 from collector.api.reading_documents import trace_reading_of
+from collector.conventions.columnar.stored import json_text
 from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
 from storage.batch import SpanBatch
 from storage.judgements import Judged
-from storage.reading_batch import json_text, plain_text, reading_batch
 from storage.records import SpanReading
 from storage.store import Store
 from tests.conventions.corpus_reading import SCENARIOS, tenant_of
 from tests.corpus.record import otlp_json
+from tests.matching import adding_up
 from tests.storing import RECEIVED_AT_US, a_store, commit
-from tests.test_readings import reading
 
 WAIT_S = 100.0
-TIMES = {"start_time", "end_time"}
-JSON = {"input_messages", "output_messages", "tool_arguments", "tool_definitions"}
+JSON = {"input_messages", "output_messages", "tool_arguments", "tool_definitions", "arguments"}
+RESULTS = {"tool_result", "result"}
+CALL = ("span_id", "ordinal", "call_id", "name", "arguments", "result", "is_error", "error")
+TRACE = (
+    "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd"
+)  # fmt: skip
 AS_IS = (
     "span_type", "dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "input_tokens",
     "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type",
@@ -44,13 +47,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     traces = {tenant_of(folder): a_part(folder, "traces") for folder in SCENARIOS}
     logs = {tenant_of(folder): a_part(folder, "logs") for folder in SCENARIOS if (folder / "logs.json").exists()}
     assert set(LOGS_FIRST) <= logs.keys()
-    with a_store(tmp_path_factory.mktemp("data")) as opened, reading(opened) as reader:
+    with a_store(tmp_path_factory.mktemp("data")) as opened, adding_up(opened) as traces_of:
         commit(opened, *(logs[tenant] for tenant in LOGS_FIRST))
-        assert reader.wait_read(WAIT_S)
+        assert traces_of.wait_idle(WAIT_S)
         commit(opened, *traces.values())
-        assert reader.wait_read(WAIT_S)
+        assert traces_of.wait_idle(WAIT_S)
         commit(opened, *(batch for tenant, batch in logs.items() if tenant not in LOGS_FIRST))
-        assert reader.wait_read(WAIT_S)
+        assert traces_of.wait_idle(WAIT_S)
         yield opened
 
 
@@ -81,12 +84,15 @@ def test_views_show_what_python_reads(store: Store, folder: Path) -> None:
     order = {span.span_id: at for at, span in enumerate(trace.spans)}
     shown = sorted(records(store, "spans", tenant), key=lambda row: order[row["span_id"]])
     expected = [span_row(read.spans[span.span_id]) for span in trace.spans]
-    assert [{name: decoded(name, row[name]) for name in expected[0]} for row in shown] == expected
-    batch = reading_batch([], [(trace.spans, read)])
+    both = zip(shown, expected, strict=True)
+    assert [{name: decoded(name, row[name], like[name]) for name in like} for row, like in both] == expected
     calls = sorted(records(store, "tool_calls", tenant), key=lambda row: row["ordinal"])
-    assert [only(row, batch.tool_calls) for row in calls] == without_times(batch.tool_calls).to_pylist()
+    told = [{name: getattr(call, name) for name in CALL} for call in read.tool_calls]
+    pairs = zip(calls, told, strict=True)
+    assert [{name: decoded(name, row[name], like[name]) for name in like} for row, like in pairs] == told
     (summary,) = records(store, "traces", tenant)
-    assert [only(summary, batch.traces)] == without_times(batch.traces).to_pylist()
+    assert {name: summary[name] for name in TRACE} == {name: getattr(read, name) for name in TRACE}
+    assert summary["tool_call_count"] == len(read.tool_calls)
 
 
 @each_scenario
@@ -106,7 +112,7 @@ def span_row(reading: SpanReading) -> dict[str, Any]:
         messages = getattr(reading, name)
         row[name] = None if messages is None else json.loads(json_text(list(messages)))
     row["tool_arguments"] = reading.tool_arguments
-    row["tool_result"] = plain_text(reading.tool_result)
+    row["tool_result"] = reading.tool_result
     row["tool_definitions"] = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in reading.tool_definitions
@@ -115,14 +121,10 @@ def span_row(reading: SpanReading) -> dict[str, Any]:
     return row
 
 
-def decoded(name: str, value: Any) -> Any:
-    """A column as a value: of JSON what it says, however it is spaced."""
-    return json.loads(value) if name in JSON and value is not None else value
-
-
-def without_times(table: pa.Table) -> pa.Table:
-    """The columns that are read; times are those of the spans."""
-    return table.drop_columns([name for name in table.column_names if name in TIMES])
+def decoded(name: str, value: Any, like: Any = None) -> Any:
+    """A column as a value: of JSON what it says, however it is spaced. A result is JSON unless it is a text."""
+    is_json = name in JSON or (name in RESULTS and not isinstance(like, str))
+    return json.loads(value) if is_json and value is not None else value
 
 
 def records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
@@ -130,11 +132,6 @@ def records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
     table = store.queries.sql(f"FROM {view} WHERE tenant = '{tenant}'", max_rows=10_000, timeout_s=60)
     names = [column.name for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in table.rows]
-
-
-def only(row: dict[str, Any], table: pa.Table) -> dict[str, Any]:
-    """The fields of a row that are columns of the table, in its order."""
-    return {name: row[name] for name in table.column_names if name not in TIMES}
 
 
 def test_late_logs_tell_what_the_span_did_not(store: Store) -> None:

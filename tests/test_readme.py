@@ -40,7 +40,7 @@ def report(server: Running) -> SampleReport:
     """The sample, which the server has."""
     sent = send_sample(grpc=server.grpc, otlp_http=server.otlp_http)
     assert server.store.wait_committed(20)
-    assert server.reader.wait_read(20)
+    assert server.traces.wait_idle(20)
     return sent
 
 

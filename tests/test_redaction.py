@@ -225,7 +225,7 @@ def test_nothing_of_it_reaches_the_disk(tmp_path: Path) -> None:
         assert request(url, "POST", content=export.SerializeToString(), headers=PROTOBUF).status_code == 200
         seen += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert server.store.wait_committed(10)
-        assert server.reader.wait_read(20)
+        assert server.traces.wait_idle(20)
     seen += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert REDACTED.encode() in seen
     assert [secret for secret in (KEY, "ann@example.org", "Hildegard") if secret.encode() in seen] == []

@@ -268,7 +268,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
     with a_server(tmp_path, otlp_http=address, results_endpoint=f"http://{address}/v1/logs") as server:
         all_told(server.store, 3)
         assert server.store.wait_committed(20)
-        assert server.reader.wait_read(20)
+        assert server.traces.wait_idle(20)
         assert rows(server.store, "SELECT count(*) FROM logs") == [(3,)]
         assert rows(server.store, "SELECT origin, count(*) FROM evaluations GROUP BY ALL") == [("rule", 3)]
         assert server.store.results_out.behind() == 0

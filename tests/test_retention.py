@@ -19,7 +19,7 @@ from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an
 DAY_US = 86_400_000_000
 EXPIRED_US = RECEIVED_AT_US + 31 * DAY_US
 FEW_BLOCKS = 4 * 256 * 1024  # of the file, which has some for each table; a day of these tests takes eight
-TABLES_OF_SPANS = ("span", "trace_part", "reading", "decision", "job", "evaluation", "tool_call", "trace_reading")
+TABLES_OF_SPANS = ("span", "trace_part", "decision", "job", "evaluation", "tool_call", "trace_reading")
 
 
 def fill(store: Store, *statements: str) -> None:
@@ -35,7 +35,6 @@ def evaluated(number: int) -> list[str]:
     start = f"(SELECT min(start_time) FROM span WHERE trace_id = '{trace_id(number)}') AS start_time"
     job = f"{number} AS job_id, 1 AS revision, {seq} AS seq, {trace}, 0 AS round"
     rows_of = {
-        "reading": f"{seq} AS seq, 'llm' AS span_type, 'ann' AS user_id",
         "decision": f"1 AS revision, {seq} AS seq, 2 AS outcome, now()::TIMESTAMP AS decided_at",
         "evaluation": f"""{job}, 'shop' AS project, 'tone' AS name, 'f' AS fingerprint, 'scored' AS outcome,
             0.5 AS score, true AS passed, 10 AS input_tokens, 0.25 AS cost_usd, 1 AS attempts,
@@ -44,7 +43,8 @@ def evaluated(number: int) -> list[str]:
         "tool_call": f"{trace}, 'x' AS span_id, 0 AS ordinal, 'x' AS name, false AS is_error, {start}",
         "trace_reading": f"{trace}, 0 AS tool_call_count, {start}",
     }
-    return [f"INSERT INTO {table} BY NAME SELECT {columns}" for table, columns in rows_of.items()]
+    read = f"UPDATE span SET span_type = 'llm', user_id = 'ann' WHERE seq = {seq}"
+    return [read, *(f"INSERT INTO {table} BY NAME SELECT {columns}" for table, columns in rows_of.items())]
 
 
 def later(number: int, interval: str) -> str:
@@ -72,7 +72,6 @@ def test_an_expired_trace_leaves_every_table(tmp_path: Path) -> None:
         assert (swept.traces, swept.spans) == (1, 3)
         assert counts(store) == dict.fromkeys(TABLES_OF_SPANS, 1) | {"span": 2}
         assert store.queries.trace(trace_id(1)) is None
-        assert rows(store, "SELECT count(*) FROM resource") == [(1,)]
 
 
 def test_a_late_span_renews_its_trace(tmp_path: Path) -> None:
@@ -270,18 +269,6 @@ def test_a_file_of_another_layout_is_left_alone(tmp_path: Path) -> None:
             free_blocks(tmp_path / "other")
 
 
-def test_what_nothing_names_any_more_leaves(tmp_path: Path) -> None:
-    """Resources go with the last of their spans, and come back with the next one that names them."""
-    with a_store(tmp_path) as store:
-        commit(store, a_batch(an_export(1, trace=1), an_export(1, trace=2, project="lab")))
-        fill(store, later(2, "5 DAY"))
-        store.retention.sweep(now_us=EXPIRED_US)
-        assert rows(store, "SELECT attributes['service.name'] FROM resource") == [("lab",)]
-        commit(store, a_batch(an_export(1, trace=3)))
-        services = "SELECT resource_attributes['service.name'] FROM spans ORDER BY 1"
-        assert rows(store, services) == [("lab",), ("shop",)]
-
-
 def test_ten_days_of_traffic_level_off(tmp_path: Path) -> None:
     """With three days kept, neither the file nor the room that it takes grows after the fourth day."""
     options = WriterOptions(commit_interval_s=0.001, retention_days=3)
@@ -320,7 +307,7 @@ def test_a_deleted_trace_is_gone_from_the_disk_after_the_next_sweep(tmp_path: Pa
     with a_store(tmp_path) as store:
         for number in range(4):
             commit(store, a_batch(a_secret_export(number, spans, f"what number {number} said")))
-            read = f"UPDATE reading SET input = 'what number {number} said, as read' WHERE input IS NULL"
+            read = f"UPDATE span SET input = 'what number {number} said, as read' WHERE input IS NULL"
             judged = f"UPDATE evaluation SET reason = 'what number {number} said, as judged' WHERE reason IS NULL"
             fill(store, *evaluated(number), read, judged)
         store._database.checkpoint()

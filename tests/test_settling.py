@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from rules.settling import Arrivals, Settling, is_settled
 from storage.open_traces import Waits
 from storage.store import Store
-from tests.matching import InForce, active, matching, remember, say_read, write
+from tests.matching import InForce, active, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
 DECISIONS = "SELECT revision, outcome, clause FROM decision ORDER BY revision, seq"
@@ -31,7 +31,6 @@ def children(count: int, *, first: int, trace: int = 0) -> ExportTraceServiceReq
 def come(store: Store, *exports: ExportTraceServiceRequest) -> None:
     """Commit spans, and let them count as read."""
     commit(store, *(a_batch(export) for export in exports))
-    say_read(store)
 
 
 def test_a_trace_is_decided_about_when_it_has_settled(tmp_path: Path) -> None:
@@ -61,7 +60,6 @@ def test_one_id_in_two_tenants_is_two_traces(tmp_path: Path) -> None:
     with a_store(tmp_path) as store, matching(store, in_force) as live:
         remember(store, *in_force.rules)
         commit(store, *(a_batch(an_export(2), tenant=tenant) for tenant in ("a", "b")))
-        say_read(store)
         assert live.wait_matched(WAIT_S)
         waiting = "SELECT tenant, revision FROM decisions WHERE decision = 'waiting' ORDER BY ALL"
         assert rows(store, waiting) == [("a", 1), ("a", 2), ("b", 1)]
@@ -70,7 +68,6 @@ def test_one_id_in_two_tenants_is_two_traces(tmp_path: Path) -> None:
         assert rows(store, jobs) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0)]
         write(store, "UPDATE job SET state = 'claimed'")
         commit(store, a_batch(an_export(1, first=2), tenant="b"))
-        say_read(store)
         in_force.clock.pass_s(1)
         assert live.wait_matched(WAIT_S)
         in_force.clock.pass_s(10)

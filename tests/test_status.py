@@ -19,7 +19,7 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
         shown = run("status", "--server", server.http)
     assert document["server"] == {"state": "ready", "overloaded": False, "backlogBytes": 0, "conditions": []}
     assert document["spans"] == {"stored": 0, "alreadyPresent": 0, "setAside": 0}
-    for lag in ("reading", "matching"):
+    for lag in ("traces", "matching"):
         assert document[lag] == {"spansBehind": 0, "secondsBehind": 0.0}
     assert document["jobs"] == {"ready": 0, "waiting": 0, "claimed": 0, "oldestAt": None, "oldestSeconds": None}
     assert document["last24h"] == {"scored": 0, "failed": 0, "skipped": 0}
@@ -83,7 +83,7 @@ def test_what_is_behind_is_told_in_spans_and_seconds(tmp_path: Path) -> None:
             document: dict[str, Any] = client.get(f"http://{server.http}/api/v1/status").json()
             return document
 
-        document = until(behind, lambda seen: seen["reading"]["spansBehind"] == 0)
+        document = until(behind, lambda seen: seen["traces"]["spansBehind"] == 0)
 
         def forget(cursor: Any) -> None:
             cursor.execute("UPDATE matching_state SET seq = -1")

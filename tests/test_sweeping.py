@@ -127,7 +127,8 @@ def test_answers_are_fast_while_a_sweep_runs(tmp_path: Path, seed: int) -> None:
     source = random.Random(seed)
     with a_live_server(tmp_path, env={"TRACEJURY_MAX_BYTES": 16 << 20}) as server, over_http(server) as send:
         for _ in range(100):
-            send(a_batch(source, 1000, text=source.randbytes(400).hex()).body)
+            body = a_batch(source, 1000, text=source.randbytes(400).hex()).body
+            until(partial(send, body), lambda answer: answer.kind == "taken")
         server.committed(100_000)
         sweeping = threading.Thread(target=_sweep_until_killed, args=(server.http,))
         sweeping.start()

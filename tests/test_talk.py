@@ -169,7 +169,7 @@ def test_own_keys_are_read(tmp_path: Path) -> None:
     with a_server(tmp_path / "data", attribute_keys=own) as running:
         post(f"http://{running.http}/api/v1/traces", request.SerializeToString())
         assert running.store.wait_committed(10)
-        assert running.reader.wait_read(30)
+        assert running.traces.wait_idle(30)
         answer = run("sql", f"SELECT input FROM spans WHERE span_id = '{MODEL}'", "--json", "--server", running.http)
         assert json.loads(answer.stdout) == [{"input": "Where is my lamp?"}]
         document = json.loads(run("traces", "show", TRACE, "--json", "--server", running.http).stdout)

@@ -94,7 +94,7 @@ def wait_stored(running: Running, spans: int) -> None:
         lambda: running.store.queries.sql(select, max_rows=1, timeout_s=10).rows,
         lambda rows: int(str(rows[0][0])) >= spans,
     )
-    running.reader.wait_read(30)
+    running.traces.wait_idle(30)
 
 
 def examples(page: str) -> list[str]:

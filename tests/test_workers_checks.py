@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.readings import Limits
+from storage.windows import Limits
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
 from tests.working import LONG_S, QUICK, Book, evaluated, states, working

@@ -58,7 +58,7 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
         jobs = Unsure(store._database, store._writer)
         patience = Patience(lease_s=0.3, look_s=0.05)
         options = WorkerOptions(own=OwnKeys({}), patience=patience)
-        workers = Workers(jobs, store.readings, book.revisions.get, LocalJudges(), options)
+        workers = Workers(jobs, store.windows, book.revisions.get, LocalJudges(), options)
         workers.start()
         try:
             eventually(lambda: states(store), lambda found: found == {"scored": 600})

@@ -182,7 +182,7 @@ def working(
     """Workers at work on the store."""
     workers = Workers(
         book.store.jobs,
-        book.store.readings,
+        book.store.windows,
         book.revisions.get,
         LocalJudges(connections or {}),
         WorkerOptions(own=OwnKeys({}), patience=patience, program=program),

@@ -26,7 +26,8 @@ def status_document(
         "server": server,
         "spans": {"stored": totals.stored, "alreadyPresent": totals.already_present, "setAside": totals.set_aside},
         "logs": {"stored": totals.logs_stored, "alreadyPresent": totals.logs_already_present},
-        "reading": _lag(status.reading, now_ns),
+        "traces": _lag(status.adding_up, now_ns),
+        "olderSpans": status.older_spans,
         "matching": _lag(status.matching, now_ns),
         "rules": rules,
         "jobs": {

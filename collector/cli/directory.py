@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from storage.store import Store
 
 
+_LOOK_S = 1.0  # between two looks at how far reading is
+
+
 class Directory:
     """A data directory that no server holds, opened for the time of one command.
 
@@ -153,6 +156,22 @@ class Directory:
 
         sweeper = Sweeper(self._store.retention, interval_s=1, max_bytes=self._settings.max_bytes)
         return due_document(sweeper.due()) if dry_run else swept_document(sweeper.sweep())
+
+    def reread(self) -> Iterator[int]:
+        """Read the spans again that an older version read; how many are left."""
+        from collector.conventions.own import OwnKeys
+        from collector.reading.spans import ConventionsReader
+        from collector.reading.updater import TraceUpdater
+
+        reads = ConventionsReader(OwnKeys(self._settings.attribute_keys))
+        traces = TraceUpdater(self._store.trace_meanings, reads, ingest_is_behind=lambda: False)
+        traces.start()
+        try:
+            while not traces.wait_idle(_LOOK_S):
+                yield self._store.status.status(time.time_ns()).older_spans
+        finally:
+            traces.close()
+        yield 0
 
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""

@@ -14,6 +14,7 @@ from collector.cli.jobs import jobs
 from collector.cli.keys import keys
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
+from collector.cli.reread import reread
 from collector.cli.rules import rules
 from collector.cli.send import send
 from collector.cli.serve import serve
@@ -48,6 +49,7 @@ for command in (
     monitors,
     sweep,
     deletions,
+    reread,
     backup,
     restore,
     export,

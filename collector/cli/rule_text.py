@@ -81,6 +81,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
     if status.rules.unable:
         told += f", {len(status.rules.unable):,} cannot judge"
     retried, claimed = f"{jobs.waiting:,} to be tried again", f"{jobs.claimed:,} under way"
+    older = f"; {count_text(status.older_spans, 'span')} of an older reading" if status.older_spans else ""
     return [
         (
             "server",
@@ -88,7 +89,7 @@ def _lines(status: StatusView) -> list[tuple[str, str, bool]]:
             bool(server and server.overloaded),
         ),
         ("spans", f"{status.spans.stored:,} stored, {status.spans.set_aside:,} set aside", status.spans.set_aside > 0),
-        ("reading", _behind(status.reading), False),
+        ("traces", f"{_behind(status.traces)}{older}", False),
         ("rules", told, bool(status.rules.problems or status.rules.unable)),
         ("matching", f"{_behind(status.matching)}; {count_text(status.open_traces, 'trace')} not settled", False),
         ("jobs", f"{waiting:,} waiting ({retried}), {claimed}{oldest}", False),

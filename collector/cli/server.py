@@ -1,6 +1,7 @@
 """A running server, as what the commands read from."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -34,6 +35,7 @@ PAGE = 100
 
 _SWEEP_TIMEOUT_S = 3_600
 _CHUNK_BYTES = 1 << 18
+_LOOK_S = 1.0  # between two looks at how far a server is
 
 
 class Server:
@@ -125,6 +127,13 @@ class Server:
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
         return self._ask("POST", "/api/v1/sweep", params={"dryRun": dry_run}, timeout=_SWEEP_TIMEOUT_S)
+
+    def reread(self) -> Iterator[int]:
+        """Wait until the server has read the spans again that an older version read; how many are left."""
+        while left := int(str(self.status()["olderSpans"])):
+            yield left
+            time.sleep(_LOOK_S)
+        yield 0
 
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""

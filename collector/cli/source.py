@@ -51,6 +51,9 @@ class Source(Protocol):
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
 
+    def reread(self) -> Iterator[int]:
+        """Have the spans read again that an older version read; how many are left, at last 0."""
+
     def backup(self, target: Path) -> None:
         """Write a copy of the database to a file."""
 
@@ -99,10 +102,13 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 @contextmanager
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
+    from collector.conventions.own import OwnKeys
+    from collector.reading.spans import ConventionsReader
     from storage.database import FILE_NAME
     from storage.errors import Unusable
     from storage.lock import read_holder
-    from storage.store import Store
+    from storage.store import Store, StoreOptions
+    from storage.writer import WriterOptions
 
     settings = read_settings(None, {} if chosen is None else {"data": chosen})
     data = settings.data
@@ -115,7 +121,8 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         nowhere = "" if chosen else f"no server answers at {DEFAULT_SERVER} and "
         raise Unreachable(f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`")
     try:
-        store = Store.open(data)
+        reads = ConventionsReader(OwnKeys(settings.attribute_keys))
+        store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))
     except Unusable as error:
         raise Unreachable(str(error)) from error
     with store:

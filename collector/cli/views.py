@@ -363,7 +363,8 @@ class StatusView(_View):
 
     server: ServerView | None
     spans: StoredView
-    reading: LagView
+    traces: LagView
+    older_spans: int = 0
     matching: LagView
     rules: RuleCountsView
     jobs: JobsView

@@ -2,15 +2,18 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
+from collector.conventions.member import Member
 from collector.conventions.messages import parts_by_type, text_said
 from collector.conventions.parts import Part
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import repeating
-from storage.records import JsonValue, Message, Span, SpanReading
+from storage.records import JsonValue, Message
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,21 +42,17 @@ class Requests:
     history: list[Asked]  # of the same turn, known only from what models were sent later
 
 
-def requests_of(tree: Tree, readings: Mapping[str, SpanReading]) -> Requests:
+def requests_of(tree: Tree) -> Requests:
     """The calls in the messages of a trace, with their results.
 
     Where a span and one above it both tell calls in their answers, the one above repeats.
     """
-    told = [
-        (tree.spans[span_id], _this_turn(reading.output_messages))
-        for span_id, reading in readings.items()
-        if reading.output_messages
-    ]
+    told = [(span, _this_turn(span.output_messages)) for span in tree.spans.values() if span.has_called_tools]
     telling = [(span, messages) for span, messages in told if _has_calls(messages)]
-    wrappers = repeating(tree, readings, [span.span_id for span, _ in telling])
+    wrappers = repeating(tree, [span.span_id for span, _ in telling])
     asked = [call for span, messages in telling if span.span_id not in wrappers for call in calls_in(span, messages)]
-    history: list[tuple[Span, Sequence[Message]]] = [
-        (tree.spans[span_id], reading.input_messages) for span_id, reading in readings.items() if reading.input_messages
+    history: list[tuple[Member, Sequence[Message]]] = [
+        (span, span.input_messages or ()) for span in tree.spans.values() if span.has_asked_for_tools
     ]
     results = _Results()
     for span, messages in history:
@@ -68,7 +67,10 @@ def requests_of(tree: Tree, readings: Mapping[str, SpanReading]) -> Requests:
 
 def canonical(arguments: JsonValue) -> str:
     """Equal arguments have equal texts."""
-    return json.dumps(arguments, sort_keys=True)
+    try:
+        return msgspec.json.encode(arguments, order="sorted").decode()
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(arguments, sort_keys=True)
 
 
 def lone_value(arguments: JsonValue) -> str | None:
@@ -78,7 +80,7 @@ def lone_value(arguments: JsonValue) -> str | None:
     return arguments if isinstance(arguments, str) else None
 
 
-def calls_in(span: Span, messages: Sequence[Message]) -> list[Asked]:
+def calls_in(span: Member, messages: Sequence[Message]) -> list[Asked]:
     """The calls in messages with their results, in order."""
     found: list[Asked] = []
     waiting = _Waiting()
@@ -135,7 +137,7 @@ class _Results:
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
-    def learn(self, span: Span, messages: Sequence[Message]) -> None:
+    def learn(self, span: Member, messages: Sequence[Message]) -> None:
         """Note the results in a list of messages."""
         for part in _tool_parts(messages):
             if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
@@ -185,7 +187,7 @@ def _once(calls: list[Asked]) -> list[Asked]:
     return found
 
 
-def _history(told: list[tuple[Span, Sequence[Message]]], asked: list[Asked]) -> list[Asked]:
+def _history(told: list[tuple[Member, Sequence[Message]]], asked: list[Asked]) -> list[Asked]:
     """The calls that models were sent, of this turn, that no answer tells."""
     known = {(call.call_id, call.name, call.key) for call in asked}
     known_ids = {(call.call_id, call.name) for call in asked}
@@ -221,7 +223,7 @@ def _tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
                 yield part
 
 
-def _asked(span: Span, part: Part, place: int) -> Asked:
+def _asked(span: Member, part: Part, place: int) -> Asked:
     call_id, name = part.get("id"), part.get("name")
     return Asked(
         span_id=span.span_id,

@@ -1,6 +1,5 @@
 """The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from collector.conventions import unwrap
@@ -9,15 +8,19 @@ from collector.conventions.pairing import Run, pair
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import same_work
-from storage.records import JsonValue, SpanReading, ToolCall
+from storage.records import JsonValue, ToolCall
 
 _Order = tuple[int, int]
 
 
-def tool_calls(tree: Tree, readings: Mapping[str, SpanReading]) -> tuple[ToolCall, ...]:
+def tool_calls(tree: Tree) -> tuple[ToolCall, ...]:
     """Every call of the trace once, by start time; what runs within a tool comes after it."""
-    runs = _runs(tree, readings)
-    requests = requests_of(tree, readings)
+    if not any(
+        span.span_type == "tool" or span.has_called_tools or span.has_asked_for_tools for span in tree.spans.values()
+    ):
+        return ()
+    runs = _runs(tree)
+    requests = requests_of(tree)
     left = pair(tree, runs, requests.asked)
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
     left += _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
@@ -28,19 +31,19 @@ def tool_calls(tree: Tree, readings: Mapping[str, SpanReading]) -> tuple[ToolCal
     return tuple(replace(call, ordinal=ordinal) for ordinal, (_, call) in enumerate(found))
 
 
-def _runs(tree: Tree, readings: Mapping[str, SpanReading]) -> list[Run]:
+def _runs(tree: Tree) -> list[Run]:
     """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
     found: dict[str, Run] = {}
     by_id: dict[tuple[str, str, str | None], Run] = {}
-    for span_id, reading in sorted(readings.items(), key=lambda item: tree.depths[item[0]]):
-        if reading.span_type != "tool":
+    for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
+        if span.span_type != "tool":
             continue
-        key = None if reading.tool_arguments is None else canonical(reading.tool_arguments)
-        run = Run(span=tree.spans[span_id], reading=reading, key=key, call_id=reading.tool_call_id)
-        outer = next((found[one] for one in same_work(tree, readings, span_id, _MAX_ABOVE) if one in found), None)
+        key = None if span.tool_arguments is None else canonical(span.tool_arguments)
+        run = Run(span=span, key=key, call_id=span.tool_call_id)
+        outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
-        mark = (reading.tool_call_id or "", reading.tool_name or "", key)
-        same = same or (by_id.get(mark) if reading.tool_call_id else None)
+        mark = (span.tool_call_id or "", span.tool_name or "", key)
+        same = same or (by_id.get(mark) if span.tool_call_id else None)
         if same is not None:
             same.learn(run)
             continue
@@ -52,7 +55,7 @@ _MAX_ABOVE = 64  # a guess: spans between a tool's span and that of another inst
 
 
 def _is_same(outer: Run, inner: Run) -> bool:
-    if outer.reading.tool_name != inner.reading.tool_name:
+    if outer.span.tool_name != inner.span.tool_name:
         return False
     if outer.call_id is not None and inner.call_id is not None:
         return outer.call_id == inner.call_id
@@ -62,8 +65,8 @@ def _is_same(outer: Run, inner: Run) -> bool:
 def _untold(history: list[Asked], runs: list[Run], asked: list[Asked]) -> list[Asked]:
     """The calls of the history that nothing else can be telling of."""
     ids = {run.call_id for run in runs} | {call.call_id for call in asked}
-    nameless = {(run.reading.tool_name, run.key) for run in runs if run.call_id is None}
-    nameless |= {(run.reading.tool_name, None) for run in runs if run.call_id is None and run.key is None}
+    nameless = {(run.span.tool_name, run.key) for run in runs if run.call_id is None}
+    nameless |= {(run.span.tool_name, None) for run in runs if run.call_id is None and run.key is None}
     nameless |= {(call.name, call.key) for call in asked if call.call_id is None}
     return [
         call
@@ -107,26 +110,26 @@ def _place_in_answer(run: Run) -> int:
 
 
 def _of_run(run: Run) -> ToolCall:
-    reading, asked = run.reading, run.asked
-    arguments, result = reading.tool_arguments, reading.tool_result
+    span, asked = run.span, run.asked
+    arguments, result = span.tool_arguments, span.tool_result
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
         arguments = asked.arguments
-    is_error, error = reading.error is not None or reading.error_type is not None, reading.error or reading.error_type
+    is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
     if result is None and asked is not None and asked.response is not None:
         result = asked.response.get("response")
         if not is_error:
             is_error, error = _failure(asked)
     return ToolCall(
         ordinal=0,
-        span_id=run.span.span_id,
+        span_id=span.span_id,
         call_id=run.call_id,
-        name=reading.tool_name or (asked.name if asked else ""),
+        name=span.tool_name or (asked.name if asked else ""),
         arguments=arguments,
         result=result,
         is_error=is_error,
         error=error,
-        start_ns=run.span.start_ns,
-        end_ns=run.span.end_ns,
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
     )
 
 

@@ -1,6 +1,6 @@
 """The messages of one span: from attributes, from its events, from log records, or pieced together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.conventions.collected import Candidate, Collected
@@ -16,7 +16,7 @@ from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType
 
-_EVENT_ROLES = {
+EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
     "gen_ai.assistant.message": "assistant",
@@ -54,19 +54,19 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
     """The messages of a span, each side from the strongest source that has it."""
     asked = _from_rows(collected, "input_messages", "user")
     answered = _from_rows(collected, "output_messages", "assistant")
-    if answered.messages is None:
+    if answered.messages is None and (collected.tells("answer_text") or collected.tells("answer_calls")):
         answered = _pieced_together(collected)
-    if asked.messages is None or answered.messages is None:
+    if (asked.messages is None or answered.messages is None) and collected.tells("trajectory"):
         told = _from_trajectory(collected)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
-    if asked.messages is None or answered.messages is None:
+    if (asked.messages is None or answered.messages is None) and (collected.span.events or logs):
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
     if asked.messages is None:
         asked = _from_raw(collected, "input", "user", kind)
     if answered.messages is None:
         answered = _from_raw(collected, "output", "assistant", kind)
-    system = _system(collected)
+    system = _system(collected) if collected.tells("system") else None
     if system:
         source = asked.source or collected.sources.get("system", "")
         asked = Told(messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory)
@@ -108,8 +108,8 @@ def _read(collected: Collected, value: object, source: str, role: str) -> list[M
         decoded = collected.opened(value, source)
         if isinstance(decoded, str) and decoded.lstrip()[:1] in ("{", "["):
             return None  # broken JSON: the raw text is shown
-        return messages_of(decoded, role)
-    return messages_of(clean(value), role)
+        return _remembered(collected, ("rows", role, value), lambda: messages_of(decoded, role))
+    return messages_of(value, role)
 
 
 def _unnested(item: JsonValue, role: str) -> JsonValue:
@@ -136,8 +136,8 @@ def _pieced_together(collected: Collected) -> Told:
             sources.append(source)
             break
     for _, _, value, source in collected.candidates("answer_calls"):
-        calls = collected.opened(value, source) if isinstance(value, str) else clean(value)
-        found = [call for call in as_list(calls) if isinstance(call, dict)]
+        calls = collected.opened(value, source) if isinstance(value, str) else value
+        found = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
         if found:
             parts += as_list(message_of({"tool_calls": list[JsonValue](found)}, "assistant")["parts"])
             sources.append(source)
@@ -149,7 +149,7 @@ def _pieced_together(collected: Collected) -> Told:
 
 def _from_trajectory(collected: Collected) -> Dialogue:
     for _, _, value, source in collected.candidates("trajectory"):
-        decoded = collected.opened(value, source) if isinstance(value, str) else clean(value)
+        decoded = collected.opened(value, source) if isinstance(value, str) else value
         if not isinstance(decoded, list):
             continue
         events = [as_dict(item) for item in decoded]
@@ -192,10 +192,10 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
 
 def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, object], str]]:
     for event in collected.span.events:
-        if event.name in _EVENT_ROLES:
+        if event.name in EVENT_ROLES:
             yield event.name, event.attributes, "event"
     for log in sorted(logs, key=lambda log: log.time_ns):
-        if log.event_name in _EVENT_ROLES:
+        if log.event_name in EVENT_ROLES:
             body = log.body
             if isinstance(body, dict):
                 yield log.event_name, body, "log"
@@ -206,7 +206,7 @@ def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator
 
 
 def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
-    role = _EVENT_ROLES[name]
+    role = EVENT_ROLES[name]
     whole = fields.get(_EVENT_CONTENT)
     if isinstance(whole, str) and looks_encoded(whole):
         try:
@@ -238,10 +238,11 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> To
         if place.is_group and not place.path:
             continue
         told: object = collected.member(place, value, source) if place.path else value
-        if isinstance(told, str) and looks_encoded(told):
-            told = collected.opened(told, source)
+        text = told if isinstance(told, str) else None
+        if text is not None and looks_encoded(text):
+            told = collected.opened(text, source)
         if isinstance(told, list | dict):
-            found = find_messages(clean(told), own_role)
+            found = find_messages(told, own_role) if text is None else _found(collected, text, told, own_role)
         elif isinstance(told, str) and is_model and told.strip() and told.lstrip()[0] not in "[{":
             found = messages_of(told, role)
         else:
@@ -251,10 +252,24 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> To
     return _NOTHING
 
 
+def _found(collected: Collected, text: str, told: JsonValue, role: str) -> list[Message] | None:
+    return _remembered(collected, ("raw", role, text), lambda: find_messages(told, role))
+
+
+def _remembered(
+    collected: Collected, key: tuple[str, str, str], find: Callable[[], list[Message] | None]
+) -> list[Message] | None:
+    """The messages in a text, found once. Nobody changes a list that was found."""
+    known = collected.memo.messages
+    if key not in known:
+        known[key] = find()
+    return known[key]
+
+
 def _system(collected: Collected) -> list[JsonValue]:
     parts: list[JsonValue] = []
     for _, place, value, source in collected.candidates("system"):
-        decoded = collected.opened(value, source) if isinstance(value, str) else clean(value)
+        decoded = collected.opened(value, source) if isinstance(value, str) else value
         if isinstance(decoded, dict) and "parts" in decoded:
             decoded = decoded["parts"]
         parts += [part for part in parts_of(decoded) if part not in parts]

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from collector.conventions import unwrap
 from collector.conventions.collected import Collected
 from collector.conventions.names import EXCEPTION_EVENT, EXCEPTION_MESSAGE, EXCEPTION_TYPE
+from collector.conventions.table import Slot
 from collector.conventions.unwrap import Result
 from collector.conventions.values import encodable, text_of
 from storage.records import Event
+
+_SLOTS: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 OK = 1
 ERROR = 2
@@ -33,6 +36,8 @@ def failure_of(collected: Collected, result: Result | None) -> tuple[str | None,
 def _told(collected: Collected) -> tuple[str | None, str | None]:
     span = collected.span
     has_failed = span.status_code == ERROR
+    if not has_failed and not span.events and not any(map(collected.tells, _SLOTS)):
+        return None, None
     for _, place, value, source in collected.candidates("failed"):
         if (text_of(value) or "").strip('"').lower() == place.value:
             has_failed = True

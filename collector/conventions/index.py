@@ -12,7 +12,7 @@ from storage.records import AttributeValue, SpanType
 
 NO_DIALECT = 1_000_000  # the rank of no sign
 _WEAK = 1_000
-_LONGEST_NAME = 256  # characters: the longest key of a row has some 70; longer ones would fill the caches
+LONGEST_NAME = 256  # characters: the longest key of a row has some 70; longer ones would fill the caches
 _KNOWN_KEYS = 8_192  # a guess: some 200 bytes each; the keys of all dialects are 400, applications bring theirs
 _KNOWN_SCOPES = 1_024  # a guess
 _NUMBER = re.compile(r"\.(\d{1,9})(?=\.|$)")
@@ -34,14 +34,14 @@ class Known:
 def key_known(key: str) -> Known | None:
     """What the table says about a key; None where it says nothing."""
     known = _EXACT.get(key)
-    if known is not None or len(key) > _LONGEST_NAME:
+    if known is not None or len(key) > LONGEST_NAME:
         return known
     return _guess(key)
 
 
 def scope_rank(name: str) -> tuple[int, int]:
     """The rank of the dialect whose scope this is, alone and where the span has some `gen_ai.` attribute."""
-    return _scope_rank(name[:_LONGEST_NAME])
+    return _scope_rank(name[:LONGEST_NAME])
 
 
 @lru_cache(maxsize=_KNOWN_SCOPES)

@@ -88,6 +88,11 @@ def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list
 
 def message_of(value: dict[str, JsonValue], role: str) -> Message:
     """One message, whichever vendor's; `role` is taken where it names none."""
+    content, told = value.get("content"), value.get("role")
+    if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
+        own = _ROLES.get(told) or _role(told, role)
+        if own != "tool":
+            return {"role": own, "parts": [{"type": "text", "content": content}] if content else []}
     parts = value.get("parts")
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
         message: Message = {"role": _role(value.get("role"), role), "parts": [p for b in parts for p in part_of(b)]}

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from collector.conventions.asked import Asked, lone_value
+from collector.conventions.member import Member
 from collector.conventions.tree import Tree
-from storage.records import JsonValue, Span, SpanReading
+from storage.records import JsonValue
 
 _MAX_LEVELS = 16  # a guess: spans between a tool and the agent whose model asked for it; beyond, the whole trace
 _WHOLE_TRACE = ""
@@ -22,8 +23,7 @@ _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's na
 class Run:
     """One run of a tool, by its own span."""
 
-    span: Span
-    reading: SpanReading
+    span: Member
     key: str | None  # of its arguments; None where they are not told
     call_id: str | None
     asked: Asked | None = None
@@ -31,12 +31,13 @@ class Run:
 
     def learn(self, other: "Run") -> None:
         """Take from another span of the same run what this one does not tell."""
-        mine, theirs = self.reading, other.reading
+        mine, theirs = self.span, other.span
         self.call_id = self.call_id or other.call_id
         self.key = self.key if self.key is not None else other.key
-        self.reading = replace(
+        self.span = replace(
             mine,
-            tool_arguments=theirs.tool_arguments if mine.tool_arguments is None else mine.tool_arguments,
+            arguments=theirs.tool_arguments if mine.tool_arguments is None else mine.tool_arguments,
+            has_stored_arguments=False,
             tool_result=theirs.tool_result if mine.tool_result is None else mine.tool_result,
         )
 
@@ -99,7 +100,7 @@ def _pair_by_id(book: _Book, runs: list[Run], asked: list[Asked]) -> None:
             by_id.setdefault(call.call_id, []).append(call)
     for run in runs:
         calls = [call for call in by_id.get(run.call_id or "", ()) if id(call) not in book.taken]
-        name = run.reading.tool_name
+        name = run.span.tool_name
         likeness = [(call.key == run.key) + (call.name == name) + (run.key is None) for call in calls]
         best = max(likeness, default=0)
         if best:
@@ -119,7 +120,7 @@ def _fill(tree: Tree, book: _Book, calls: list[Asked]) -> None:
 
 
 def _form(run: Run) -> str:
-    arguments = run.reading.tool_arguments
+    arguments = run.span.tool_arguments
     if arguments is None:
         return _ANY
     return f"~{arguments}" if isinstance(arguments, str) else f"={run.key}"
@@ -129,7 +130,7 @@ def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
     """Runs that nothing but their order tells apart: below one parent, with one name and equal arguments."""
     found: dict[tuple[str | None, str | None, str], list[Run]] = {}
     for run in runs:
-        found.setdefault((run.span.parent_span_id, run.reading.tool_name, _form(run)), []).append(run)
+        found.setdefault((run.span.parent_span_id, run.span.tool_name, _form(run)), []).append(run)
     yield from found.values()
 
 
@@ -140,7 +141,7 @@ def _levels(tree: Tree, run: Run) -> Iterator[str]:
 
 def _pair_equal(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) -> None:
     """Pair runs with calls of equal arguments below the nearest span above both, in their order."""
-    name, form = group[0].reading.tool_name or "", _form(group[0])
+    name, form = group[0].span.tool_name or "", _form(group[0])
     before_ns = None if is_history else group[-1].span.start_ns
     for level in _levels(tree, group[0]):
         calls = book.free((level, name, form), len(group) + 1, before_ns)
@@ -162,8 +163,8 @@ def _pair_alike(tree: Tree, book: _Book, run: Run, *, is_history: bool) -> None:
     """Pair a run with the only call of its name whose arguments can be the same."""
     before_ns = None if is_history else run.span.start_ns
     for level in _levels(tree, run):
-        calls = book.free((level, run.reading.tool_name or "", _ANY), _MAX_ALIKE, before_ns)
-        alike = [call for call in calls if _fit(call.arguments, run.reading.tool_arguments)]
+        calls = book.free((level, run.span.tool_name or "", _ANY), _MAX_ALIKE, before_ns)
+        alike = [call for call in calls if _fit(call.arguments, run.span.tool_arguments)]
         if len(alike) == 1 and len(calls) < _MAX_ALIKE:
             run.asked, run.call_id = alike[0], alike[0].call_id
             book.taken.add(id(alike[0]))

@@ -7,7 +7,7 @@ from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, text_of
 from storage.records import Message
 
-_EMPTY = frozenset({"", "{}", "[]", "null", '""'})
+EMPTY = frozenset({"", "{}", "[]", "null", '""'})
 _OURS = 2  # below this rank are `dokimos.*` and an operator's own keys
 
 
@@ -38,7 +38,7 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
         if place.is_json:
             told = _unquoted(told)
         text = text_of(told)
-        if text is None or text.isspace() or text.strip() in _EMPTY:
+        if text is None or text.isspace() or text.strip() in EMPTY:
             continue
         if text in BLANKS:
             collected.note(field, f"{source} holds only the placeholder {text}")

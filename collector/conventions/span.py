@@ -1,64 +1,103 @@
 """What one span means."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from collector.conventions.collected import Collected
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, Told, dialogue
 from collector.conventions.failure import failure_of
 from collector.conventions.messages import answer_text, last_text
-from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
-from collector.conventions.values import clean, fraction, text_of, whole
+from collector.conventions.values import fraction, text_of, whole
 from storage.records import LogRecord, Message, Span, SpanReading, SpanType, ToolDefinition
 
-_TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
-_OFFERING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "other"})
+TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
+OFFERING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "other"})
 _TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
-_UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
+UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 
 def read_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> SpanReading:
     """What a span means, by itself and the log records that belong to it; it never raises, whatever they hold."""
-    collected = Collected(span, logs, own)
-    kind = collected.kind or "other"
-    if collected.kind is not None:
-        collected.sources["span_type"] = collected.kind_source
-    use = tool_use(collected) if kind == "tool" else None
-    talk = dialogue(collected, logs, kind) if kind in _TALKING or kind == "embedding" else NO_DIALOGUE
-    texts = _input(collected, talk), _output(collected, talk)
-    asked, answered = _messages(collected, talk) if kind in _TALKING else (None, None)
-    error, error_type = failure_of(collected, use.result if use else None)
-    _explain(collected, kind, texts, use)
+    return read(Collected.of(span, logs, own), logs)
+
+
+def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:
+    """What a span means, by what was collected of it."""
+    content = read_content(collected, logs)
+    use = content.use
     return SpanReading(
-        span_type=kind,
+        span_type=collected.kind or "other",
         dialect=collected.dialect.name if collected.dialect else None,
-        input=texts[0],
-        output=texts[1],
-        input_messages=asked,
-        output_messages=answered,
+        input=content.input,
+        output=content.output,
+        input_messages=None if content.input_messages is None else tuple(content.input_messages),
+        output_messages=None if content.output_messages is None else tuple(content.output_messages),
         tool_name=use.name if use else None,
         tool_call_id=use.call_id if use else None,
         tool_arguments=use.arguments if use else None,
         tool_result=use.result.value if use else None,
-        tool_definitions=_definitions(collected) if kind in _OFFERING else (),
-        model=_model(collected),
+        tool_definitions=read_definitions(collected),
+        model=read_model(collected),
         provider=collected.text("provider"),
-        input_tokens=_input_tokens(collected),
-        output_tokens=_count(collected, "output_tokens"),
-        cached_tokens=_count(collected, "cached_tokens"),
-        reasoning_tokens=_count(collected, "reasoning_tokens"),
-        cost_usd=_cost(collected),
+        input_tokens=read_count(collected, "input_tokens"),
+        output_tokens=read_count(collected, "output_tokens"),
+        cached_tokens=read_count(collected, "cached_tokens"),
+        reasoning_tokens=read_count(collected, "reasoning_tokens"),
+        cost_usd=read_cost(collected),
         session_id=collected.text("session_id"),
         user_id=collected.text("user_id"),
-        error=error,
-        error_type=error_type,
+        error=content.error,
+        error_type=content.error_type,
         sources=collected.sources,
         notes=tuple(collected.notes),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What went into a span and came out of it."""
+
+    input: str | None
+    output: str | None
+    is_answer: bool | None  # the output is the last words of the messages; None: look there
+    input_messages: list[Message] | None
+    output_messages: list[Message] | None
+    use: ToolUse | None
+    error: str | None
+    error_type: str | None
+
+
+def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
+    """The content of a span, and whether it failed."""
+    kind = collected.kind or "other"
+    if collected.kind is not None:
+        collected.sources["span_type"] = collected.kind_source
+    use = tool_use(collected) if kind == "tool" else None
+    talk = dialogue(collected, logs, kind) if kind in TALKING or kind == "embedding" else NO_DIALOGUE
+    texts = _input(collected, talk), _output(collected, talk)
+    asked, answered = _messages(collected, talk) if kind in TALKING else (None, None)
+    error, error_type = failure_of(collected, use.result if use else None)
+    _explain(collected, kind, texts, use)
+    return Content(
+        input=texts[0],
+        output=texts[1],
+        is_answer=_is_answer(texts[1], answered),
+        input_messages=asked,
+        output_messages=answered,
+        use=use,
+        error=error,
+        error_type=error_type,
+    )
+
+
+def is_pending(collected: Collected) -> bool:
+    """Whether a span only announces another one, which is sent when it has ended."""
+    return any(value == place.value for _, place, value, _ in collected.candidates("pending"))
 
 
 def _input(collected: Collected, talk: Dialogue) -> str | None:
@@ -86,6 +125,11 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
     return text
 
 
+def _is_answer(output: str | None, answered: list[Message] | None) -> bool | None:
+    text = None if answered is None else answer_text(answered)
+    return False if text is None else True if text == output else None
+
+
 def _lost_content(collected: Collected, field: str, told: Told) -> bool:
     """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
     if not told.messages or any(message["parts"] for message in told.messages):
@@ -94,18 +138,20 @@ def _lost_content(collected: Collected, field: str, told: Told) -> bool:
     return True
 
 
-def _messages(collected: Collected, talk: Dialogue) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+def _messages(collected: Collected, talk: Dialogue) -> tuple[list[Message] | None, list[Message] | None]:
     return _kept(collected, "input_messages", talk.asked), _kept(collected, "output_messages", talk.answered)
 
 
-def _kept(collected: Collected, field: str, told: Told) -> tuple[Message, ...] | None:
-    if told.messages is None:
-        return None
-    collected.sources[field] = told.source
-    return tuple(told.messages)
+def _kept(collected: Collected, field: str, told: Told) -> list[Message] | None:
+    if told.messages is not None:
+        collected.sources[field] = told.source
+    return told.messages
 
 
-def _definitions(collected: Collected) -> tuple[ToolDefinition, ...]:
+def read_definitions(collected: Collected) -> tuple[ToolDefinition, ...]:
+    """The tools that a model or an agent was offered."""
+    if (collected.kind or "other") not in OFFERING:
+        return ()
     for _, place, value, source in collected.candidates("tool_definitions"):
         if place.is_group:
             told: object = collected.group(place.key)
@@ -114,7 +160,7 @@ def _definitions(collected: Collected) -> tuple[ToolDefinition, ...]:
         elif isinstance(value, str):
             told = collected.opened(value, source)
         else:
-            told = clean(value)
+            told = value
         definitions = once_by_name(definitions_of(told))
         if definitions:
             collected.sources["tool_definitions"] = source
@@ -122,11 +168,18 @@ def _definitions(collected: Collected) -> tuple[ToolDefinition, ...]:
     return ()
 
 
-def _model(collected: Collected) -> str | None:
+def read_model(collected: Collected) -> str | None:
+    """The model that answered, else the one that was asked."""
     model = collected.text("model")
-    if model is None or model == _UNKNOWN_MODEL:
+    if model is None or model == UNKNOWN_MODEL:
         return collected.text("asked_model", "model")
     return model
+
+
+def read_count(collected: Collected, slot: Slot) -> int | None:
+    """A number of tokens; of input tokens all, the cached ones with them, as OpenTelemetry counts them."""
+    count = _count(collected, slot)
+    return count if count is None or slot != "input_tokens" else _with_cached(collected, count)
 
 
 def _count(collected: Collected, slot: Slot) -> int | None:
@@ -141,10 +194,8 @@ def _count(collected: Collected, slot: Slot) -> int | None:
     return None
 
 
-def _input_tokens(collected: Collected) -> int | None:
-    """All input tokens, the cached ones with them, as OpenTelemetry counts them."""
-    count = _count(collected, "input_tokens")
-    if count is not None and collected.tells("cached_apart"):
+def _with_cached(collected: Collected, count: int) -> int:
+    if collected.tells("cached_apart"):
         apart = sum(whole(value) or 0 for _, _, value, _ in collected.candidates("cached_apart"))
         if apart:
             collected.note("input_tokens", f"{apart} cached ones, which are told apart, are added")
@@ -152,7 +203,8 @@ def _input_tokens(collected: Collected) -> int | None:
     return count
 
 
-def _cost(collected: Collected) -> float | None:
+def read_cost(collected: Collected) -> float | None:
+    """What it cost, in US dollars; where several amounts are told, their sum or total."""
     for _, place, value, source in collected.candidates("cost_usd"):
         told: object = collected.member(place, value, source) if place.path else value
         if isinstance(told, str):
@@ -169,8 +221,7 @@ def _cost(collected: Collected) -> float | None:
 
 def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str | None], use: ToolUse | None) -> None:
     """Say why a field is empty that one would expect on such a span."""
-    attributes = collected.span.attributes
-    if attributes.get(PENDING[0]) == PENDING[1]:
+    if is_pending(collected):
         collected.note("span", "announces a span that is sent again when it has ended, and is not counted")
     dialect = collected.dialect
     if kind == "llm" and None in texts:

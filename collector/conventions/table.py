@@ -41,6 +41,8 @@ Slot: TypeAlias = Literal[
     "error",
     "error_type",
     "failed",
+    "pending",  # announces a span that is sent again when it has ended
+    "response_id",  # one answer of a model: spans that share it tell of one call
 ]
 
 

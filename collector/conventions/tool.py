@@ -8,7 +8,7 @@ from collector.conventions.messages import messages_of, parts_by_type
 from collector.conventions.parts import Part
 from collector.conventions.table import Slot
 from collector.conventions.unwrap import Result
-from collector.conventions.values import clean, encodable
+from collector.conventions.values import encodable
 from storage.records import JsonValue
 
 _ADK = "adk"
@@ -57,7 +57,7 @@ def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Pa
     for _, place, value, source in collected.candidates(slot):
         if place.is_group:
             continue
-        messages = messages_of(collected.opened(value, source) if isinstance(value, str) else clean(value), "tool")
+        messages = messages_of(collected.opened(value, source) if isinstance(value, str) else value, "tool")
         for message in messages or ():
             for part in parts_by_type(message, kind):
                 collected.sources[field] = source

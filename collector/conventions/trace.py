@@ -1,11 +1,13 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
+from collector.conventions.member import Member, member_of
 from collector.conventions.messages import answer_text
-from collector.conventions.names import PENDING, RESPONSE_ID
+from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
@@ -15,29 +17,64 @@ from storage.records import LogRecord, Message, Span, SpanReading, ToolDefinitio
 _TALKING = ("llm", "agent", "chain")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """What the spans of a trace tell together, but for its calls of tools."""
+
+    input: str | None
+    output: str | None
+    final_response: str | None
+    session_id: str | None
+    user_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+
+
 def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> TraceReading:
     """What the spans and log records of one trace mean together; it never raises, whatever they hold."""
-    tree = tree_of([span for span in spans if not _is_pending(span)])
     logs_by_span: dict[str, list[LogRecord]] = {}
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
-    counted = {span_id: read_span(span, logs_by_span.get(span_id, ()), own) for span_id, span in tree.spans.items()}
+    readings: dict[str, SpanReading] = {}
+    members: list[Member] = []
+    for span in sorted(
+        (span for span in spans if not _is_pending(span)), key=lambda span: (span.start_ns, span.span_id)
+    ):
+        if span.span_id not in readings:
+            readings[span.span_id] = reading = read_span(span, logs_by_span.get(span.span_id, ()), own)
+            members.append(member_of(span, reading))
     announced = {span.span_id: read_span(span, (), own) for span in spans if _is_pending(span)}
-    costs = _leaves(tree, counted, "cost_usd")
-    root = tree.root()
-    root_reading = counted[root.span_id] if root else None
+    tree = tree_of(members)
+    sums = sums_of_tree(tree)
     return TraceReading(
-        spans=announced | counted,
-        input=_told_input(tree, counted, root_reading),
-        output=_told_output(tree, counted, root_reading),
-        final_response=_final_response(tree, counted, root_reading),
-        conversation=_conversation(counted),
-        tool_calls=tool_calls(tree, counted),
-        tool_definitions=_definitions(counted),
-        session_id=_first(root_reading, counted, "session_id"),
-        user_id=_first(root_reading, counted, "user_id"),
-        input_tokens=_counts(tree, counted, "input_tokens"),
-        output_tokens=_counts(tree, counted, "output_tokens"),
+        spans=announced | readings,
+        input=sums.input,
+        output=sums.output,
+        final_response=sums.final_response,
+        conversation=_conversation(readings),
+        tool_calls=tool_calls(tree),
+        tool_definitions=_definitions(readings),
+        session_id=sums.session_id,
+        user_id=sums.user_id,
+        input_tokens=sums.input_tokens,
+        output_tokens=sums.output_tokens,
+        cost_usd=sums.cost_usd,
+    )
+
+
+def sums_of_tree(tree: Tree) -> Sums:
+    """What the spans of one trace tell together, but for its calls of tools."""
+    root = tree.root()
+    costs = _leaves(tree, "cost_usd")
+    return Sums(
+        input=_told_input(tree, root),
+        output=_told_output(tree, root),
+        final_response=_final_response(tree, root),
+        session_id=_first(tree, root, "session_id"),
+        user_id=_first(tree, root, "user_id"),
+        input_tokens=_count(tree, "input_tokens"),
+        output_tokens=_count(tree, "output_tokens"),
         cost_usd=sum(costs) if costs else None,
     )
 
@@ -46,44 +83,40 @@ def _is_pending(span: Span) -> bool:
     return span.attributes.get(PENDING[0]) == PENDING[1]
 
 
-def _told_input(tree: Tree, readings: Mapping[str, SpanReading], root: SpanReading | None) -> str | None:
+def _told_input(tree: Tree, root: Member | None) -> str | None:
     """The root's input; where it tells none, that of the topmost span of an agent, a chain or a model, the first."""
     if root is not None and root.input is not None:
         return root.input
-    telling = [(tree.depths[span_id], r.input) for span_id, r in readings.items() if _talks(r) and r.input is not None]
-    return min(telling, key=lambda one: one[0], default=(0, None))[1]
+    telling = [span for span in tree.spans.values() if span.span_type in _TALKING and span.input is not None]
+    topmost = min(telling, key=lambda span: tree.depths[span.span_id], default=None)
+    return None if topmost is None else topmost.input
 
 
-def _told_output(tree: Tree, readings: Mapping[str, SpanReading], root: SpanReading | None) -> str | None:
+def _told_output(tree: Tree, root: Member | None) -> str | None:
     """The root's output; where it tells none, that of the topmost span of an agent, a chain or a model, the last."""
     if root is not None and root.output is not None:
         return root.output
-    telling = [
-        (tree.depths[span_id], r.output) for span_id, r in readings.items() if _talks(r) and r.output is not None
-    ]
-    return min(reversed(telling), key=lambda one: one[0], default=(0, None))[1]
+    telling = [span for span in tree.spans.values() if span.span_type in _TALKING and span.output is not None]
+    topmost = min(reversed(telling), key=lambda span: tree.depths[span.span_id], default=None)
+    return None if topmost is None else topmost.output
 
 
-def _talks(reading: SpanReading) -> bool:
-    return reading.span_type in _TALKING
-
-
-def _final_response(tree: Tree, readings: Mapping[str, SpanReading], root: SpanReading | None) -> str | None:
+def _final_response(tree: Tree, root: Member | None) -> str | None:
     """The last words of a model; where no model's span tells any, those of an agent, then the root's output."""
     for kinds in (("llm",), ("agent", "chain")):
-        spoken = [tree.spans[span_id] for span_id, reading in readings.items() if reading.span_type in kinds]
-        for span in reversed(spoken):
-            text = answer_text(readings[span.span_id].output_messages)
-            if text is not None:
-                return text
-    return root.output if root is not None and root.span_type in ("agent", "chain", "llm") else None
+        for span in reversed(tree.spans.values()):
+            if span.span_type in kinds:
+                text = answer_text(span.output_messages)
+                if text is not None:
+                    return text
+    return root.output if root is not None and root.span_type in _TALKING else None
 
 
 def _conversation(readings: Mapping[str, SpanReading]) -> tuple[Message, ...]:
     """The longest conversation that one span tells; of equally long ones the last."""
     longest: tuple[Message, ...] = ()
     for reading in readings.values():
-        if _talks(reading):
+        if reading.span_type in _TALKING:
             told = (*(reading.input_messages or ()), *(reading.output_messages or ()))
             longest = told if len(told) >= len(longest) else longest
     return longest
@@ -93,28 +126,25 @@ def _definitions(readings: Mapping[str, SpanReading]) -> tuple[ToolDefinition, .
     return once_by_name(definition for reading in readings.values() for definition in reading.tool_definitions)
 
 
-def _first(root: SpanReading | None, readings: Mapping[str, SpanReading], field: str) -> str | None:
-    told: Iterable[str | None] = (
-        getattr(reading, field) for reading in ([root] if root else []) + list(readings.values())
-    )
+def _first(tree: Tree, root: Member | None, field: str) -> str | None:
+    told: Iterable[str | None] = (getattr(span, field) for span in ([root] if root else []) + list(tree.spans.values()))
     return next((text for text in told if text is not None), None)
 
 
-def _counts(tree: Tree, readings: Mapping[str, SpanReading], field: str) -> int | None:
-    leaves = _leaves(tree, readings, field)
+def _count(tree: Tree, field: str) -> int | None:
+    leaves = _leaves(tree, field)
     return sum(map(int, leaves)) if leaves else None
 
 
-def _leaves(tree: Tree, readings: Mapping[str, SpanReading], field: str) -> list[float]:
+def _leaves(tree: Tree, field: str) -> list[float]:
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
     Two such spans with one response id, of an instrumentation and of the client itself, tell of one call.
     """
-    amounts = {span_id: amount for span_id, r in readings.items() if (amount := getattr(r, field)) is not None}
-    wrappers = repeating(tree, readings, amounts)
+    amounts = {span_id: amount for span_id, span in tree.spans.items() if (amount := getattr(span, field)) is not None}
+    wrappers = repeating(tree, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():
         if span_id not in wrappers:
-            response_id = tree.spans[span_id].attributes.get(RESPONSE_ID)
-            once.setdefault(response_id if isinstance(response_id, str) and response_id else f"span {span_id}", amount)
+            once.setdefault(tree.spans[span_id].response_id or f"span {span_id}", amount)
     return list(once.values())

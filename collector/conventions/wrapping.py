@@ -1,14 +1,13 @@
 """Which spans only repeat, or sum up, what spans below them tell."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from collector.conventions.tree import Tree
-from storage.records import SpanReading
 
 _ACTORS = ("llm", "agent")
 
 
-def repeating(tree: Tree, readings: Mapping[str, SpanReading], telling: Iterable[str]) -> set[str]:
+def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
     """The spans above those that tell something; a model's span does not repeat what its tools' models do.
 
     Linear in the size of the trace: each span is passed at most twice.
@@ -16,25 +15,24 @@ def repeating(tree: Tree, readings: Mapping[str, SpanReading], telling: Iterable
     found: set[str] = set()
     passed: tuple[set[str], set[str]] = set(), set()
     for span_id in telling:
-        is_within_tool = _is(readings, span_id, ("tool",))
+        is_within_tool = _is(tree, span_id, ("tool",))
         for above in tree.above(span_id):
             if above in passed[is_within_tool]:
                 break
             passed[is_within_tool].add(above)
-            if not (is_within_tool and _is(readings, above, ("llm",))):
+            if not (is_within_tool and _is(tree, above, ("llm",))):
                 found.add(above)
-            is_within_tool = is_within_tool or _is(readings, above, ("tool",))
+            is_within_tool = is_within_tool or _is(tree, above, ("tool",))
     return found
 
 
-def same_work(tree: Tree, readings: Mapping[str, SpanReading], span_id: str, limit: int) -> Iterable[str]:
+def same_work(tree: Tree, span_id: str, limit: int) -> Iterable[str]:
     """The spans above one that are about the same work: up to the model or the agent that asked for it."""
     for above in tree.above(span_id, limit):
-        if _is(readings, above, _ACTORS):
+        if _is(tree, above, _ACTORS):
             return
         yield above
 
 
-def _is(readings: Mapping[str, SpanReading], span_id: str, kinds: tuple[str, ...]) -> bool:
-    reading = readings.get(span_id)
-    return reading is not None and reading.span_type in kinds
+def _is(tree: Tree, span_id: str, kinds: tuple[str, ...]) -> bool:
+    return tree.spans[span_id].span_type in kinds

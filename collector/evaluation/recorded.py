@@ -15,8 +15,9 @@ from collector.otlp import json_request
 from collector.otlp.decode import Request, decode
 from collector.otlp.errors import Malformed
 from evaluators.model import Case
-from storage import rows
+from storage.dimensions import spelled_out
 from storage.records import Event, Resource, Scope, Span
+from storage.rows import spans_of
 
 ITEM_ATTRIBUTE: Final = "tracejury.item"
 """The attribute, of a resource or of any span, that says which item of an eval set a trace answers."""
@@ -135,7 +136,7 @@ def _of_request(document: Mapping[str, Any]) -> list[Span]:
         if outcome.rejected:
             raise ValueError(outcome.message)
     batch = decoded.batch
-    return rows.spans_of(batch.spans, rows.resources_of(batch.resources), rows.scopes_of(batch.scopes))
+    return spans_of(spelled_out(batch.spans, batch))
 
 
 def _of_console(document: Mapping[str, Any]) -> Span:

@@ -1,4 +1,4 @@
-"""The thread that follows the readings of spans and decides what is evaluated."""
+"""The thread that follows the commits of spans and decides what is evaluated."""
 
 import logging
 import threading
@@ -127,7 +127,7 @@ class Matcher:
                     self._quiet.notify_all()
                 if not self._fill_back():
                     self._scratch.rest()
-                    self._matching.wait_for_readings(_TICK_S)
+                    self._matching.wait_for_spans(_TICK_S)
 
     def _let_ingest_go_first(self) -> None:
         deadline_s = time.monotonic() + _PATIENCE_S
@@ -151,7 +151,7 @@ class Matcher:
     def _match_new(self, *, at_once: bool) -> bool:
         """Match the next window; False when there is none."""
         state = self._matching.state()  # of the table: a step that failed may be stored all the same
-        if state.seq >= state.read:
+        if state.seq >= state.committed:
             return False
         questions = self._ask()
         if not questions.count:
@@ -161,7 +161,7 @@ class Matcher:
             return False
         rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
         wanted = Wanted(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
-        found = self._matching.window(after=state.seq, until=state.read, wanted=wanted)
+        found = self._matching.window(after=state.seq, until=state.committed, wanted=wanted)
         if found is None:  # numbers that no span has
             self._matching.pass_over(state)
             return True

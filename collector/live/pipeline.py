@@ -57,7 +57,7 @@ class Pipeline:
             undo.callback(monitors.close)
             workers = Workers(
                 store.jobs,
-                store.readings,
+                store.windows,
                 rules.revision,
                 judging.judges,
                 WorkerOptions(
@@ -70,7 +70,7 @@ class Pipeline:
             workers.start()
             undo.callback(workers.close)
             at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
-            trials = Trials(store.readings, OwnKeys(settings.attribute_keys), at_hand)
+            trials = Trials(store.windows, OwnKeys(settings.attribute_keys), at_hand)
             undo.callback(trials.close)
             matcher = Matcher(
                 store.matching,

@@ -27,7 +27,7 @@ from evaluators.judging import Judge
 from rules.rule import Rule
 from storage.errors import Overloaded
 from storage.jobs import Job, Result
-from storage.readings import Readings
+from storage.windows import Windows
 
 _PATIENCE: Final = Patience(check_cpu_s=1.0, child_s=30.0)
 """Guesses: a person waits."""
@@ -86,8 +86,8 @@ class _OnTrial:
 class Trials:
     """Evaluates examples in a process of their own, which is started when it is needed. From any thread, in turns."""
 
-    def __init__(self, readings: Readings, own: OwnKeys, judges: JudgesAtHand) -> None:
-        self._readings = readings
+    def __init__(self, windows: Windows, own: OwnKeys, judges: JudgesAtHand) -> None:
+        self._windows = windows
         self._own = own
         self._turn = threading.Lock()
         self._judges = judges
@@ -200,7 +200,7 @@ class Trials:
         if self._idle is not None:
             self._idle.cancel()
         if wants not in self._examiners:
-            self._examiners[wants] = Examiner(self._readings, self._own, wants, patience=_PATIENCE)
+            self._examiners[wants] = Examiner(self._windows, self._own, wants, patience=_PATIENCE)
         return self._examiners[wants]
 
     def _rest(self) -> None:

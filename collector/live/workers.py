@@ -17,7 +17,7 @@ from collector.live.work.patience import Patience, steady_clock
 from collector.live.work.results import failed
 from evaluators.errors import BadConfiguration
 from storage.jobs import Job, Jobs
-from storage.readings import Readings
+from storage.windows import Windows
 
 _AT_ONCE = 1000
 """Jobs that are told together what is wrong with their rule."""
@@ -43,7 +43,7 @@ class Workers:
     def __init__(
         self,
         jobs: Jobs,
-        readings: Readings,
+        windows: Windows,
         rule_of: Callable[[int], ActiveRule | None],
         judges: JudgeSource,
         options: WorkerOptions,
@@ -55,7 +55,7 @@ class Workers:
         self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
         desk = Desk(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
         checking, preparing = (
-            Examiner(readings, options.own, wants, patience=patience, program=options.program)
+            Examiner(windows, options.own, wants, patience=patience, program=options.program)
             for wants in ("outcome", "case")
         )
         self._checks = Checks(checking, desk)

@@ -1,1 +1,1 @@
-"""Reads what committed spans mean, in a process of its own, so that ingest pays nothing for it."""
+"""Tells the store what spans mean as they are committed, and adds up what their traces do."""

@@ -1,2 +1,2 @@
--- How far spans are read, and how far they are matched.
-SELECT (SELECT seq FROM reading_state), (SELECT seq FROM matching_state);
+-- How far spans are matched, and up to which commit traces are added up.
+SELECT (SELECT seq FROM matching_state), (SELECT ((batch + 1) << 20) - 1 FROM trace_state);

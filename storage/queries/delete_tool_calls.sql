@@ -1,5 +1,5 @@
--- Forget what was read of the traces that are read again; the bound lets row groups be skipped.
+-- Forget the calls of the traces that are added up again; the bound lets row groups be skipped.
 DELETE FROM tool_call
-USING incoming_traces AS i
+USING wanted_traces AS w
 WHERE tool_call.start_time >= make_timestamp_ns($from_ns)
-    AND tool_call.tenant = i.tenant AND tool_call.trace_id = i.trace_id;
+    AND tool_call.tenant = w.tenant AND tool_call.trace_id = w.trace_id;

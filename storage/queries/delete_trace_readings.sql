@@ -1,5 +1,9 @@
--- Forget what was read of the traces that are read again; the bound lets row groups be skipped.
+-- Forget what the traces meant that are added up again. They are found by the key alone, which is a tenth of what an id is
+-- to read.
 DELETE FROM trace_reading
-USING incoming_traces AS i
-WHERE trace_reading.start_time >= make_timestamp_ns($from_ns)
-    AND trace_reading.tenant = i.tenant AND trace_reading.trace_id = i.trace_id;
+WHERE rowid IN (
+    SELECT r.rowid
+    FROM trace_reading AS r
+    JOIN wanted_traces AS w ON w.trace_key = r.trace_key
+    WHERE w.tenant = r.tenant AND w.trace_id = r.trace_id
+);

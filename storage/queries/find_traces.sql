@@ -2,7 +2,6 @@
 -- attribute of the span, else of its resource.
 SELECT s.trace_id
 FROM span AS s
-LEFT JOIN resource AS r ON r.resource_id = s.resource_id
 WHERE ($tenant IS NULL OR s.tenant IN ($tenant, ''))
     AND s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
     AND ($service IS NULL OR s.service_name = $service)
@@ -11,7 +10,7 @@ WHERE ($tenant IS NULL OR s.tenant IN ($tenant, ''))
     AND ($is_error IS NULL OR (s.status_code = 2) = $is_error)
     AND ($least_ns IS NULL OR epoch_ns(s.end_time)::HUGEINT - epoch_ns(s.start_time) >= $least_ns)
     AND ($most_ns IS NULL OR epoch_ns(s.end_time)::HUGEINT - epoch_ns(s.start_time) <= $most_ns)
-    AND coalesce(s.attributes[$key] = $text, r.attributes[$key] = $text, false) -- a line for each tag
+    AND coalesce(s.attributes[$key] = $text, (s.resource_attributes::JSON::MAP(VARCHAR, VARCHAR))[$key] = $text, false) -- a line for each tag
 GROUP BY s.trace_id
 ORDER BY max(s.start_time) DESC, s.trace_id
 LIMIT $traces;

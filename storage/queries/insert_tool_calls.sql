@@ -1,4 +1,4 @@
--- Store what was read of whole traces.
+-- Store the calls of tools in traces.
 INSERT INTO tool_call BY NAME
 SELECT *
 FROM incoming_tool_calls;

@@ -1,4 +1,4 @@
--- The first $spans spans of one trace, in short, and what each does as far as it is read; bounds as in `spans_of_trace`.
+-- The first $spans spans of one trace, in short, and what each does; bounds as in `spans_of_trace`.
 SELECT
     s.span_id,
     s.parent_span_id,
@@ -6,13 +6,12 @@ SELECT
     epoch_ns(s.start_time) AS start_ns,
     epoch_ns(s.end_time) AS end_ns,
     s.status_code = 2 AS is_error,
-    coalesce(m.span_type, 'other') AS span_type,
-    m.model,
-    m.tool_name,
-    m.input_tokens,
-    m.output_tokens
+    coalesce(s.span_type, 'other') AS span_type,
+    s.model,
+    s.tool_name,
+    s.input_tokens,
+    s.output_tokens
 FROM span AS s
-LEFT JOIN (SELECT * FROM reading WHERE seq BETWEEN $first_seq AND $last_seq) AS m ON m.seq = s.seq
 WHERE s.tenant = $tenant
     AND s.trace_id = $trace_id
     AND s.start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)

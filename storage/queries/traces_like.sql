@@ -13,11 +13,9 @@ SEMI JOIN ( -- read
 SEMI JOIN ( -- spans
     SELECT s.tenant, s.trace_id -- spans
     FROM span AS s -- spans
-    LEFT JOIN resource AS r ON r.resource_id = s.resource_id -- attribute
-    JOIN reading AS m ON m.seq = s.seq -- model
     WHERE s.start_time > make_timestamp_ns($floor_ns) AND s.start_time <= make_timestamp_ns($latest_ns) -- spans
-        AND m.model = $model -- model
-        AND coalesce(s.attributes[$key] = $value, r.attributes[$key] = $value, false) -- attribute
+        AND s.model = $model -- model
+        AND coalesce(s.attributes[$key] = $value, (s.resource_attributes::JSON::MAP(VARCHAR, VARCHAR))[$key] = $value, false) -- attribute
 ) AS like_this USING (tenant, trace_id) -- spans
 SEMI JOIN ( -- judged
     SELECT tenant, trace_id -- judged

@@ -12,14 +12,11 @@ WITH near AS (
         AND ($session_id IS NULL OR session_id = $session_id)
         AND ($user_id IS NULL OR user_id = $user_id)
     UNION ALL
-    SELECT s.trace_id
-    FROM reading AS r
-    JOIN span AS s ON s.seq = r.seq
-    WHERE r.seq BETWEEN $first_seq AND $last_seq
-        AND s.seq BETWEEN $first_seq AND $last_seq
-        AND s.tenant = $tenant
-        AND ($session_id IS NULL OR r.session_id = $session_id)
-        AND ($user_id IS NULL OR r.user_id = $user_id)
+    SELECT trace_id
+    FROM span
+    WHERE tenant = $tenant AND batch BETWEEN $first_batch AND $last_batch
+        AND ($session_id IS NULL OR session_id = $session_id)
+        AND ($user_id IS NULL OR user_id = $user_id)
 )
 SELECT p.tenant, p.trace_id, any_value(p.trace_key) AS trace_key
 FROM trace_part AS p

@@ -44,10 +44,10 @@ UNION ALL BY NAME
 SELECT
     l.tenant,
     coalesce(
-        r.attributes['dokimos.project'],
-        r.attributes['dokimos.project.name'],
-        r.attributes['openinference.project.name'],
-        r.attributes['service.name']
+        l.resource_attributes ->> '$."dokimos.project"',
+        l.resource_attributes ->> '$."dokimos.project.name"',
+        l.resource_attributes ->> '$."openinference.project.name"',
+        l.resource_attributes ->> '$."service.name"'
     ) AS project,
     l.trace_id,
     CASE WHEN l.attributes['tracejury.target'] = 'trace' THEN NULL ELSE l.span_id END AS span_id,
@@ -88,6 +88,5 @@ SELECT
     'external' AS origin,
     l.attributes['gen_ai.evaluation.score.label'] AS label
 FROM log_record AS l
-LEFT JOIN resource AS r ON r.resource_id = l.resource_id
 WHERE l.event_name = 'gen_ai.evaluation.result'
     AND l.attributes['tracejury.instance'] IS DISTINCT FROM (SELECT instance FROM results_out);

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.conventions import unwrap
-from collector.conventions.values import MAX_DEPTH, NotJson, clean, decode, fraction, parsed, text_of, whole
+from collector.conventions.values import MAX_DEPTH, NotJson, clean, decode, fraction, parsed, taken, text_of, whole
 from storage.records import JsonValue
 
 plain = st.recursive(
@@ -52,12 +52,17 @@ plain = st.recursive(
         (None, None),
         (5, 5),
         (b"\x00\xff", "AP8="),
-        ({"a": math.nan}, {"a": "NaN"}),
     ],
 )
 def test_arguments_are_json_else_a_literal_else_text(value: object, expected: JsonValue) -> None:
     """What is JSON is read so, then what Python would write, and nothing is ever evaluated."""
     assert parsed(value) == expected
+
+
+def test_lists_and_maps_are_taken_clean_from_attributes() -> None:
+    """What JSON cannot carry is replaced where an attribute is taken up, and other values stay."""
+    assert taken({"a": math.nan, "b": [b"\x00\xff"]}) == {"a": "NaN", "b": ["AP8="]}
+    assert (taken(b"\x00"), taken("a"), taken(7)) == (b"\x00", "a", 7)
 
 
 @given(plain)

@@ -57,6 +57,9 @@ SOURCES: tuple[Dialect, ...] = (
 )
 """As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
 
+NAMING: tuple[Dialect, ...] = tuple(dialect for dialect in DIALECTS if dialect.span_names)
+"""Those that tell the kind of a span by its name."""
+
 BY_NAME = "(the name of the span)"
 
 KIND_ORDER: tuple[str, ...] = (

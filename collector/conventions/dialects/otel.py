@@ -110,6 +110,7 @@ OTEL_GENAI = Dialect(
         "session_id": ("session.id", "gen_ai.conversation.id"),
         "user_id": ("user.id", "enduser.id"),
         "error_type": ("error.type",),
+        "response_id": ("gen_ai.response.id",),
         "failed": ("gen_ai.tool.status=error", "gen_ai.task.status=error"),
     },
     capture=_CAPTURE,

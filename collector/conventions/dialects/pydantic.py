@@ -31,6 +31,7 @@ LOGFIRE = Dialect(
     ),
     kinds=(Kinds(key="response_data", values={"": "llm"}),),
     places={
+        "pending": ("logfire.span_type=pending_span",),
         "trajectory": ("only events",),
         "input": ("only request_data",),
         "output": ("only response_data#message", "only response_data#combined_chunk_content"),

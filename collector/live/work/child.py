@@ -25,7 +25,7 @@ from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
 from evaluators.registry import build
 from storage.records import LogRecord, Span
-from storage.rows import logs_of, resources_of, scopes_of, spans_of
+from storage.rows import logs_of, spans_of
 
 _TELL_S = 0.05
 """What is done is told so often, unless after each job. A guess: enough for neither side to notice the messages."""
@@ -175,9 +175,9 @@ class Examination:
 
 def _by_target(tables: Sequence[pa.Table]) -> tuple[dict[Target, list[Span]], dict[Target, list[LogRecord]]]:
     """Spans and log records by what they can be part of: their trace, and one span."""
-    rows, resources, scopes, log_rows = tables
+    rows, log_rows = tables
     spans: dict[Target, list[Span]] = defaultdict(list)
-    for span in spans_of(rows, resources_of(resources), scopes_of(scopes)):
+    for span in spans_of(rows):
         for span_id in (None, span.span_id):
             spans[span.tenant, span.trace_id, span_id].append(span)
     logs: dict[Target, list[LogRecord]] = defaultdict(list)

@@ -13,7 +13,7 @@ from collector.live.work.patience import Patience
 from collector.live.work.results import result_of, skipped
 from evaluators.outcome import Failure
 from storage.jobs import Job, Result
-from storage.readings import EVERYTHING, Limits, Readings, TraceKey, Window
+from storage.windows import EVERYTHING, Limits, TraceKey, Window, Windows
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,10 @@ class Examiner:
     """
 
     def __init__(
-        self, readings: Readings, own: OwnKeys, wants: Wants, *, patience: Patience, program: str = PROGRAM
+        self, windows: Windows, own: OwnKeys, wants: Wants, *, patience: Patience, program: str = PROGRAM
     ) -> None:
         greeting = {"own": own.projects, "cpu_s": patience.check_cpu_s}
-        self._readings = readings
+        self._windows = windows
         self._wants = wants
         self._at: int | None = None  # the job that the process says it has begun with
         self._child = ChildProcess(program, greeting, timeout_s=patience.child_s)
@@ -125,10 +125,10 @@ class Examiner:
             yield from self._examine_window([task for target in targets for task in by_target[target]], window)
 
     def _traces(self, keys: Sequence[TraceKey]) -> Window | None:
-        return self._readings.traces(keys, until=EVERYTHING, limits=LIMITS)
+        return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
 
     def _spans(self, numbers: Sequence[int]) -> Window | None:
-        return self._readings.spans(numbers, limits=LIMITS)
+        return self._windows.spans(numbers, limits=LIMITS)
 
     def _examine_window(self, tasks: Sequence[Task], window: Window | None) -> Iterator[Examined]:
         there = set() if window is None else _targets(window)
@@ -146,7 +146,7 @@ class Examiner:
         """What there is of a trace that did not fit."""
         if job.span_id is not None:
             return None
-        part = Part(window.spans.num_rows, self._readings.span_count(_trace_key(job)))
+        part = Part(window.spans.num_rows, self._windows.span_count(_trace_key(job)))
         return part if part.seen < part.there else None
 
     def _ask(self, tasks: Sequence[Task], window: Window) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
@@ -181,7 +181,7 @@ class Examiner:
             "rules": {str(task.active.revision): _rule(task.active) for task in tasks},
             "jobs": [[job.job_id, job.revision, job.tenant, job.trace_id, job.span_id] for job, _ in tasks],
         }
-        tables = [window.spans, window.resources, window.scopes, window.logs]
+        tables = [window.spans, window.logs]
         self._at = None
         for answer, _ in self._child.ask(header, tables):
             self._at = answer.get("at")

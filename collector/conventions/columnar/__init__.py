@@ -1,0 +1,1 @@
+"""What spans mean, read of whole batches: columns in, columns out."""

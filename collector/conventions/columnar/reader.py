@@ -1,0 +1,266 @@
+"""What the spans of a batch mean: a table with a row for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.conventions.collected import Collected, Memo
+from collector.conventions.columnar.laid import Laid, Shapes
+from collector.conventions.columnar.normal import said
+from collector.conventions.columnar.recipe import Recipe, recipe_of
+from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, Simple, simple_fields
+from collector.conventions.columnar.stored import Row, definitions_text, row_of
+from collector.conventions.columnar.told import ERROR, ToldSpans
+from collector.conventions.columnar.tools import read_tool
+from collector.conventions.failure import failure_of
+from collector.conventions.own import OwnKeys
+from collector.conventions.plan import Plan
+from collector.conventions.span import is_pending, read_content, read_cost, read_count, read_definitions, read_model
+from collector.conventions.table import Slot
+from collector.conventions.values import encodable
+from storage.batch import KEYED, MEANINGS
+from storage.records import LogRecord, Span
+
+_TEXT: Final = ord("s")
+_ALL: Final[tuple[Slot, ...]] = ("model", *TEXTS, *COUNTS, COST)
+_MOST_RECIPES: Final = 16_384
+_LARGEST: Final = 2**63 - 1
+_MOST_DEFINITIONS: Final = 4_096
+"""Sets of tools that are remembered as they are stored. A guess: an application has a few, of some kilobytes each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What the spans of a batch mean: the columns that are stored, and texts that are stored as keys spelled out."""
+
+    columns: pa.Table  # of `MEANINGS`
+    texts: Mapping[str, pa.StringArray]  # of messages, arguments and results
+
+
+class SpanReader:
+    """Reads one batch of spans after another. For one thread."""
+
+    def __init__(self, own: OwnKeys) -> None:
+        self._shapes = Shapes(own)
+        self._recipes: dict[int, Recipe] = {}
+        self._definitions: dict[tuple[Any, ...], str | None] = {}
+
+    def read(self, spans: pa.Table) -> Read:
+        """What each span means; their resources and scopes are columns beside them."""
+        laid = self._shapes.lay(spans)
+        simple = simple_fields(laid)
+        if len(self._definitions) > _MOST_DEFINITIONS:
+            self._definitions.clear()
+        reading = _Reading(laid, ToldSpans(spans), simple, self._definitions)
+        recipes = [self._recipe(plan) for plan in laid.plans]
+        rows = [reading.row(row, recipes[number]) for row, number in enumerate(laid.plan_of.tolist())]
+        columns = _table(rows, simple, laid, recipes)
+        return Read(columns=columns, texts={name: _spelled(name, columns, laid) for name in KEYED})
+
+    def _recipe(self, plan: Plan) -> Recipe:
+        found = self._recipes.get(id(plan))
+        if found is None or found.plan is not plan:
+            if len(self._recipes) > _MOST_RECIPES:
+                self._recipes.clear()
+            found = self._recipes[id(plan)] = recipe_of(plan)
+        return found
+
+
+class _Reading:
+    """One batch, span by span: what whole columns do not tell."""
+
+    def __init__(
+        self, laid: Laid, told: ToldSpans, simple: Simple, definitions: dict[tuple[Any, ...], str | None]
+    ) -> None:
+        self._laid, self._told = laid, told
+        self._starts: list[int] = laid.starts.tolist()
+        self._odd: list[bool] = simple.odd.tolist()
+        self._elsewhere = {id(laid.plans[number]): slots for number, slots in simple.elsewhere.items()}
+        self._definitions = definitions
+        self._memo = Memo()
+        self._alike: dict[int, Row | None] = {}  # by recipe
+
+    def row(self, row: int, recipe: Recipe) -> Row | None:
+        """What is stored of a span besides its simple fields; None where that is nothing."""
+        if self._odd[row] or row in self._told.has_fields:
+            return self._slowly(row, recipe, _ALL)
+        if not recipe.has_content and not recipe.can_fail and self._is_quiet(row):
+            return self._without_content(row, recipe)
+        elsewhere = self._elsewhere.get(id(recipe.plan), ())
+        if recipe.asked_at >= 0 and recipe.answered_at >= 0 and not elsewhere and row not in self._told.has_content:
+            found = self._quickly(row, recipe)
+            if found is not None:
+                return found
+        if recipe.tool is not None and not elsewhere and self._is_quiet(row):
+            found = read_tool(recipe.tool, self._starts[row], self._laid.texts, self._laid.letters)
+            if found is not None:
+                return found
+        return self._slowly(row, recipe, elsewhere)
+
+    def _is_quiet(self, row: int) -> bool:
+        """Whether a span says nothing but what is in its attributes."""
+        told = self._told
+        return told.statuses[row] != ERROR and row not in told.events and not told.dropped[row]
+
+    def _without_content(self, row: int, recipe: Recipe) -> Row | None:
+        """What all spans of a plan without content have in common: why they have none."""
+        elsewhere = self._elsewhere.get(id(recipe.plan), ())
+        if elsewhere:
+            return self._slowly(row, recipe, elsewhere)
+        if id(recipe) not in self._alike:
+            found = {name: value for name, value in self._slowly(row, recipe, ()).items() if value is not None}
+            self._alike[id(recipe)] = found or None
+        return self._alike[id(recipe)]
+
+    def _collected(self, row: int, recipe: Recipe) -> Collected:
+        return Collected(recipe.plan, self._laid.values(row), self._told.span(row), memo=self._memo)
+
+    def _slowly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row:
+        """Read the content and some more fields, in the order in which `read` does, so that notes come in the same."""
+        values, keys = self._laid.values(row), recipe.plan.keys
+        collected = Collected(recipe.plan, values, self._told.span(row), memo=self._memo)
+        content = read_content(collected, ())
+        found = row_of(content, collected, lambda key: values[keys.index(key)] if key in keys else None)
+        if row in self._told.has_content:
+            found["tool_definitions"] = definitions_text(read_definitions(collected))
+        elif recipe.definitions:
+            found["tool_definitions"] = self._offered(row, recipe, collected)
+        for slot in slots:
+            found[slot] = _field(collected, slot)
+        found["notes"] = "\n".join(collected.notes) or None
+        if is_pending(collected):
+            found["pending"] = True
+        return found
+
+    def _quickly(self, row: int, recipe: Recipe) -> Row | None:
+        """Read messages that are in the normal form; None where there is more to it."""
+        start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
+        asked_at, answered_at = start + recipe.asked_at, start + recipe.answered_at
+        if letters[asked_at] != _TEXT or letters[answered_at] != _TEXT:
+            return None
+        asked, answered = said(texts[asked_at]), said(texts[answered_at])
+        if asked is None or answered is None:
+            return None
+        if (asked.asked is None and recipe.has_raw_input) or (answered.answered is None and recipe.has_raw_output):
+            return None
+        found: Row = {
+            "input": texts[asked_at] if asked.asked is None else asked.asked,
+            "output": texts[answered_at] if answered.answered is None else answered.answered,
+            "input_messages_key": recipe.plan.keys[recipe.asked_at],
+            "output_messages_key": recipe.plan.keys[recipe.answered_at],
+            "output_is_answer": answered.answered is not None,
+        }
+        if recipe.can_fail or self._told.statuses[row] == ERROR or row in self._told.events:
+            collected = self._collected(row, recipe)
+            found["error"], found["error_type"] = failure_of(collected, None)
+            if collected.notes:
+                return None
+        if recipe.definitions:
+            collected = self._collected(row, recipe)
+            found["tool_definitions"] = self._offered(row, recipe, collected)
+            return None if collected.notes else found
+        return found
+
+    def _offered(self, row: int, recipe: Recipe, collected: Collected) -> str | None:
+        """The tools that were offered, read once for all spans that offer them."""
+        start, texts = self._starts[row], self._laid.texts
+        key = (id(recipe), *[texts[start + at] for at in recipe.definitions])
+        if key in self._definitions:
+            return self._definitions[key]
+        notes = len(collected.notes)
+        text = definitions_text(read_definitions(collected))
+        if len(collected.notes) == notes:
+            self._definitions[key] = text
+        return text
+
+
+def row_of_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> Row:
+    """What is stored of one span, read by itself and the log records that belong to it."""
+    collected = Collected.of(span, logs, own)
+    found = row_of(read_content(collected, logs), collected, span.attributes.get)
+    found["tool_definitions"] = definitions_text(read_definitions(collected))
+    for slot in _ALL:
+        found[slot] = _field(collected, slot)
+    found["span_type"] = collected.kind or "other"
+    found["dialect"] = collected.dialect.name if collected.dialect else None
+    found["pending"] = True if is_pending(collected) else None
+    found["notes"] = "\n".join(collected.notes) or None
+    return found
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of `MEANINGS`; what a row lacks is NULL."""
+    columns = [_column([row.get(field.name) for row in rows], field.type) for field in MEANINGS]
+    return pa.table(columns, schema=MEANINGS)
+
+
+def _field(collected: Collected, slot: Slot) -> str | float | None:
+    if slot == "model":
+        return read_model(collected)
+    if slot in COUNTS:
+        return read_count(collected, slot)
+    if slot == COST:
+        return read_cost(collected)
+    return collected.text(slot)
+
+
+def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequence[Recipe]) -> pa.Table:
+    values: dict[str, list[Any]] = {field.name: [None] * len(rows) for field in MEANINGS}
+    told: dict[str, list[int]] = {name: [] for name in simple.columns}
+    for number, row in enumerate(rows):
+        if row is not None:
+            for name, value in row.items():
+                values[name][number] = value
+                if name in told:
+                    told[name].append(number)
+    columns = {name: _over(column, told[name], values[name]) for name, column in simple.columns.items()}
+    columns["span_type"] = _by_plan([recipe.kind for recipe in recipes], laid)
+    columns["dialect"] = _by_plan([recipe.dialect for recipe in recipes], laid)
+    rest = [field for field in MEANINGS if field.name not in columns]
+    columns |= {field.name: _column(values[field.name], field.type) for field in rest}
+    return pa.table(columns, schema=MEANINGS)
+
+
+def _spelled(name: str, columns: pa.Table, laid: Laid) -> pa.StringArray:
+    """A text that is stored, or that of the attribute whose key is."""
+    told, keys = columns.column(name).combine_chunks(), columns.column(f"{name}_key").combine_chunks()
+    rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return told
+    plans, starts = laid.plan_of[rows].tolist(), laid.starts[rows].tolist()
+    named = zip(plans, starts, keys.take(pa.array(rows)).to_pylist(), strict=True)
+    places = [start + laid.plans[plan].keys.index(key) for plan, start, key in named]
+    mask = np.zeros(len(told), dtype=np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(told, pa.array(mask), laid.items.take(pa.array(places)))
+
+
+def _by_plan(values: Sequence[str | None], laid: Laid) -> pa.StringArray:
+    return pa.array(values, pa.string()).take(pa.array(laid.plan_of))
+
+
+def _over(column: pa.Array, places: Sequence[int], values: Sequence[Any]) -> pa.Array:
+    """What whole columns tell, and over it what some rows do."""
+    if not places:
+        return column
+    mask = np.zeros(len(column), dtype=np.bool_)
+    mask[places] = True
+    return pc.replace_with_mask(column, pa.array(mask), _column([values[at] for at in places], column.type))
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
+        return pa.array([_storable(value) for value in values], kind)
+
+
+def _storable(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+    """JSON may spell half of a surrogate pair, which UTF-8 cannot carry, and numbers beyond 64 bits."""
+    if isinstance(value, str):
+        return encodable(value)
+    return None if isinstance(value, int) and abs(value) > _LARGEST else value

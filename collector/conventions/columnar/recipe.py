@@ -1,0 +1,81 @@
+"""How the spans of one plan are read: worked out once, so that a span costs no more looks than it has fields."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collector.conventions.columnar.simple import NOWHERE, place_at
+from collector.conventions.columnar.tools import ToolRecipe, tool_recipe
+from collector.conventions.numbered import places_in
+from collector.conventions.plan import Plan
+from collector.conventions.span import OFFERING, TALKING
+from collector.conventions.table import Slot
+
+_OURS = 2  # below this rank are `dokimos.*` and an operator's own keys, which beat what messages say
+_CONTENT: frozenset[Slot] = frozenset(
+    {
+        "input",
+        "output",
+        "input_messages",
+        "output_messages",
+        "trajectory",
+        "system",
+        "answer_text",
+        "answer_reasoning",
+        "answer_calls",
+        "tool_arguments",
+        "tool_result",
+        "tool_definitions",
+        "pending",
+    }
+)
+_FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What is done with each span of a plan. Numbers are those of the plan's keys; below 0: none."""
+
+    plan: Plan
+    kind: str
+    dialect: str | None
+    asked_at: int  # messages that may be in the normal form
+    answered_at: int
+    has_raw_input: bool  # something else than messages can be the input
+    has_raw_output: bool
+    can_fail: bool  # by its attributes
+    definitions: Sequence[int]  # what tool definitions follow from
+    tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
+    has_content: bool  # something can be told of input, output, messages, arguments or results
+
+
+def recipe_of(plan: Plan) -> Recipe:
+    """The recipe of a plan."""
+    kind = plan.kind or "other"
+    is_quick = kind in TALKING and not ({"system", "pending"} & plan.leads.keys()) and not _is_ours(plan)
+    can_fail = any(slot in plan.told for slot in _FAILURES)
+    return Recipe(
+        plan=plan,
+        kind=kind,
+        dialect=plan.dialect.name if plan.dialect else None,
+        asked_at=place_at(plan, "input_messages") if is_quick else NOWHERE,
+        answered_at=place_at(plan, "output_messages") if is_quick else NOWHERE,
+        has_raw_input=bool({"input", "tool_arguments"} & plan.told),
+        has_raw_output="output" in plan.told,
+        can_fail=can_fail,
+        definitions=_places_of_definitions(plan) if kind in OFFERING else (),
+        tool=None if can_fail else tool_recipe(plan),
+        has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
+    )
+
+
+def _is_ours(plan: Plan) -> bool:
+    return any(lead.rank < _OURS for slot in ("input", "output") for lead in plan.leads.get(slot, ()))
+
+
+def _places_of_definitions(plan: Plan) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    for lead in plan.leads.get("tool_definitions", ()):
+        found[lead.at] = None
+        if lead.place.is_group:
+            found.update((at, None) for at in places_in(plan.groups[lead.place.key]))
+    return tuple(found)

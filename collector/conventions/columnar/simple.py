@@ -1,0 +1,121 @@
+"""Fields that stand in one attribute as they are: whole columns at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.conventions.collected import BLANKS
+from collector.conventions.columnar.laid import Laid
+from collector.conventions.plan import Plan
+from collector.conventions.span import UNKNOWN_MODEL
+from collector.conventions.table import Slot
+
+_Rows = npt.NDArray[np.bool_]
+_Places = npt.NDArray[np.int64]
+
+TEXTS: Final[Sequence[Slot]] = ("provider", "session_id", "user_id", "response_id")
+TOOL_TEXTS: Final[Sequence[Slot]] = ("tool_name", "tool_call_id")
+COUNTS: Final[Sequence[Slot]] = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+COST: Final[Slot] = "cost_usd"
+
+NOWHERE, ELSEWHERE = -1, -2
+"""Places of a field that no attribute holds, and of one that takes more than looking at an attribute."""
+
+_AS_TEXT: Final = np.isin(np.arange(256), [ord(letter) for letter in "sib"])
+_AS_COUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "si"])
+_AS_AMOUNT: Final = np.isin(np.arange(256), [ord(letter) for letter in "id"])
+_BLANKS: Final = pa.array(sorted(BLANKS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simple:
+    """What was read of whole columns."""
+
+    columns: Mapping[str, pa.Array]
+    odd: _Rows  # spans in one of whose attributes there is something that takes a closer look
+    elsewhere: Mapping[int, tuple[Slot, ...]]  # of each plan, the fields that are still to be read
+
+
+def simple_fields(laid: Laid) -> Simple:
+    """Read the fields of all spans that stand in one attribute as they are."""
+    odd = np.zeros(len(laid.plan_of), dtype=np.bool_)
+    elsewhere: dict[int, list[Slot]] = {}
+    columns: dict[str, pa.Array] = {}
+    letters = np.frombuffer(laid.letters, dtype=np.uint8)
+
+    def of(slot: Slot, at_of: Sequence[int], fitting: npt.NDArray[np.bool_]) -> tuple[pa.StringArray, _Rows]:
+        for number, at in enumerate(at_of):
+            if at == ELSEWHERE:
+                elsewhere.setdefault(number, []).append(slot)
+        at_row = np.array(at_of, dtype=np.int64)[laid.plan_of]
+        is_here = at_row >= 0
+        if not is_here.any():
+            return pa.nulls(len(at_row), pa.string()), is_here
+        places = np.where(is_here, laid.starts[:-1] + at_row, 0)
+        odd[is_here & ~fitting[letters[places]]] = True
+        return laid.items.take(pa.array(places, mask=~is_here)), is_here
+
+    columns["model"] = _text(*of("model", [model_at(plan) for plan in laid.plans], _AS_TEXT), odd, UNKNOWN_MODEL)
+    for slot in TEXTS:
+        columns[slot] = _text(*of(slot, [place_at(plan, slot) for plan in laid.plans], _AS_TEXT), odd)
+    for slot in TOOL_TEXTS:
+        columns[slot] = _text(*of(slot, [_tool_at(plan, slot) for plan in laid.plans], _AS_TEXT), odd)
+    for slot in COUNTS:
+        columns[slot] = _counts(*of(slot, [count_at(plan, slot) for plan in laid.plans], _AS_COUNT), odd)
+    columns[COST] = _amounts(*of(COST, [place_at(plan, COST) for plan in laid.plans], _AS_AMOUNT), odd)
+    return Simple(columns=columns, odd=odd, elsewhere={number: tuple(slots) for number, slots in elsewhere.items()})
+
+
+def place_at(plan: Plan, slot: Slot) -> int:
+    """The number of the key that holds a field as it is."""
+    leads = plan.leads.get(slot)
+    if not leads:
+        return NOWHERE
+    place = leads[0].place
+    return ELSEWHERE if place.path or place.is_group else leads[0].at
+
+
+def model_at(plan: Plan) -> int:
+    """The number of the key that holds the model: the one that answered, else the one that was asked."""
+    at = place_at(plan, "model")
+    return place_at(plan, "asked_model") if at == NOWHERE else at
+
+
+def count_at(plan: Plan, slot: Slot) -> int:
+    """The number of the key that holds a count."""
+    return ELSEWHERE if slot == "input_tokens" and "cached_apart" in plan.told else place_at(plan, slot)
+
+
+def _tool_at(plan: Plan, slot: Slot) -> int:
+    return place_at(plan, slot) if plan.kind == "tool" else NOWHERE
+
+
+def _text(texts: pa.StringArray, is_here: _Rows, odd: _Rows, strange: str = "") -> pa.StringArray:
+    if is_here.any():
+        unusual = pc.or_(pc.utf8_is_space(texts), pc.is_in(texts, value_set=_BLANKS))
+        unusual = pc.or_(unusual, pc.or_(pc.equal(texts, strange), pc.starts_with(texts, '"')))
+        odd |= is_here & pc.fill_null(pc.or_(unusual, pc.equal(texts, "")), fill_value=True).to_numpy(
+            zero_copy_only=False
+        )
+    return texts
+
+
+def _counts(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.Int64Array:
+    if not is_here.any():
+        return pa.nulls(len(texts), pa.int64())
+    is_count = pc.match_substring_regex(texts, "^[0-9]{1,18}$")
+    odd |= is_here & ~pc.fill_null(is_count, fill_value=False).to_numpy(zero_copy_only=False)
+    return pc.if_else(is_count, texts, None).cast(pa.int64())
+
+
+def _amounts(texts: pa.StringArray, is_here: _Rows, odd: _Rows) -> pa.DoubleArray:
+    if not is_here.any():
+        return pa.nulls(len(texts), pa.float64())
+    is_amount = pc.match_substring_regex(texts, "^[0-9]{1,9}([.][0-9]{1,17})?(e-[0-9]{1,2})?$")
+    odd |= is_here & ~pc.fill_null(is_amount, fill_value=False).to_numpy(zero_copy_only=False)
+    return pc.if_else(is_amount, texts, None).cast(pa.float64())

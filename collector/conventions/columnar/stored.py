@@ -1,0 +1,94 @@
+"""What was read of one span as the row that is stored: texts, JSON, and keys of attributes that say the same."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from collector.conventions.collected import Collected, Memo
+from collector.conventions.span import Content
+from collector.conventions.values import encodable
+from storage.records import AttributeValue, JsonValue, Message, ToolDefinition
+
+Row = dict[str, Any]
+
+LONG_ENOUGH: Final = 16  # characters: shorter texts are stored as they are
+
+
+def row_of(content: Content, collected: Collected, attribute_of: Callable[[str], AttributeValue]) -> Row:
+    """The content of a span as a row; `attribute_of` is the value of a key of the span's attributes."""
+    row: Row = {
+        "input": content.input,
+        "output": content.output,
+        "error": content.error,
+        "error_type": content.error_type,
+    }
+    if content.output_messages is not None:
+        row["output_is_answer"] = content.is_answer
+    sources, memo = collected.sources, collected.memo
+    for name, messages in (("input_messages", content.input_messages), ("output_messages", content.output_messages)):
+        if messages is not None:
+            key = sources.get(name, "")
+            if _says(attribute_of(key), messages, memo):
+                row[f"{name}_key"] = key
+            else:
+                row[name] = written(messages, memo)
+    use = content.use
+    if use is None:
+        return row
+    row["tool_name"], row["tool_call_id"] = use.name, use.call_id
+    if use.arguments is not None:
+        _keep(row, "tool_arguments", use.arguments, sources.get("tool_arguments", ""), attribute_of, memo)
+    result, key = use.result.value, sources.get("tool_result", "")
+    if isinstance(result, str):
+        is_there = len(result) >= LONG_ENOUGH and attribute_of(key) == result
+        row["tool_result_key" if is_there else "tool_result"] = key if is_there else result
+    elif result is not None:
+        _keep(row, "tool_result", result, key, attribute_of, memo)
+    return row
+
+
+def written(messages: list[Message], memo: Memo) -> str:
+    """Messages as JSON, written once for all spans that tell them."""
+    known = memo.written.get(id(messages))
+    if known is None:
+        known = memo.written[id(messages)] = messages, json_text(messages)
+    return known[1]
+
+
+def _keep(
+    row: Row, name: str, value: JsonValue, key: str, attribute_of: Callable[[str], AttributeValue], memo: Memo
+) -> None:
+    """Keep a value as JSON, or the key of an attribute whose JSON says the same."""
+    if _says(attribute_of(key), value, memo):
+        row[f"{name}_key"] = key
+    else:
+        row[name] = json_text(value)
+
+
+def _says(text: AttributeValue, value: "JsonValue | Sequence[Message]", memo: Memo) -> bool:
+    """Whether a text is the JSON of a value, for Python and for DuckDB, which takes no half of a surrogate pair."""
+    if not isinstance(text, str) or len(text) < LONG_ENOUGH or text.lstrip()[:1] not in ("{", "["):
+        return False
+    decoded = memo.decoded.get(text)
+    if decoded is None or decoded != value or text in memo.literals:
+        return False
+    return "\\ud" not in text.lower()
+
+
+def json_text(value: "JsonValue | Sequence[Mapping[str, JsonValue]]") -> str:
+    """A value as JSON."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (UnicodeEncodeError, OverflowError, ValueError):
+        return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def definitions_text(definitions: Sequence[ToolDefinition]) -> str | None:
+    """Tool definitions as JSON; None where there are none."""
+    if not definitions:
+        return None
+    return json_text(
+        [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in definitions]
+    )

@@ -1,0 +1,144 @@
+"""What traces mean that follows from columns alone: input, answer, session, user, and what the calls of models used."""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
+
+_TALKING: Final = ("llm", "agent", "chain")
+_ANSWERING: Final = (("llm",), ("agent", "chain"))
+_AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
+
+
+class Told:
+    """Columns of spans in the order of a forest."""
+
+    def __init__(self, spans: pa.Table, forest: Forest) -> None:
+        self.forest = forest
+        self._spans = spans
+        self._order = pa.array(forest.rows)
+        self.kinds = self._column("span_type").dictionary_encode()
+
+    def _column(self, name: str) -> pa.Array:
+        return self._spans.column(name).combine_chunks().take(self._order)
+
+    def is_kind(self, *kinds: str) -> Mask:
+        """Which spans are of a kind."""
+        wanted = np.array([kind in kinds for kind in self.kinds.dictionary.to_pylist()], dtype=np.bool_)
+        mask: Mask = wanted[self.kinds.indices.to_numpy()]
+        return mask
+
+    def column(self, name: str) -> pa.Array:
+        """A column."""
+        return self._column(name)
+
+    def numbers(self, name: str) -> Places:
+        """A column of times as nanoseconds; 0 for none."""
+        found: Places = self._column(name).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return found
+
+    def has(self, name: str) -> Mask:
+        """Which spans tell something."""
+        mask: Mask = self._spans.column(name).is_valid().to_numpy()[self.forest.rows]
+        return mask
+
+
+def sums(told: Told) -> tuple[dict[str, pa.Array], Mask]:
+    """Of each trace what is told of it, but for its calls of tools; and which traces have to be taken one by one."""
+    forest = told.forest
+    root = _roots(forest)
+    talks = told.is_kind(*_TALKING)
+    order = np.arange(len(forest.rows))
+    found = {
+        "input": _first_or(told, root, "input", talks, order),
+        "output": _first_or(told, root, "output", talks, -order),
+        "session_id": _first_or(told, root, "session_id", None, order),
+        "user_id": _first_or(told, root, "user_id", None, order),
+    }
+    found["final_response"], is_open = _final_response(told, root)
+    found |= {name: _amount(told, name) for name in _AMOUNTS}
+    return found, is_open | forest.is_tangled
+
+
+def _roots(forest: Forest) -> Places:
+    """The first span without a parent; where none came, the first whose parent did not come."""
+    root = first_of_each(forest, forest.is_root)
+    top = first_of_each(forest, forest.parent < 0)
+    return np.where(root >= 0, root, top)
+
+
+def _first_or(told: Told, root: Places, name: str, among: Mask | None, order: Places) -> pa.Array:
+    """What the root tells, else the topmost of some spans, or the first of all, that tells it."""
+    forest, has = told.forest, told.has(name)
+    mask = has if among is None else has & among
+    keys = (order,) if among is None else (order, forest.depth)
+    others = first_of_each(forest, mask, *keys)
+    return _take(told.column(name), np.where((root >= 0) & has[root], root, others))
+
+
+def _final_response(told: Told, root: Places) -> tuple[pa.Array, Mask]:
+    """The last words of a model; where no model's span tells any, those of an agent, then the root's output.
+
+    And of which traces they are in messages only.
+    """
+    forest, column = told.forest, told.column("output_is_answer")
+    answers = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    is_open = ~told.has("output_is_answer") & told.has("output_messages")
+    last = np.full(forest.traces, -1, dtype=np.int64)
+    order = np.arange(len(forest.rows))
+    for kinds in reversed(_ANSWERING):
+        of_kinds = first_of_each(forest, (answers | is_open) & told.is_kind(*kinds), -order)
+        last = np.where(of_kinds >= 0, of_kinds, last)
+    of_root = (root >= 0) & told.is_kind(*_TALKING)[root]
+    at = np.where(last >= 0, last, np.where(of_root, root, -1))
+    return _take(told.column("output"), at), (last >= 0) & is_open[last]
+
+
+def _amount(told: Told, name: str) -> pa.Array:
+    """What is told by spans with nothing of it below them, each answer of a model once."""
+    forest = told.forest
+    column = told.column(name)
+    tells = column.is_valid().to_numpy(zero_copy_only=False)
+    if not tells.any():
+        return pa.nulls(forest.traces, column.type)
+    counted = np.flatnonzero(tells & ~_repeating(told, tells))
+    answers = told.column("response_id").dictionary_encode()
+    codes = answers.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)[counted]
+    blank = [at for at, text in enumerate(answers.dictionary.to_pylist()) if not text]
+    codes = np.where(np.isin(codes, blank), -1, codes)
+    own = len(answers.dictionary) + counted
+    each = forest.trace[counted] * (len(answers.dictionary) + len(forest.rows)) + np.where(codes < 0, own, codes)
+    _, once = np.unique(each, return_index=True)
+    counted = counted[once]
+    values = column.fill_null(0).to_numpy(zero_copy_only=False)[counted]
+    total = np.zeros(forest.traces, dtype=values.dtype)
+    np.add.at(total, forest.trace[counted], values)
+    is_told = np.zeros(forest.traces, dtype=np.bool_)
+    is_told[forest.trace[counted]] = True
+    return pa.array(total, mask=~is_told)
+
+
+def _repeating(told: Told, tells: Mask) -> Mask:
+    """The spans above those that tell something; a model's span does not repeat what its tools' models do."""
+    forest = told.forest
+    is_tool, is_model = told.is_kind("tool"), told.is_kind("llm")
+    found = np.zeros(len(tells), dtype=np.bool_)
+    passed = np.zeros((2, len(tells)), dtype=np.bool_)
+    at = np.flatnonzero(tells)
+    within = is_tool[at]
+    while len(at):
+        above = forest.parent[at]
+        is_here = above >= 0
+        above, within = above[is_here], within[is_here]
+        is_new = ~passed[within.astype(np.int64), above]
+        above, within = above[is_new], within[is_new]
+        passed[within.astype(np.int64), above] = True
+        found[above[~(within & is_model[above])]] = True
+        at, within = above, within | is_tool[above]
+    return found
+
+
+def _take(column: pa.Array, places: Places) -> pa.Array:
+    return column.take(pa.array(places, mask=places < 0))

@@ -1,0 +1,96 @@
+"""What spans say beside their attributes: looked up by row, and only where somebody asks."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, TOOL_TEXTS
+from collector.conventions.dialogue import EVENT_ROLES
+from collector.conventions.index import event_places
+from storage.records import Event
+from storage.rows import events_of
+
+ERROR = 2
+_FIELDS = frozenset(("model", "asked_model", "cached_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
+
+
+class ToldSpans:
+    """Names, statuses and events of a batch."""
+
+    def __init__(self, spans: pa.Table) -> None:
+        self.names: list[str] = spans.column("name").to_pylist()
+        self.statuses: list[int] = spans.column("status_code").to_pylist()
+        self.messages: list[str] = spans.column("status_message").to_pylist()
+        self.dropped: list[int] = spans.column("dropped_attributes_count").to_pylist()
+        self.events = _events(spans.column("events"))
+        self.has_content = self._rows_with(_holds_content)
+        self.has_fields = self._rows_with(_holds_fields)
+
+    def _rows_with(self, holds: Callable[[str], bool]) -> frozenset[int]:
+        """The spans some of whose events hold something."""
+        known: dict[str, bool] = {}
+        found = set()
+        for row, events in self.events.items():
+            for event in events:
+                if event.name not in known:
+                    known[event.name] = holds(event.name)
+                if known[event.name]:
+                    found.add(row)
+        return frozenset(found)
+
+    def span(self, row: int) -> "ToldSpan":
+        """One span."""
+        return ToldSpan(self, row)
+
+
+class ToldSpan:
+    """One span of a batch."""
+
+    __slots__ = ("_row", "_spans")
+
+    def __init__(self, spans: ToldSpans, row: int) -> None:
+        self._spans = spans
+        self._row = row
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._spans.names[self._row]
+
+    @property
+    def status_code(self) -> int:
+        """OTLP's StatusCode."""
+        return self._spans.statuses[self._row]
+
+    @property
+    def status_message(self) -> str:
+        """What its sender says of the status."""
+        return self._spans.messages[self._row]
+
+    @property
+    def dropped_attributes_count(self) -> int:
+        """How many attributes the sender left out."""
+        return self._spans.dropped[self._row]
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Its events, in the order that they came."""
+        return self._spans.events.get(self._row, ())
+
+
+def _events(column: pa.ChunkedArray) -> dict[int, Sequence[Event]]:
+    """The events of the spans that have some, by row."""
+    lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    rows = np.flatnonzero(np.diff(lists.offsets.to_numpy()))
+    if not len(rows):
+        return {}
+    return dict(zip(rows.tolist(), events_of(lists.take(pa.array(rows))), strict=True))
+
+
+def _holds_content(name: str) -> bool:
+    return name in EVENT_ROLES or bool(event_places(name))
+
+
+def _holds_fields(name: str) -> bool:
+    return any(place.slot in _FIELDS for place in event_places(name))

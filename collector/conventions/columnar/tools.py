@@ -1,0 +1,167 @@
+"""Spans of tools whose call stands in attributes as it is: read without a look at what may be otherwise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.conventions import unwrap
+from collector.conventions.collected import BLANKS, REDACTED
+from collector.conventions.columnar.normal import MAYBE_JSON, said
+from collector.conventions.columnar.stored import LONG_ENOUGH, Row, json_text
+from collector.conventions.plan import Lead, Plan
+from collector.conventions.raw import EMPTY
+from collector.conventions.table import Slot
+from collector.conventions.values import NotJson, decode
+
+Texts: TypeAlias = NDArray[np.object_]
+_TEXT: Final = ord("s")
+_ADK: Final = "adk"
+_ARGUMENTS: Final[Sequence[Slot]] = ("tool_arguments", "input")
+_RESULT: Final[Sequence[Slot]] = ("tool_result", "output")
+_INPUT: Final[Sequence[Slot]] = ("input", "input_messages", "tool_arguments")
+_OUTPUT: Final[Sequence[Slot]] = ("output", "output_messages", "answer_calls", "tool_result")
+_BOUND: Final = frozenset({"args", "kwargs", "input_str", "inputs"})
+_LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content"})
+"""Keys of what frameworks wrap around arguments, and around results."""
+
+_NO_ARGUMENTS: Final = "tool_arguments: are not on the span"
+_MARKED_CHARS: Final = 200  # below which a text may be the mark of a redaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecipe:
+    """Where the fields of a tool's call may lie: numbers of the plan's keys, the strongest first."""
+
+    keys: Sequence[str]
+    arguments: Sequence[int]
+    result: Sequence[int]
+    asked: Sequence[int]  # messages that may tell of the call
+    answered: Sequence[int]
+    input: Sequence[int]
+    output: Sequence[int]
+    used: Sequence[int]
+
+
+def tool_recipe(plan: Plan) -> ToolRecipe | None:
+    """How spans of a plan are read as calls of tools; None where it takes more than looking at attributes."""
+    leads = {slot: plan.leads.get(slot, ()) for slot in {*_ARGUMENTS, *_RESULT, *_INPUT, *_OUTPUT}}
+    is_plain = not any(_is_special(lead) for found in leads.values() for lead in found)
+    if plan.kind != "tool" or not is_plain or "pending" in plan.told or not plan.leads.get("tool_name"):
+        return None
+    if plan.dialect is not None and plan.dialect.name == _ADK:
+        return None
+
+    def places(slots: Sequence[Slot]) -> tuple[int, ...]:
+        return tuple(lead.at for slot in slots for lead in leads[slot])
+
+    return ToolRecipe(
+        keys=plan.keys,
+        arguments=places(_ARGUMENTS),
+        result=places(_RESULT),
+        asked=places(["input_messages"]),
+        answered=places(["output_messages"]),
+        input=places(_INPUT),
+        output=places(_OUTPUT),
+        used=tuple(sorted({*places(_INPUT), *places(_OUTPUT)})),
+    )
+
+
+def _is_special(lead: Lead) -> bool:
+    place = lead.place
+    return bool(place.path or place.value or place.is_group or place.is_json)
+
+
+def read_tool(recipe: ToolRecipe, start: int, texts: Texts, letters: bytes) -> Row | None:
+    """What is stored of a tool's span that did not fail, its attributes beginning at `start`; None: read it slowly."""
+    for at in recipe.used:
+        if letters[start + at] != _TEXT:
+            return None
+    row: Row = {}
+    for name, places in (("input", recipe.input), ("output", recipe.output)):
+        found = _first(places, start, texts)
+        if found is None:
+            return None
+        if found >= 0:
+            row[name] = texts[start + found]
+    is_told = _arguments(recipe, start, texts, row) and _result(recipe, start, texts, row)
+    return row if is_told else None
+
+
+def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
+    """The first place that holds something; -1: none does. None where what it holds takes a closer look."""
+    for at in places:
+        text = texts[start + at]
+        if text.isspace() or text.strip() in EMPTY:
+            continue
+        return None if text in BLANKS or _may_be_redacted(text) else at
+    return -1
+
+
+def _may_be_redacted(text: str) -> bool:
+    return len(text) < _MARKED_CHARS and text.strip().startswith(REDACTED)
+
+
+def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:
+    """The place of arguments or of a result; -1: they are nowhere, not in messages either. None likewise."""
+    for at in places:
+        text = texts[start + at]
+        if text and not text.isspace():
+            return None if text in BLANKS or _may_be_redacted(text) else at
+    for at in messages:
+        told = said(texts[start + at])
+        if told is None or told.has_calls:
+            return None
+    return -1
+
+
+def _arguments(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
+    at = _call(recipe.arguments, recipe.asked, start, texts)
+    if at is None:
+        return False
+    if at < 0:
+        row["notes"] = _NO_ARGUMENTS
+        return True
+    value = _object(texts[start + at])
+    if value is None or not _BOUND.isdisjoint(value):
+        return False
+    _keep(row, "tool_arguments", recipe.keys[at], texts[start + at], value)
+    return True
+
+
+def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
+    at = _call(recipe.result, recipe.answered, start, texts)
+    if at is None:
+        return False
+    if at < 0:
+        return True
+    text = texts[start + at]
+    if text[:1] not in MAYBE_JSON:
+        is_there = len(text) >= LONG_ENOUGH
+        row["tool_result_key" if is_there else "tool_result"] = recipe.keys[at] if is_there else text
+        return not unwrap.says_error(text)
+    value = _object(text)
+    if not value or not _LAYERS.isdisjoint(value) or unwrap.says_error(value):
+        return False
+    _keep(row, "tool_result", recipe.keys[at], text, value)
+    return True
+
+
+def _object(text: str) -> dict[str, object] | None:
+    """A JSON object that is written as JSON again as it is."""
+    if text[:1] != "{" or "\\ud" in text.lower():
+        return None
+    try:
+        value = decode(text)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None  # type: ignore[return-value] # of JSON
+
+
+def _keep(row: Row, name: str, key: str, text: str, value: object) -> None:
+    if len(text) >= LONG_ENOUGH:
+        row[f"{name}_key"] = key
+    else:
+        row[name] = json_text(value)  # type: ignore[arg-type] # likewise

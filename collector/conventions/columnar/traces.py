@@ -1,0 +1,145 @@
+"""What traces mean, from the columns of their spans that are stored."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.conventions.calls import tool_calls
+from collector.conventions.columnar.forest import Forest, Places, forest_of
+from collector.conventions.columnar.runs import intricate, runs_of
+from collector.conventions.columnar.stored import json_text
+from collector.conventions.columnar.sums import Told, sums
+from collector.conventions.member import Member
+from collector.conventions.trace import sums_of_tree
+from collector.conventions.tree import tree_of
+from storage.batch import TOOL_CALLS, TRACES
+from storage.records import JsonValue, ToolCall
+
+COLUMNS: Final = (
+    "span_id", "parent_span_id", "span_type", "input", "output", "input_messages", "output_messages", "tool_name",
+    "tool_call_id", "tool_arguments", "tool_result", "response_id", "input_tokens", "output_tokens", "cost_usd",
+    "session_id", "user_id", "error", "error_type",
+)  # fmt: skip
+"""What of a span its trace depends on, besides its times."""
+
+_SUMS: Final = (
+    "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd"
+)  # fmt: skip
+
+
+def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """What traces mean, all of whose spans are in a table: rows of `TRACES` and of `TOOL_CALLS`.
+
+    The table has the columns above, `tenant`, `trace_id`, `start_time`, `end_time`, `output_is_answer` and `pending`;
+    texts that are stored as keys of attributes are spelled out.
+    """
+    counted = spans.filter(pc.invert(spans.column("pending").fill_null(fill_value=False)))
+    forest = forest_of(counted)
+    told = Told(counted, forest)
+    columns, is_open = sums(told)
+    first_rows = pa.array(forest.rows[forest.firsts])
+    columns |= {name: counted.column(name).take(first_rows) for name in ("tenant", "trace_id", "start_time")}
+    is_intricate = intricate(told)
+    one_by_one = np.flatnonzero(is_open | is_intricate)
+    calls: list[dict[str, Any]] = []
+    with_runs, runs = runs_of(told, ~(is_open | is_intricate))
+    counts = np.bincount(with_runs, minlength=forest.traces).astype(np.int32)
+    again: dict[str, list[Any]] = {name: [] for name in _SUMS}
+    for trace, members in _members(counted, forest, one_by_one):
+        tree = tree_of(members)
+        found = tool_calls(tree)
+        counts[trace] = len(found)
+        calls += [_call_row(call, trace) for call in found]
+        if is_open[trace]:
+            sums_of = sums_of_tree(tree)
+            for name in _SUMS:
+                again[name].append(getattr(sums_of, name))
+    for name in _SUMS:
+        values = pa.array(again[name], columns[name].type)
+        columns[name] = pc.replace_with_mask(columns[name], pa.array(is_open), values)
+    columns["tool_call_count"] = pa.array(counts)
+    of_runs = {name: columns[name].take(pa.array(with_runs)) for name in ("tenant", "trace_id")}
+    of_runs |= {name: runs.column(name) for name in runs.column_names}
+    told_alone = pa.table({name: of_runs[name] for name in TOOL_CALLS.names}, schema=TOOL_CALLS)
+    return (
+        pa.table({name: columns[name] for name in TRACES.names}, schema=TRACES),
+        pa.concat_tables([told_alone, _calls(calls, columns)]),
+    )
+
+
+def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[int, list[Member]]]:
+    """The spans of some traces, one trace after the other."""
+    bounds = [*forest.firsts.tolist(), len(forest.rows)]
+    wanted = np.concatenate([np.arange(bounds[at], bounds[at + 1]) for at in traces] or [np.zeros(0, np.int64)])
+    rows = spans.select([*COLUMNS, "start_time", "end_time"]).take(pa.array(forest.rows[wanted]))
+    columns = [rows.column(name).to_pylist() for name in COLUMNS]
+    starts = rows.column("start_time").cast(pa.int64()).to_pylist()
+    ends = rows.column("end_time").cast(pa.int64()).to_pylist()
+    members = [
+        _member(told, start, end) for told, start, end in zip(zip(*columns, strict=True), starts, ends, strict=True)
+    ]
+    at = 0
+    for trace in traces.tolist():
+        count = bounds[trace + 1] - bounds[trace]
+        yield trace, members[at : at + count]
+        at += count
+
+
+def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> Member:
+    (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
+     response_id, input_tokens, output_tokens, cost_usd, session_id, user_id, error, error_type) = told  # fmt: skip
+    return Member(
+        span_id=span_id,
+        parent_span_id=parent_id,
+        start_ns=start_ns,
+        end_ns=end_ns or None,
+        span_type=kind,
+        input=asked,
+        output=answered,
+        asked=asked_messages,
+        answered=answered_messages,
+        tool_name=name,
+        tool_call_id=call_id,
+        arguments=arguments,
+        has_stored_arguments=True,
+        tool_result=result,
+        response_id=response_id,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost_usd=cost_usd,
+        session_id=session_id,
+        user_id=user_id,
+        error=error,
+        error_type=error_type,
+    )
+
+
+def _call_row(call: ToolCall, trace: int) -> dict[str, Any]:
+    return {
+        "trace": trace,
+        "span_id": call.span_id,
+        "ordinal": call.ordinal,
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": None if call.arguments is None else json_text(call.arguments),
+        "result": _plain(call.result),
+        "is_error": call.is_error,
+        "error": call.error,
+        "start_time": call.start_ns,
+        "end_time": call.end_ns,
+    }
+
+
+def _plain(value: JsonValue) -> str | None:
+    return value if value is None or isinstance(value, str) else json_text(value)
+
+
+def _calls(rows: Sequence[Mapping[str, Any]], traces: Mapping[str, pa.Array]) -> pa.Table:
+    of = pa.array([row["trace"] for row in rows], pa.int64())
+    columns = {name: traces[name].take(of) for name in ("tenant", "trace_id")}
+    rest = [field for field in TOOL_CALLS if field.name not in columns]
+    columns |= {field.name: pa.array([row[field.name] for row in rows], field.type) for field in rest}
+    return pa.table({name: columns[name] for name in TOOL_CALLS.names}, schema=TOOL_CALLS)

@@ -1,0 +1,112 @@
+"""One span of a trace, as far as what the trace means is concerned."""
+
+from dataclasses import dataclass
+
+from collector.conventions.names import RESPONSE_ID
+from collector.conventions.values import NotJson, decode
+from storage.records import JsonValue, Message, Span, SpanReading, SpanType
+
+_TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Member:
+    """A span of a trace and what was read of it. None: not told.
+
+    Messages and arguments may be the JSON that is stored; they are decoded when somebody asks for them.
+    """
+
+    span_id: str
+    parent_span_id: str | None
+    start_ns: int
+    end_ns: int | None
+    span_type: SpanType
+    input: str | None
+    output: str | None
+    asked: list[Message] | str | None
+    answered: list[Message] | str | None
+    tool_name: str | None
+    tool_call_id: str | None
+    arguments: JsonValue
+    has_stored_arguments: bool
+    tool_result: JsonValue
+    response_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    session_id: str | None
+    user_id: str | None
+    error: str | None
+    error_type: str | None
+
+    @property
+    def input_messages(self) -> list[Message] | None:
+        """The messages that went in."""
+        if isinstance(self.asked, str):
+            self.asked = _messages(self.asked)
+        return self.asked
+
+    @property
+    def output_messages(self) -> list[Message] | None:
+        """The messages that came out."""
+        if isinstance(self.answered, str):
+            self.answered = _messages(self.answered)
+        return self.answered
+
+    @property
+    def has_asked_for_tools(self) -> bool:
+        """Whether the messages that went in can tell of tools; False where none of them does."""
+        return bool(self.asked) and (not isinstance(self.asked, str) or _TOOLS in self.asked)
+
+    @property
+    def has_called_tools(self) -> bool:
+        """Whether the messages that came out can tell of tools, likewise."""
+        return bool(self.answered) and (not isinstance(self.answered, str) or _TOOLS in self.answered)
+
+    @property
+    def tool_arguments(self) -> JsonValue:
+        """What a tool was called with."""
+        if self.has_stored_arguments and isinstance(self.arguments, str):
+            self.arguments, self.has_stored_arguments = _decoded(self.arguments), False
+        return self.arguments
+
+
+def member_of(span: Span, reading: SpanReading) -> Member:
+    """A span and its reading as a member of its trace."""
+    response_id = span.attributes.get(RESPONSE_ID)
+    return Member(
+        span_id=span.span_id,
+        parent_span_id=span.parent_span_id,
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
+        span_type=reading.span_type,
+        input=reading.input,
+        output=reading.output,
+        asked=None if reading.input_messages is None else list(reading.input_messages),
+        answered=None if reading.output_messages is None else list(reading.output_messages),
+        tool_name=reading.tool_name,
+        tool_call_id=reading.tool_call_id,
+        arguments=reading.tool_arguments,
+        has_stored_arguments=False,
+        tool_result=reading.tool_result,
+        response_id=response_id if isinstance(response_id, str) else None,
+        input_tokens=reading.input_tokens,
+        output_tokens=reading.output_tokens,
+        cost_usd=reading.cost_usd,
+        session_id=reading.session_id,
+        user_id=reading.user_id,
+        error=reading.error,
+        error_type=reading.error_type,
+    )
+
+
+def _messages(text: str) -> list[Message] | None:
+    found = _decoded(text)
+    return found if isinstance(found, list) else None  # type: ignore[return-value] # as it was written
+
+
+def _decoded(text: str) -> JsonValue:
+    try:
+        return decode(text)
+    except NotJson:
+        return text

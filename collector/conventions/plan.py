@@ -1,0 +1,213 @@
+"""Where the fields of a span lie, by its shape: worked out once for all spans that look alike.
+
+A shape is what of a span decides that: the keys of its attributes that the table of conventions knows, in their order,
+what the values of some of them say about the kind and the dialect, the scope, the resource, the name. Values play no
+other part, so spans of one program have few shapes.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from collector.conventions import index
+from collector.conventions.dialects.order import NAMING
+from collector.conventions.numbered import Node, planted
+from collector.conventions.table import Dialect, Place, Slot
+from collector.conventions.values import text_of
+from storage.records import AttributeValue, Resource, SpanType
+
+_OURS = 1  # the rank of `dokimos.*` in each slot that can be given keys: an operator's own come right after it
+_MAX_OWN_KEYS = 1_000_000
+_PLANS = 8_192  # a guess: some 5 kB each; numbered attributes make a shape of each length of a conversation
+_NAMES = 8_192  # a guess: applications put ids into the names of spans, so they are no end of
+
+
+class Mark(NamedTuple):
+    """What one value says besides being a value: the kinds of span, as the table orders them, and a dialect's rank."""
+
+    kinds: tuple[SpanType | None, ...]
+    rank: int
+
+
+class NameMark(NamedTuple):
+    """What the name of a span says: the rank of a dialect, and the kind in the words of each dialect that has some."""
+
+    rank: int
+    kinds: tuple[SpanType | None, ...]
+
+
+class Shape(NamedTuple):
+    """What of a span decides where its fields lie."""
+
+    keys: tuple[str, ...]  # those that the table knows, and the operator's own
+    marks: tuple[Mark | None, ...]  # of each key; None where its value says nothing
+    scope: str
+    resource_rank: int
+    name: NameMark
+    own: tuple[tuple[Slot, str], ...]  # the operator's own keys for the project, strongest first
+
+
+class Lead(NamedTuple):
+    """Where a field may lie: among others the lowest rank comes first."""
+
+    rank: float
+    place: Place
+    at: int  # the number of the key in the shape
+    source: str  # what to call it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What there is to know about all spans of one shape."""
+
+    keys: tuple[str, ...]
+    dialect: Dialect | None
+    dialect_source: str
+    kind: SpanType | None
+    kind_source: str
+    leads: Mapping[Slot, tuple[Lead, ...]]  # strongest first, without those of other dialects alone
+    told: frozenset[Slot]  # those that any row is about, be it another dialect's
+    groups: Mapping[str, Node]  # of keys that others are numbered below
+
+
+@lru_cache(maxsize=_PLANS)
+def plan_of(shape: Shape) -> Plan:
+    """The plan for a shape."""
+    seen = [index.key_known(key) for key in shape.keys]
+    rank = _rank(shape, seen)
+    dialect = index.dialect_at(rank)
+    kind, kind_source = _kind(shape, seen, dialect)
+    groups: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+    leads: dict[Slot, list[Lead]] = {}
+    for at, known in enumerate(seen):
+        if known is None:
+            continue
+        if known.group is not None:
+            head, steps = known.group
+            groups.setdefault(head, []).append((steps, at))
+            if len(groups[head]) > 1:
+                continue
+        for place in known.places:
+            source = f"{place.key}.*" if place.is_group else shape.keys[at]
+            leads.setdefault(place.slot, []).append(Lead(place.rank, place, at, source))
+    for number, (slot, key) in enumerate(shape.own):
+        if key in shape.keys:
+            own_rank = _OURS + (number + 1) / _MAX_OWN_KEYS
+            place = Place(slot=slot, rank=_OURS, dialect="", key=key)
+            leads.setdefault(slot, []).append(Lead(own_rank, place, shape.keys.index(key), key))
+    return Plan(
+        keys=shape.keys,
+        dialect=dialect,
+        dialect_source="" if dialect is None else _sign(shape, seen, rank),
+        kind=kind,
+        kind_source=kind_source,
+        leads={slot: _in_order(found, dialect) for slot, found in leads.items()},
+        told=frozenset(leads),
+        groups={head: planted(places) for head, places in groups.items()},
+    )
+
+
+def shape_of(
+    attributes: Mapping[str, AttributeValue],
+    *,
+    scope: str,
+    resource: Resource,
+    name: str,
+    own: Sequence[tuple[Slot, str]],
+) -> Shape:
+    """The shape of a span."""
+    own_keys = {key for _, key in own}
+    keys = tuple(key for key in attributes if key in own_keys or index.key_known(key) is not None)
+    return Shape(
+        keys=keys,
+        marks=tuple(mark_of(key, attributes[key]) for key in keys),
+        scope=scope,
+        resource_rank=index.resource_rank(resource.attributes),
+        name=name_mark(name),
+        own=tuple(own),
+    )
+
+
+def mark_of(key: str, value: AttributeValue) -> Mark | None:
+    """What the value of a key says."""
+    known = index.key_known(key)
+    if known is None or not (known.kinds or known.valued):
+        return None
+    ranks = [number for text, number in known.valued if value == text]
+    return Mark(tuple(_kind_of(value, values) for _, values in known.kinds), min(ranks, default=index.NO_DIALECT))
+
+
+def name_mark(name: str) -> NameMark:
+    """What the name of a span says."""
+    return _name_mark(name) if len(name) <= index.LONGEST_NAME else _name_mark(name[: index.LONGEST_NAME])
+
+
+@lru_cache(maxsize=_NAMES)
+def _name_mark(name: str) -> NameMark:
+    kinds = tuple(
+        next((kind for beginning, kind in dialect.span_names.items() if name.startswith(beginning)), None)
+        for dialect in NAMING
+    )
+    return NameMark(index.span_rank(name), kinds)
+
+
+def _in_order(leads: list[Lead], dialect: Dialect | None) -> tuple[Lead, ...]:
+    name = dialect.name if dialect else None
+    kept = [lead for lead in leads if not lead.place.is_only or lead.place.dialect == name]
+    return tuple(sorted(kept, key=lambda lead: lead.rank))
+
+
+def _rank(shape: Shape, seen: Sequence[index.Known | None]) -> int:
+    """The strongest sign: of the keys and values, the scope, the resource, the name of the span."""
+    rank, genai_rank = index.scope_rank(shape.scope)
+    is_genai = False
+    for known, mark in zip(seen, shape.marks, strict=True):
+        if known is not None:
+            is_genai = is_genai or known.is_genai
+            rank, genai_rank = min(rank, known.rank), min(genai_rank, known.with_genai)
+        if mark is not None:
+            rank = min(rank, mark.rank)
+    if is_genai:
+        rank = min(rank, genai_rank, shape.resource_rank)
+    return min(rank, shape.name.rank)
+
+
+def _sign(shape: Shape, seen: Sequence[index.Known | None], rank: int) -> str:
+    """What on the span is the sign of a dialect."""
+    if rank in index.scope_rank(shape.scope):
+        return f"scope {shape.scope}"
+    for key, known, mark in zip(shape.keys, seen, shape.marks, strict=True):
+        if known is not None and rank in (known.rank, known.with_genai):
+            return key
+        if known is not None and mark is not None and mark.rank == rank:
+            return f"{key}={next(text for text, number in known.valued if number == rank)}"
+    return "the name of the span" if shape.name.rank == rank else "the resource"
+
+
+def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | None) -> tuple[SpanType | None, str]:
+    """What the span does, and what says so: the strongest key, or its name where its dialect has names for that."""
+    strongest = math.inf
+    found: tuple[SpanType | None, str] = None, ""
+    for key, known, mark in zip(shape.keys, seen, shape.marks, strict=True):
+        if known is None or mark is None:
+            continue
+        for (number, _), kind in zip(known.kinds, mark.kinds, strict=True):
+            if number < strongest and kind is not None:
+                strongest, found = number, (kind, key)
+    if dialect is None or not dialect.span_names or strongest < index.BY_NAME_RANK:
+        return found
+    named = shape.name.kinds[NAMING.index(dialect)]
+    return found if named is None else (named, "the name of the span")
+
+
+def _kind_of(value: object, values: Mapping[str, SpanType]) -> SpanType | None:
+    text = value if isinstance(value, str) else text_of(value)
+    if not text:
+        return None
+    kind = values.get(text)
+    if kind is not None:
+        return kind
+    lowered = text.strip('"').lower()
+    return values.get(lowered) or values.get(lowered.split(" ", 1)[0]) or values.get("")

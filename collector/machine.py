@@ -1,0 +1,45 @@
+"""What there is of the machine for this process, or of the part of it that its control group may have."""
+
+import math
+import os
+from pathlib import Path
+from typing import Final
+
+_CGROUP: Final = Path("/sys/fs/cgroup")
+_LEAST_MEMORY, _MOST_MEMORY = 256 << 20, 16 << 30
+"""DuckDB's share of a small machine is what ingest needs; of a large one, what its caches make use of. Guesses."""
+
+_MOST_THREADS: Final = 16
+"""Each takes memory for what it works at. A guess."""
+
+
+def share_of_memory() -> int:
+    """A quarter of the memory that there is, in bytes, within bounds."""
+    return min(max(_memory_bytes() // 4, _LEAST_MEMORY), _MOST_MEMORY)
+
+
+def share_of_threads() -> int:
+    """As many threads as processors, within bounds."""
+    return max(1, min(_processors(), _MOST_THREADS))
+
+
+def _memory_bytes() -> int:
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = (_number(_CGROUP / "memory.max"), _number(_CGROUP / "memory" / "memory.limit_in_bytes"))
+    return min([there, *(limit for limit in limits if limit is not None)])
+
+
+def _processors() -> int:
+    there = len(os.sched_getaffinity(0))
+    try:
+        quota, period = (_CGROUP / "cpu.max").read_text(encoding="ascii").split()
+        return min(there, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no control group, or one without a limit
+        return there
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # likewise
+        return None

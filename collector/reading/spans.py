@@ -1,0 +1,130 @@
+"""Tells what spans mean, a batch at a time, whatever they hold."""
+
+import hashlib
+import json
+import logging
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
+from collector.conventions.own import OwnKeys
+from storage.batch import MEANINGS
+from storage.records import LogRecord, Span
+from storage.rows import logs_of, spans_of
+
+log = logging.getLogger(__name__)
+
+_KEY: Final = ("tenant", "trace_id", "span_id")
+_NOTE_CHARS: Final = 1000
+
+
+class ReadingCounts:
+    """How many spans were read one by one since the start, by why. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spans: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+
+    def add(self, spans: Mapping[str, int]) -> None:
+        """Count some more."""
+        with self._lock:
+            self._spans.update(spans)
+
+    @property
+    def spans(self) -> Mapping[str, int]:
+        """The counts so far; each reason has one."""
+        with self._lock:
+            return dict(self._spans)
+
+
+REASONS: Final = ("log_records", "failed", "unreadable")
+"""Log records belong to a span; reading its batch as a whole failed; reading it alone failed as well."""
+
+
+class ConventionsReader:
+    """Reads spans by the conventions. For one thread."""
+
+    def __init__(self, own: OwnKeys, counts: ReadingCounts | None = None) -> None:
+        self._own = own
+        self._reader = SpanReader(own)
+        self._counts = counts or ReadingCounts()
+        self.edition = edition_of(own)
+
+    def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
+        """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
+        try:
+            columns = self._reader.read(spans).columns
+        except Exception:  # noqa: BLE001 - what breaks a batch must not hide all of it
+            log.exception("%d spans cannot be read together, and are read one by one", spans.num_rows)
+            self._reader = SpanReader(self._own)
+            self._counts.add({"failed": spans.num_rows})
+            return self._one_by_one(spans, {})
+        return self._with_logs(columns, spans, logs) if logs.num_rows else columns
+
+    def _with_logs(self, columns: pa.Table, spans: pa.Table, logs: pa.Table) -> pa.Table:
+        """The columns, and over them what spans mean that log records belong to."""
+        of_span: dict[tuple[str, ...], list[LogRecord]] = defaultdict(list)
+        for record in logs_of(logs):
+            of_span[record.tenant, record.trace_id, record.span_id].append(record)
+        keys = zip(*(spans.column(name).to_pylist() for name in _KEY), strict=True)
+        rows = [row for row, key in enumerate(keys) if key in of_span]
+        if not rows:
+            return columns
+        self._counts.add({"log_records": len(rows)})
+        told = self._one_by_one(spans.take(pa.array(rows)), of_span)
+        mask = np.zeros(spans.num_rows, dtype=np.bool_)
+        mask[rows] = True
+        whole = [_over(columns.column(name), pa.array(mask), told.column(name)) for name in MEANINGS.names]
+        return pa.table(whole, schema=MEANINGS)
+
+    def _one_by_one(self, spans: pa.Table, logs: Mapping[tuple[str, ...], Sequence[LogRecord]]) -> pa.Table:
+        try:
+            records = spans_of(spans)
+        except Exception as error:  # noqa: BLE001 - likewise
+            log.exception("%d spans cannot be taken apart", spans.num_rows)
+            return rows_table([_unreadable(error)] * spans.num_rows)
+        return rows_table(
+            [self._row(span, logs.get((span.tenant, span.trace_id, span.span_id), ())) for span in records]
+        )
+
+    def _row(self, span: Span, logs: Sequence[LogRecord]) -> Mapping[str, Any]:
+        try:
+            return row_of_span(span, logs, self._own)
+        except Exception as error:  # noqa: BLE001 - one span that cannot be read must not hide all others
+            self._counts.add({"unreadable": 1})
+            return _unreadable(error)
+
+
+def edition_of(own: OwnKeys) -> str:
+    """What tells apart how spans are read: the code that reads them, and the operator's own keys."""
+    digest = hashlib.sha256(json.dumps(own.projects, sort_keys=True).encode())
+    for file in _sources(resources.files("collector").joinpath("conventions")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sources(folder: Traversable) -> list[Traversable]:
+    found: list[Traversable] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            found += _sources(entry)
+        elif entry.name.endswith(".py"):
+            found.append(entry)
+    return found
+
+
+def _over(column: pa.ChunkedArray, mask: pa.BooleanArray, told: pa.ChunkedArray) -> pa.Array:
+    return pc.replace_with_mask(column.combine_chunks(), mask, told.combine_chunks())
+
+
+def _unreadable(error: BaseException) -> Mapping[str, Any]:
+    why = f"this span could not be read: {type(error).__name__}: {error}"
+    return {"span_type": "other", "notes": why[:_NOTE_CHARS]}

@@ -1,0 +1,181 @@
+"""The thread that adds traces up again as they grow, and reads again what another edition had read."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from collector.reading.traces import sums_of
+from storage.errors import Overloaded
+from storage.meaning import Reads
+from storage.trace_meanings import Change, TraceMeanings, TraceSums
+from storage.windows import Limits, TraceKey
+
+log = logging.getLogger(__name__)
+
+_LIMITS: Final = Limits(rows=8192, nbytes=16 << 20)
+"""Spans that are read again together. One row group's worth; larger ones in smaller numbers. A guess."""
+
+_TRACE_LIMITS: Final = Limits(rows=10_000, nbytes=64 << 20)
+"""Several traces are added up in fewer at once until they fit; of a single one that does not, the first spans are."""
+
+_PATIENCE_S: Final = 5.0
+"""While ingest is behind, this waits so long at most before its next step."""
+
+_SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
+"""A trace that grows is added up again after a second for each so many spans, so that a long one is not all the work.
+Guesses: an agent's trace of 50 spans is up to date within a tenth of a second, one of 10,000 within 20 s."""
+
+_OLDER_TRACES: Final = 500  # that are added up together; a guess: as many spans as fit, at eight to twenty a trace
+
+
+class _Due(NamedTuple):
+    at_s: float  # monotonic
+    spans: int
+    batch: int  # of the first commit that is not in its sums
+
+
+class TraceUpdater:
+    """Adds up what traces mean whenever commits have changed them, long ones more rarely.
+
+    What was added up is stored together with up to which commit all traces are, so that a start goes on from there.
+    """
+
+    def __init__(self, meanings: TraceMeanings, reads: Reads, *, ingest_is_behind: Callable[[], bool]) -> None:
+        self._meanings = meanings
+        self._reads = reads
+        self._ingest_is_behind = ingest_is_behind
+        self._stopping = threading.Event()
+        self._quiet = threading.Condition()
+        self._asked = self._answered = 0  # by `wait_idle`: questions so far, and those before the last idle moment
+        self._due: dict[TraceKey, _Due] = {}
+        self._last_batch = self._told_batch = 0
+        self._is_current = False  # whether nothing is left that another edition read
+        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+
+    def start(self) -> None:
+        """Start adding up."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; what is not added up yet is by the next start."""
+        self._stopping.set()
+        self._meanings.changes.wake()
+        self._thread.join()
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until all that is committed now is added up; False when that took too long."""
+        with self._quiet:
+            self._asked += 1
+            mine = self._asked
+            self._meanings.changes.wake()
+            return self._quiet.wait_for(lambda: self._answered >= mine, timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._go_on()
+            except Overloaded as error:
+                if not self._stopping.is_set():
+                    log.warning("adding up traces pauses: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end this for good
+                log.exception("adding up traces failed; it starts again")
+            self._stopping.wait(5)
+
+    def _go_on(self) -> None:
+        while not self._stopping.is_set():
+            self._let_ingest_go_first()
+            asked = self._asked  # before looking: what is committed after this may be missed
+            self._notice()
+            if not (self._add_up_due() or self._read_older()):
+                if not self._due:
+                    with self._quiet:
+                        self._answered = asked
+                        self._quiet.notify_all()
+                self._meanings.changes.wait(self._until_due())
+
+    def _let_ingest_go_first(self) -> None:
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
+            pass
+
+    def _until_due(self) -> float:
+        return min([1.0, *(max(due.at_s - time.monotonic(), 0.01) for due in self._due.values())])
+
+    def _notice(self) -> None:
+        changes, batch, is_complete = self._meanings.changes.take()
+        if not is_complete:
+            found, last_batch = self._meanings.changed()
+            self._put_off(found)
+            batch = max(batch, last_batch)
+        self._put_off(changes)
+        self._last_batch = max(self._last_batch, batch)
+
+    def _put_off(self, changes: Mapping[TraceKey, Change]) -> None:
+        now_s = time.monotonic()
+        for key, change in changes.items():
+            known = self._due.get(key)
+            if known is None:
+                delay_s = min(change.spans / _SPANS_A_SECOND, _LONGEST_DELAY_S)
+                self._due[key] = _Due(now_s + delay_s, change.spans, change.batch)
+            else:
+                self._due[key] = known._replace(spans=known.spans + change.spans)
+
+    def _add_up_due(self) -> bool:
+        keys = self._due_now()
+        if not keys:
+            self._tell_all_added_up()
+            return False
+        keys = self._add_up(keys)
+        for key in keys:
+            del self._due[key]
+        return True
+
+    def _add_up(self, keys: list[TraceKey]) -> list[TraceKey]:
+        """Add some traces up, fewer where not all of their spans fit; which."""
+        of = self._meanings.spans(keys, _TRACE_LIMITS)
+        while of.is_cut and len(keys) > 1:  # then it is not known which of them are whole
+            keys = keys[: len(keys) // 2]
+            of = self._meanings.spans(keys, _TRACE_LIMITS)
+        traces, tool_calls = sums_of(of.spans)
+        batch = self._added_up(without=keys)
+        self._meanings.store(TraceSums(of=of, traces=traces, tool_calls=tool_calls, batch=batch))
+        self._told_batch = batch
+        return keys
+
+    def _added_up(self, without: Iterable[TraceKey] = ()) -> int:
+        """The last commit all of whose traces are added up, once some more are."""
+        done = frozenset(without)
+        return min((due.batch - 1 for key, due in self._due.items() if key not in done), default=self._last_batch)
+
+    def _tell_all_added_up(self) -> None:
+        """Record that a commit changed no trace, such as one of spans that were stored before."""
+        if not self._due and self._told_batch < self._last_batch:
+            self._meanings.store_state(self._last_batch)
+            self._told_batch = self._last_batch
+
+    def _due_now(self) -> list[TraceKey]:
+        """Some traces that are due, few enough to be added up together."""
+        now_s, room = time.monotonic(), _LIMITS.rows
+        keys: list[TraceKey] = []
+        for key, due in self._due.items():
+            if due.at_s <= now_s and (not keys or due.spans <= room):
+                keys.append(key)
+                room -= due.spans
+                if room <= 0:
+                    break
+        return keys
+
+    def _read_older(self) -> bool:
+        """Read some spans again that another edition read, or add up a trace of such ones."""
+        if self._is_current:
+            return False
+        if self._meanings.read_older_spans(self._reads, _LIMITS):
+            return True
+        keys = self._meanings.older_traces(self._reads, _OLDER_TRACES)
+        if keys:
+            self._add_up(keys)
+            return True
+        self._is_current = True
+        return False

@@ -1,0 +1,107 @@
+-- Spans as one table: what they are, and what they mean. `storage.widening` moves what is stored into it, a piece at a time.
+CREATE TABLE wide_span (
+    tenant VARCHAR NOT NULL,
+    trace_id VARCHAR NOT NULL,
+    span_id VARCHAR NOT NULL,
+    parent_span_id VARCHAR,
+    trace_state VARCHAR,
+    flags UINTEGER,
+    "name" VARCHAR NOT NULL,
+    kind INTEGER,
+    start_time TIMESTAMP_NS NOT NULL,
+    end_time TIMESTAMP_NS,
+    duration_ms DOUBLE,
+    attributes MAP(VARCHAR, VARCHAR),
+    attribute_types VARCHAR,
+    dropped_attributes_count UINTEGER,
+    events STRUCT(
+        "time" TIMESTAMP_NS,
+        "name" VARCHAR,
+        attributes MAP(VARCHAR, VARCHAR),
+        attribute_types VARCHAR,
+        dropped_attributes_count UINTEGER
+    )[],
+    dropped_events_count UINTEGER,
+    links STRUCT(
+        trace_id VARCHAR,
+        span_id VARCHAR,
+        trace_state VARCHAR,
+        attributes MAP(VARCHAR, VARCHAR),
+        attribute_types VARCHAR,
+        dropped_attributes_count UINTEGER,
+        flags UINTEGER
+    )[],
+    dropped_links_count UINTEGER,
+    status_code INTEGER,
+    status_message VARCHAR,
+    project VARCHAR,
+    service_name VARCHAR,
+    service_version VARCHAR,
+    resource_attributes VARCHAR, -- a JSON object
+    resource_meta VARCHAR,
+    scope_name VARCHAR,
+    scope_version VARCHAR,
+    scope_attributes VARCHAR, -- a JSON object
+    scope_meta VARCHAR,
+    received_at TIMESTAMP,
+    batch BIGINT,
+    seq BIGINT, -- numbers spans in the order of their commits; a row that is replaced keeps its number
+    span_type VARCHAR,
+    dialect VARCHAR,
+    input VARCHAR,
+    "output" VARCHAR,
+    input_messages VARCHAR,
+    input_messages_key VARCHAR, -- of the attribute that says the same: then the text is NULL. So with each `…_key`.
+    output_messages VARCHAR,
+    output_messages_key VARCHAR,
+    tool_name VARCHAR,
+    tool_call_id VARCHAR,
+    tool_arguments VARCHAR,
+    tool_arguments_key VARCHAR,
+    tool_result VARCHAR,
+    tool_result_key VARCHAR,
+    tool_definitions VARCHAR,
+    model VARCHAR,
+    provider VARCHAR,
+    response_id VARCHAR,
+    input_tokens BIGINT,
+    output_tokens BIGINT,
+    cached_tokens BIGINT,
+    reasoning_tokens BIGINT,
+    cost_usd DOUBLE,
+    session_id VARCHAR,
+    user_id VARCHAR,
+    error VARCHAR,
+    error_type VARCHAR,
+    notes VARCHAR,
+    output_is_answer BOOLEAN, -- the output is the last words of the messages; NULL: look there
+    pending BOOLEAN, -- announces a span that is sent again when it has ended
+    edition INTEGER -- of the conventions by which the row was read; NULL: of one before editions were counted
+);
+
+CREATE TABLE wide_log_record (
+    tenant VARCHAR NOT NULL,
+    trace_id VARCHAR NOT NULL,
+    span_id VARCHAR NOT NULL,
+    "time" TIMESTAMP_NS NOT NULL,
+    observed_time TIMESTAMP_NS NOT NULL,
+    logged_at TIMESTAMP_NS NOT NULL, -- the time, or where the sender set none, the observed time
+    event_name VARCHAR NOT NULL,
+    severity_number INTEGER,
+    severity_text VARCHAR,
+    body VARCHAR,
+    body_type VARCHAR,
+    attributes MAP(VARCHAR, VARCHAR),
+    attribute_types VARCHAR,
+    dropped_attributes_count UINTEGER,
+    flags UINTEGER,
+    resource_attributes VARCHAR,
+    resource_meta VARCHAR,
+    scope_name VARCHAR,
+    scope_version VARCHAR,
+    scope_attributes VARCHAR,
+    scope_meta VARCHAR,
+    record_id UBIGINT NOT NULL, -- a hash of the content: copies of a record have the same
+    received_at TIMESTAMP,
+    batch BIGINT NOT NULL
+);

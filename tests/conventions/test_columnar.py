@@ -1,0 +1,295 @@
+"""Whole batches are read as `read_span` and `read_trace` read their spans one by one."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.conventions.columnar.reader import SpanReader
+from collector.conventions.columnar.traces import meanings
+from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.span import read_span
+from collector.conventions.trace import read_trace
+from collector.otlp.decode import Request, decode
+from collector.otlp.encode import json_document
+from collector.otlp.signals import TRACES
+from storage.batch import SpanBatch
+from storage.dimensions import spelled_out
+from storage.records import Span, SpanReading, ToolCall, TraceReading
+from storage.rows import spans_of
+from tests.conventions.corpus_reading import SCENARIOS
+from tests.conventions.making import a_span
+from tests.conventions.test_hostile import OWN, spans
+from tests.corpus.record import otlp_json
+
+JSON = ("input_messages", "output_messages", "tool_arguments")
+KEYED = (*JSON, "tool_result")
+AS_IS = (
+    "span_type", "dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "input_tokens",
+    "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type",
+)  # fmt: skip
+
+
+def a_batch(*requests: ExportTraceServiceRequest) -> SpanBatch:
+    """The spans of some requests as the decoder hands them on."""
+    bodies = [Request(body=request.SerializeToString(), tenant="", signal=TRACES) for request in requests]
+    return decode(bodies, received_at_us=1).batch
+
+
+def records_of(batch: SpanBatch) -> list[Span]:
+    """The spans of a batch, one by one."""
+    return spans_of(spelled_out(batch.spans, batch))
+
+
+def as_shown(row: dict[str, Any], span: Span) -> dict[str, Any]:
+    """A row as the view shows it: texts that stand in an attribute spelled out, JSON as a value."""
+    told = {name: row[name] for name in (*AS_IS, "notes")}
+    for name in KEYED:
+        key = row[f"{name}_key"]
+        told[name] = row[name] if key is None else span.attributes[key]
+    for name in (*JSON, "tool_definitions"):
+        text = told.get(name, row.get(name))
+        told[name] = None if text is None else json.loads(text)
+    return told
+
+
+def as_read(reading: SpanReading) -> dict[str, Any]:
+    """A reading in the same form."""
+    told = {name: storable(getattr(reading, name)) for name in AS_IS}
+    told["notes"] = storable("\n".join(reading.notes) or None)
+    for name in ("input_messages", "output_messages"):
+        messages = getattr(reading, name)
+        told[name] = None if messages is None else storable(list(messages))
+    told["tool_arguments"] = storable(reading.tool_arguments)
+    told["tool_result"] = reading.tool_result
+    told["tool_definitions"] = storable(
+        [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in reading.tool_definitions
+        ]
+    ) or None  # fmt: skip
+    return told
+
+
+def storable(value: Any) -> Any:
+    """A value as it comes back from JSON in UTF-8."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def assert_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
+    """Every field of every span, and its notes."""
+    table = SpanReader(own).read(spelled_out(batch.spans, batch)).columns
+    for row, span in zip(table.to_pylist(), records_of(batch), strict=True):
+        shown, expected = as_shown(row, span), as_read(read_span(span, (), own))
+        if expected["tool_result"] is not None and not isinstance(expected["tool_result"], str):
+            expected["tool_result"], shown["tool_result"] = (
+                storable(expected["tool_result"]),
+                json.loads(shown["tool_result"]),
+            )
+        assert shown == expected
+
+
+def corpus(folder: Path) -> ExportTraceServiceRequest:
+    """A recorded payload."""
+    return otlp_json.loads((folder / "traces.json").read_text(encoding="utf-8"), ExportTraceServiceRequest)
+
+
+@pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_a_recorded_payload_is_read_alike(folder: Path) -> None:
+    """The columns say of each recorded span what `read_span` says."""
+    assert_alike(a_batch(corpus(folder)))
+
+
+def test_all_payloads_together_are_read_alike() -> None:
+    """Shapes and dialects beside each other in one batch, twice through one reader, do not get mixed up."""
+    batch = a_batch(*map(corpus, SCENARIOS))
+    reader = SpanReader(NO_KEYS)
+    spans = spelled_out(batch.spans, batch)
+    assert reader.read(spans).columns.equals(reader.read(spans).columns)
+    assert_alike(batch)
+
+
+def sent(generated: Sequence[Span]) -> SpanBatch:
+    """Generated spans as a batch, after what OTLP makes of them; without those that it refuses."""
+    named = [
+        replace(span, name=span.name.strip() or "work", trace_id=f"{n + 1:032x}") for n, span in enumerate(generated)
+    ]
+    return a_batch(a_request([encodable(span) for span in named]))
+
+
+def a_request(spans: Sequence[Span]) -> ExportTraceServiceRequest:
+    """The spans as a request."""
+    return otlp_json.loads(b"".join(json_document([spans])), ExportTraceServiceRequest)
+
+
+def encodable(value: Any) -> Any:
+    """A span without halves of surrogate pairs, which no protobuf message carries."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list() | tuple():
+            return type(value)(encodable(item) for item in value)
+        case dict():
+            return {encodable(key): encodable(item) for key, item in value.items()}
+        case _ if hasattr(value, "__dataclass_fields__"):
+            return replace(value, **{name: encodable(getattr(value, name)) for name in value.__dataclass_fields__})
+        case _:
+            return value
+
+
+@given(st.lists(spans, min_size=1, max_size=8), st.sampled_from([NO_KEYS, OWN]))
+@settings(max_examples=300)
+def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
+    """Whatever values stand under the names of the table, in whatever batch, with an operator's own keys or without."""
+    assert_alike(sent(generated), own)
+
+
+def assert_traces_alike(batch: SpanBatch) -> None:
+    """Every field of every trace, and of every call of a tool."""
+    read = SpanReader(NO_KEYS).read(spelled_out(batch.spans, batch))
+    table = batch.spans.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time"])
+    for name in read.columns.column_names:
+        table = table.append_column(name, read.texts.get(name, read.columns.column(name)))
+    traces, calls = meanings(table)
+    by_trace: dict[str, list[Span]] = {}
+    for span in records_of(batch):
+        by_trace.setdefault(span.trace_id, []).append(span)
+    expected = {trace_id: read_trace(spans, (), NO_KEYS) for trace_id, spans in by_trace.items()}
+    told = {row["trace_id"]: row for row in without_times(traces)}
+    assert {
+        trace_id: of_trace(reading) for trace_id, reading in expected.items() if told.get(trace_id) or counted(reading)
+    } == {trace_id: {name: row[name] for name in SUMS} for trace_id, row in told.items()}
+    found = [(row["trace_id"], call_of(row)) for row in without_times(calls)]
+    assert sorted(found, key=str) == sorted(
+        ((trace_id, of_call(call)) for trace_id, reading in expected.items() for call in reading.tool_calls), key=str
+    )
+
+
+SUMS = (
+    "input", "output", "final_response", "session_id", "user_id", "input_tokens", "output_tokens", "cost_usd",
+    "tool_call_count",
+)  # fmt: skip
+
+
+def counted(reading: TraceReading) -> bool:
+    """Whether any span of a trace is more than an announcement."""
+    return any("announces" not in "".join(span.notes) for span in reading.spans.values())
+
+
+def of_trace(reading: TraceReading) -> dict[str, Any]:
+    """A reading of a trace as its row shows it."""
+    told = {name: storable(getattr(reading, name)) for name in SUMS[:-1]}
+    return told | {"tool_call_count": len(reading.tool_calls)}
+
+
+def of_call(call: ToolCall) -> dict[str, Any]:
+    """A call as its row shows it."""
+    fields = ("span_id", "ordinal", "call_id", "name", "is_error", "error")
+    told = {name: storable(getattr(call, name)) for name in fields}
+    return told | {"arguments": storable(call.arguments), "result": opened(storable(call.result))}
+
+
+def call_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a call, its arguments decoded."""
+    told = {name: row[name] for name in ("span_id", "ordinal", "call_id", "name", "is_error", "error")}
+    arguments = None if row["arguments"] is None else json.loads(row["arguments"])
+    return told | {"arguments": arguments, "result": opened(row["result"])}
+
+
+def opened(value: Any) -> Any:
+    """What a text says if it is JSON, for results are told either way."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def without_times(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows without their times."""
+    rows: list[dict[str, Any]] = table.select([name for name in table.column_names if "time" not in name]).to_pylist()
+    return rows
+
+
+def test_recorded_traces_are_added_up_alike() -> None:
+    """The columns say of the recorded traces what `read_trace` says, all of them at once."""
+    assert_traces_alike(a_batch(*map(corpus, SCENARIOS)))
+
+
+@given(st.lists(spans, min_size=1, max_size=12), st.lists(st.integers(1, 3), min_size=12, max_size=12))
+@settings(max_examples=200)
+def test_any_traces_are_added_up_alike(generated: list[Span], traces: list[int]) -> None:
+    """Whatever spans hold, whatever their parents say, some traces beside each other."""
+    once = {
+        (trace, span.span_id): replace(span, name=span.name.strip() or "work", trace_id=f"{trace:032x}")
+        for trace, span in zip(traces, generated, strict=False)
+    }
+    assert_traces_alike(a_batch(a_request([encodable(span) for span in once.values()])))
+
+
+IDS = [f"{number:016x}" for number in range(1, 7)]
+SAID = '[{"role": "assistant", "parts": [{"type": "text", "content": "It is done."}]}]'
+ARGUMENTS = [
+    '{"q": 1}', '{"question": "long enough to be kept as a key"}', "[2]", "three", "{'a': 4}", "{}", "", " ", "N/A",
+    '{"args": [], "kwargs": {"a": 1}}', "[REDACTED]", '{"a": "\\ud83d"}', '{"cut": off', '{"a": {"b": [1, null]}}',
+]  # fmt: skip
+RESULTS = [
+    "sunny", "sunny all day, and warm at night", '{"ok": true}', '{"error": "no"}', "5", "Error: no such city", "{}",
+    '{"temperature": 7, "sky": "rain"}', '{"type": "text", "text": "x"}', '{"output": [{"type": "text", "text": "y"}]}',
+    '{"content": [{"type": "text", "text": "z"}], "isError": true}', '"quoted"', "null", "[1, 2]", "REDACTED", "",
+]  # fmt: skip
+runs = st.lists(
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["execute_tool", "execute_tool", "chat", "invoke_agent"]),
+            "parent": st.none() | st.sampled_from(IDS),
+            "start_ns": st.integers(1, 4),
+            "end_ns": st.none() | st.integers(0, 6),
+            "status_code": st.sampled_from([0, 2]),
+            "name": st.sampled_from(["search", "mail"]),
+            "call_id": st.none() | st.sampled_from(["", "a", "b"]),
+            "arguments": st.none() | st.sampled_from(ARGUMENTS),
+            "result": st.none() | st.sampled_from(RESULTS),
+            "input": st.none() | st.sampled_from(["", "{}", "what is asked", *ARGUMENTS]),
+            "messages": st.none() | st.sampled_from([SAID, "[]", "no messages", '[{"role": "user", "parts": []}]']),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(st.lists(runs, min_size=1, max_size=3))
+@settings(max_examples=400)
+def test_runs_of_tools_are_told_alike(traces: list[list[dict[str, Any]]]) -> None:
+    """However tools' spans are nested, named and timed, with the same ids and arguments or others."""
+    spans = [
+        replace(a_run(run, IDS[place]), trace_id=f"{trace + 1:032x}")
+        for trace, found in enumerate(traces)
+        for place, run in enumerate(found)
+    ]
+    batch = a_batch(a_request(spans))
+    assert_alike(batch)
+    assert_traces_alike(batch)
+
+
+def a_run(run: dict[str, Any], span_id: str) -> Span:
+    """A span of a tool, or one above such ones."""
+    attributes = {
+        "gen_ai.operation.name": run["kind"],
+        "gen_ai.tool.name": run["name"],
+        "gen_ai.tool.call.id": run["call_id"],
+        "gen_ai.tool.call.arguments": run["arguments"],
+        "gen_ai.tool.call.result": run["result"],
+        "input.value": run["input"],
+        "gen_ai.output.messages": run["messages"],
+    }
+    fields = {name: run[name] for name in ("parent", "start_ns", "end_ns", "status_code")}
+    told = {key: value for key, value in attributes.items() if value is not None}
+    return a_span(told, span_id=span_id, name=run["name"], status_message="failed", **fields)
