@@ -1,123 +1,76 @@
-"""What it costs to read a span: `python -m benchmarks.reading` prints microseconds on one core.
+"""What it costs to read spans: `python -m benchmarks.reading` prints microseconds of CPU a span, on one core.
 
-It is off the path of ingestion, and on that of every span that is looked at or evaluated.
+Whole commits are read, as the writer does it: made-up spans of 1.2 kB, what real instrumentations sent in equal parts,
+and each of these by itself; beside it the same spans one by one, and what their traces cost to add up.
 """
 
-import json
-import random
+from __future__ import annotations
+
+import argparse
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Final
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+import pyarrow as pa
 
-from benchmarks.spans import VOCABULARY, Requests
+from benchmarks.recorded import RecordedRequests, dialects
+from benchmarks.spans import Requests
+from collector.conventions.columnar.reader import SpanReader
+from collector.conventions.columnar.traces import meanings
 from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
-from collector.conventions.trace import read_trace
-from storage.records import AttributeValue, Resource, Scope, Span
+from collector.otlp.decode import Request, decode
+from storage.dimensions import spelled_out
+from storage.rows import spans_of
 
-ROUNDS = 20
-SPANS = 2_000
-LARGE_TRACE_SPANS = 10_000
+SPANS: Final = 8_192
+A_REQUEST: Final = 512
+ROUNDS: Final = 7
+ALONE: Final = 1_024  # spans that are read one by one
 
 
 def main() -> None:
     """Measure, and print a line for each."""
-    request = ExportTraceServiceRequest.FromString(Requests(SPANS).next().body)
-    spans = [_span(span) for span in request.resource_spans[0].scope_spans[0].spans]
-    source = random.Random(1)
-    asked = [replace(span, attributes={**span.attributes, **_ten_messages(source)}) for span in spans[:200]]
-    numbered = [replace(span, attributes=_ten_numbered(source)) for span in spans[:200]]
-    plain = [replace(span, attributes={"http.request.method": "GET", "url.path": "/ask"}) for span in spans]
-    for name, group in (
-        ("a span of 1.2 kB", spans),
-        ("ten messages as JSON", asked),
-        ("ten messages as numbered attributes", numbered),
-        ("a span that nobody instrumented", plain),
-    ):
-        print(f"{_seconds(lambda: _read_all(group), ROUNDS) / len(group) * 1e6:8.1f} µs  {name}")  # noqa: B023 - called at once
-    large = [
-        replace(spans[n % SPANS], span_id=f"{n:016x}", parent_span_id=f"{n // 10:016x}")
-        for n in range(LARGE_TRACE_SPANS)
-    ]
-    print(f"{_seconds(lambda: read_trace(large, (), NO_KEYS), 3) * 1e3:8.1f} ms  a trace of 10,000 spans")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--each", action="store_true", help="also each instrumentation by itself")
+    options = parser.parse_args()
+    print("reading a commit | one by one | adding traces up, µs a span")
+    _tell("spans of 1.2 kB", Requests(A_REQUEST))
+    _tell("all instrumentations in equal parts", RecordedRequests(A_REQUEST))
+    for name in dialects() if options.each else ():
+        _tell(name, RecordedRequests(A_REQUEST, only=name))
 
 
-def _read_all(spans: Sequence[Span]) -> None:
-    for span in spans:
-        read_span(span, (), NO_KEYS)
+def _tell(name: str, requests: Requests | RecordedRequests) -> None:
+    commits = [_rows(requests) for _ in range(2)]  # the second has the shapes of the first, and other texts
+    reader = SpanReader(NO_KEYS)
+    reader.read(commits[0])
+    rows = commits[1]
+    whole_us = _least_s(lambda: reader.read(rows)) / rows.num_rows * 1e6
+    spans = spans_of(rows.slice(0, ALONE))
+    alone_us = _least_s(lambda: [read_span(span, (), NO_KEYS) for span in spans]) / len(spans) * 1e6
+    read = reader.read(rows)
+    told = rows.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time"])
+    for column in read.columns.column_names:
+        told = told.append_column(column, read.texts.get(column, read.columns.column(column)))
+    traces_us = _least_s(lambda: meanings(told)) / rows.num_rows * 1e6
+    print(f"{whole_us:8.1f} {alone_us:8.1f} {traces_us:8.1f}  {name}", flush=True)
 
 
-def _seconds(work: Callable[[], object], rounds: int) -> float:
-    """The best of some rounds: what else the machine does only adds."""
-    best = float("inf")
-    for _ in range(rounds):
-        begun = time.perf_counter()
+def _rows(requests: Requests | RecordedRequests) -> pa.Table:
+    bodies = [Request(body=requests.next().body) for _ in range(SPANS // A_REQUEST)]
+    batch = decode(bodies, received_at_us=time.time_ns() // 1000).batch
+    return spelled_out(batch.spans, batch)
+
+
+def _least_s(work: Callable[[], object]) -> float:
+    """The CPU time of the best of some rounds: what else the machine does only adds."""
+    least = float("inf")
+    for _ in range(ROUNDS):
+        begun = time.process_time()
         work()
-        best = min(best, time.perf_counter() - begun)
-    return best
-
-
-def _ten_messages(source: random.Random) -> dict[str, AttributeValue]:
-    texts = [" ".join(source.choices(VOCABULARY, k=30)) for _ in range(8)]
-    said = [
-        {"role": ("user", "assistant")[n % 2], "parts": [{"type": "text", "content": t}]} for n, t in enumerate(texts)
-    ]
-    call = {"type": "tool_call", "id": "c1", "name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}
-    result = {"type": "tool_call_response", "id": "c1", "response": '{"celsius": 7}'}
-    messages = [*said, {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [result]}]
-    return {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
-
-
-def _ten_numbered(source: random.Random) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {"openinference.span.kind": "LLM", "llm.model_name": "gpt-5"}
-    for number in range(10):
-        key = f"llm.input_messages.{number}.message"
-        attributes[f"{key}.role"] = ("user", "assistant")[number % 2]
-        attributes[f"{key}.content"] = " ".join(source.choices(VOCABULARY, k=30))
-    return attributes | {
-        "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.content": "Yes.",
-    }
-
-
-def _span(span: WireSpan) -> Span:
-    return Span(
-        tenant="",
-        trace_id=span.trace_id.hex(),
-        span_id=span.span_id.hex(),
-        parent_span_id=span.parent_span_id.hex() or None,
-        name=span.name,
-        kind=span.kind,
-        start_ns=span.start_time_unix_nano,
-        end_ns=span.end_time_unix_nano,
-        status_code=span.status.code,
-        status_message=span.status.message,
-        attributes={pair.key: _value(pair.value) for pair in span.attributes},
-        events=(),
-        links=(),
-        trace_state="",
-        flags=0,
-        dropped_attributes_count=0,
-        dropped_events_count=0,
-        dropped_links_count=0,
-        resource=Resource(
-            attributes={"service.name": "bench-agent"}, dropped_attributes_count=0, schema_url="", entity_refs=()
-        ),
-        scope=Scope(name="bench.agent", version="0.1", attributes={}, dropped_attributes_count=0, schema_url=""),
-        project="bench-agent",
-        service_name="bench-agent",
-    )
-
-
-def _value(value: AnyValue) -> AttributeValue:
-    if value.WhichOneof("value") == "array_value":
-        return [_value(item) for item in value.array_value.values]
-    found: AttributeValue = getattr(value, value.WhichOneof("value") or "string_value")
-    return found
+        least = min(least, time.process_time() - begun)
+    return least
 
 
 if __name__ == "__main__":

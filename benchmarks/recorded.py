@@ -42,11 +42,11 @@ class _Template:
 class RecordedRequests:
     """An endless supply of requests with the same number of spans."""
 
-    def __init__(self, spans: int, *, pool_spans: int = 16_384, seed: int = 1) -> None:
-        """Serialise templates of `pool_spans` spans in all."""
+    def __init__(self, spans: int, *, pool_spans: int = 16_384, seed: int = 1, only: str = "") -> None:
+        """Serialise templates of `pool_spans` spans in all, of all dialects or of one."""
         self.spans = spans
         source = random.Random(seed)
-        recorded = _recorded(source)
+        recorded = _recorded(source, only)
         templates = [_template(source, _cut(recorded, spans)) for _ in range(max(1, pool_spans // spans))]
         self._turn = itertools.cycle(templates)
         self._ids = np.random.default_rng()
@@ -71,10 +71,15 @@ class RecordedRequests:
             raise AssertionError(f"{len(seen)} different spans in {requests} requests of {self.spans}")
 
 
-def _recorded(source: random.Random) -> Iterator[ExportTraceServiceRequest]:
+def dialects() -> list[str]:
+    """The names of what was recorded."""
+    return sorted({file.parent.parent.name for file in CORPUS.glob("*/*/traces.json")})
+
+
+def _recorded(source: random.Random, only: str) -> Iterator[ExportTraceServiceRequest]:
     """What was recorded, a dialect after the other in equal parts by spans, for ever."""
     dialects: dict[str, list[ExportTraceServiceRequest]] = defaultdict(list)
-    for file in sorted(CORPUS.glob("*/*/traces.json")):
+    for file in sorted(CORPUS.glob(f"{only or '*'}/*/traces.json")):
         text = file.read_text(encoding="utf-8")
         dialects[file.parent.parent.name].append(otlp_json.loads(text, ExportTraceServiceRequest))
     turns = {name: itertools.cycle(requests) for name, requests in dialects.items()}

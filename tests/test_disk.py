@@ -49,7 +49,7 @@ def test_a_full_disk_is_the_senders_news_and_passes(tmp_path: Path, seed: int) -
             disks.fill(disk)
             refused(load, 1000)
             assert server.client.get(f"{server.http}/health").status_code == 200
-            assert server.client.get(f"{server.http}/api/v1/traces").status_code == 200
+            until(lambda: server.client.get(f"{server.http}/api/v1/traces").status_code, lambda status: status == 200)
             check_every_door_refuses(server)
             disks.give_back(disk)
             taken(load, 2000)

@@ -235,8 +235,8 @@ def test_spans_of_one_resource_and_scope_stand_together(tmp_path: Path) -> None:
     assert [[len(scope.spans) for scope in each.scope_spans] for each in request.resource_spans] == [[10], [10], [10]]
 
 
-LARGE_SPANS, LARGE_TEXT = 16_000, 10_000
-"""A trace of 160 MB, with more spans than any list shows."""
+LARGE_SPANS, LARGE_TEXT = 20_000, 10_000
+"""A trace of 200 MB, with more spans than any list shows."""
 
 LEAVING = """
 import sys

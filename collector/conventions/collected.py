@@ -15,7 +15,7 @@ from storage.records import Event, JsonValue, LogRecord, Message, Span, SpanType
 BLANKS = frozenset({"N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
 """What frameworks write where they have nothing."""
 
-REDACTED = ("<REDACTED>", "[REDACTED]", "_REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")
+REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")
 
 Candidate = tuple[float, Place, object, str]  # rank, place, value, what to call its source
 _NONE: list[Candidate] = []
