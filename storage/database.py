@@ -92,6 +92,7 @@ class Database:
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
+        self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
         self._connection = self._connect()
 
@@ -366,7 +367,9 @@ class Database:
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
-        migrate(connection, self._path, catalog=CATALOG)
+        if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
+            migrate(connection, self._path, catalog=CATALOG)
+            self._is_current = True
         connection.execute("SET enable_external_access = false")
 
 
