@@ -45,8 +45,11 @@ class FileOpener:
         self._recoveries = 0  # that took more memory than there was to be
         self.raised_bytes: int | None = None  # what DuckDB may hold instead of what it was given
 
-    def open(self, settings: Settings) -> duckdb.DuckDBPyConnection:
+    def open(self, settings: Settings, *, because: str | None = None) -> duckdb.DuckDBPyConnection:
         """A DuckDB with the file as its default catalogue, made if it is not there.
+
+        `because` is what DuckDB said when it declared the file invalid: where that was a want of memory, it has more at
+        once, for to open the file without a checkpoint takes little, and the next commit would end like that one.
 
         Raises:
             ForeignFile: the file is not a database of ours.
@@ -56,6 +59,8 @@ class FileOpener:
         if self.raised_bytes is not None:
             settings = {**settings, _LIMIT: _text(self.raised_bytes)}
         try:
+            if because is not None and _says_no_memory(because):
+                raise _NoMemory(because)  # noqa: TRY301 - as if it had been found out now
             return self._attached(settings)
         except _NoMemory as error:
             problem = error
@@ -113,7 +118,7 @@ class FileOpener:
     def _named(self, error: duckdb.Error) -> Exception:
         """What went wrong, by what is to be done about it."""
         text = str(error)
-        if isinstance(error, duckdb.OutOfMemoryException) or any(words in text for words in _SAYS_NO_MEMORY):
+        if isinstance(error, duckdb.OutOfMemoryException) or _says_no_memory(text):
             return _NoMemory(text.partition("\n")[0])
         if "not a valid DuckDB" in text:
             return ForeignFile(f"{self._path} is not a DuckDB database; move it away, or choose another data directory")
@@ -131,6 +136,10 @@ def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")
 """As when the checkpoint after the replay fails, which is an error of another class."""
+
+
+def _says_no_memory(text: str) -> bool:
+    return any(words in text for words in _SAYS_NO_MEMORY)
 
 
 def _larger(settings: Settings) -> Iterator[int]:

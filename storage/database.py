@@ -191,12 +191,11 @@ class Database:
         """
         attempts = self._attempts
         with self._opening:
+            because = self._invalidity()
+            if because is None:
+                return
             if self._attempts > attempts:  # somebody was faster
-                if self._is_invalid():
-                    raise Reopened
-                return
-            if not self._is_invalid():
-                return
+                raise Reopened
             self._attempts += 1
             began_s = time.monotonic()
             if not self._cursors.end(_END_S):
@@ -205,18 +204,19 @@ class Database:
                 )
                 raise Reopened
             try:
-                self._open_again()
+                self._open_again(because)
             except (duckdb.Error, Unusable) as error:
                 raise Reopened from error
             log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
 
-    def _is_invalid(self) -> bool:
+    def _invalidity(self) -> str | None:
+        """Why DuckDB does nothing with the file any more, or None."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(f"FROM {CATALOG}.{MARK} LIMIT 0")
-        except duckdb.Error:
-            return True
-        return False
+        except duckdb.Error as error:
+            return str(error)
+        return None
 
     def refresh(self) -> bool:
         """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
@@ -224,10 +224,10 @@ class Database:
         Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
         """
         with self._opening:
-            if not len(self._cursors):
-                self._open_again()
-                return True
-        return False
+            if len(self._cursors):
+                return False
+            self._open_again()
+            return True
 
     def trim(self) -> int | None:
         """Give free blocks of the file back to the file system: how many bytes it takes less than before.
@@ -239,8 +239,7 @@ class Database:
                 return None
             self._open_again()
             self.checkpoint()  # so that the list of free blocks in the file is that of this moment
-            with self._connection.cursor() as cursor:
-                size = _size(cursor)
+            size = _size(self._connection)
             return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
     def _is_alone(self) -> bool:
@@ -260,7 +259,7 @@ class Database:
 
     @property
     def raised_bytes(self) -> int | None:
-        """The same where it is more than what was set, because that was not enough; else None."""
+        """The same where what was set was not enough; else None."""
         return self._opener.raised_bytes
 
     def size(self) -> Size:
@@ -268,10 +267,10 @@ class Database:
         with self.cursor() as cursor:
             return _size(cursor)
 
-    def _open_again(self) -> None:
+    def _open_again(self, because: str | None = None) -> None:
         self._connection.close()
         try:
-            self._connection = self._connect()
+            self._connection = self._connect(because)
         except (duckdb.Error, Unusable) as error:
             if self._closed_since is None:
                 log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
@@ -351,9 +350,10 @@ class Database:
         """Close the file; cursors that are still open see no more of it."""
         self._connection.close()
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
+    def _connect(self, because: str | None = None) -> duckdb.DuckDBPyConnection:
         return self._opener.open(
-            {
+            because=because,
+            settings={
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": _CHECKPOINT_LOG,
@@ -362,7 +362,7 @@ class Database:
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
-            }
+            },
         )
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:

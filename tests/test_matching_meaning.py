@@ -16,13 +16,14 @@ from rules.fields import Row
 from rules.matching import Decision, decide
 from rules.settling import Settling
 from storage.store import Store
+from storage.writer import SEQ_BITS
 from tests.matching import Clock, write
 from tests.ruling import a_rule, insert_one
 from tests.storing import a_store
 from tests.test_rule_meaning import clauses, spans
 
 OUTCOMES: Final[tuple[Literal["filtered", "sampled_out", "matched"], ...]] = ("filtered", "sampled_out", "matched")
-TABLES = ("span", "resource", "reading", "trace_part", "decision", "job", "superseded", "trace_open")
+TABLES = ("span", "trace_part", "decision", "job", "superseded", "trace_open")
 
 _INSERT_PARTS = """
 INSERT INTO trace_part BY NAME SELECT
@@ -61,9 +62,9 @@ def test_decisions_are_those_of_the_meaning(
     surroundings = Surroundings(clock=clock)
     live = Matcher(store.matching, lambda: rules, Settling(), enqueued=lambda: None, surroundings=surroundings)
     empty(store)
-    for seq, ends_batch in put(store, made):
-        if ends_batch or seq == len(made) - 1:
-            write(store, f"UPDATE reading_state SET seq = {seq}")
+    for batch, ends_batch in put(store, made):
+        if ends_batch or batch == len(made) - 1:
+            write(store, f"UPDATE ingest_state SET batch = {batch}")
             while live._match_new(at_once=True):
                 pass
     clock.pass_s(3601)
@@ -118,14 +119,15 @@ def empty(store: Store) -> None:
 
 
 def put(store: Store, made: list[tuple[dict[str, Any], int, bool]]) -> list[tuple[int, bool]]:
-    """Store made spans as if they had been committed; their numbers, and after which a batch ends."""
+    """Store made spans as if each had been committed alone; the commits, and after which of them there is a match."""
 
     def insert(cursor: duckdb.DuckDBPyConnection) -> None:
-        for seq, (span, trace, _) in enumerate(made):
-            insert_one(cursor, seq, {**span, "span_id": f"{seq:016x}", "trace_id": f"{trace + 1:032x}"})
-        cursor.execute("UPDATE span SET batch = seq")
+        for batch, (span, trace, _) in enumerate(made):
+            ids = {"span_id": f"{batch:016x}", "trace_id": f"{trace + 1:032x}"}
+            insert_one(cursor, batch << SEQ_BITS, {**span, **ids})
+        cursor.execute(f"UPDATE span SET batch = seq >> {SEQ_BITS}")
         cursor.execute(_INSERT_PARTS)
-        cursor.execute("UPDATE reading_state SET seq = -1")
+        cursor.execute("UPDATE ingest_state SET batch = -1")
 
     store.matching._writer.store(insert, 1)
-    return [(seq, ends_batch) for seq, (_, _, ends_batch) in enumerate(made)]
+    return [(batch, ends_batch) for batch, (_, _, ends_batch) in enumerate(made)]
