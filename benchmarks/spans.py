@@ -65,8 +65,8 @@ WORDS: Final = (
 )
 VOCABULARY: Final = WORDS.split()
 STATUS_CODES: Final = (
-    Status.STATUS_CODE_UNSET,
-    *(Status.STATUS_CODE_OK,) * 3,
+    *(Status.STATUS_CODE_UNSET,) * 15,
+    *(Status.STATUS_CODE_OK,) * 4,
     Status.STATUS_CODE_ERROR,
 )
 
@@ -223,11 +223,31 @@ def _request(spans: Sequence[Span]) -> ExportTraceServiceRequest:
 def _span(source: random.Random, mark: dict[str, bytes], *, has_parent: bool) -> Span:
     model = source.choice(("gpt-5-mini", "gpt-5", "claude-sonnet-5", "gemini-3-pro"))
     tool = source.choice(("get_weather", "search_orders", "read_page", "send_mail"))
-    operation, name = source.choice((("chat", f"chat {model}"), ("execute_tool", f"execute_tool {tool}")))
-    if not has_parent:
-        operation, name = "invoke_agent", "invoke_agent support"
-    attributes: dict[str, object] = {
-        "gen_ai.operation.name": operation,
+    status = source.choice(STATUS_CODES)
+    attributes: dict[str, object]
+    if has_parent and source.random() < 0.5:
+        name, attributes = f"execute_tool {tool}", _tool_attributes(source, mark, tool)
+        if status == Status.STATUS_CODE_ERROR:
+            attributes["error.type"] = "TimeoutError"
+    else:
+        operation, name = ("chat", f"chat {model}") if has_parent else ("invoke_agent", "invoke_agent support")
+        attributes = {"gen_ai.operation.name": operation, **_model_attributes(source, mark, model)}
+    return Span(
+        trace_id=mark["trace_id"],
+        span_id=mark["span_id"],
+        parent_span_id=mark["parent_span_id"] if has_parent else b"",
+        name=name,
+        kind=source.choice((Span.SPAN_KIND_INTERNAL, Span.SPAN_KIND_CLIENT)),
+        start_time_unix_nano=int.from_bytes(mark["start_time"], "little"),
+        end_time_unix_nano=int.from_bytes(mark["end_time"], "little"),
+        flags=256,
+        status=Status(code=status),
+        attributes=[_attribute(key, value) for key, value in attributes.items()],
+    )
+
+
+def _model_attributes(source: random.Random, mark: dict[str, bytes], model: str) -> dict[str, object]:
+    return {
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": model,
         "gen_ai.response.model": f"{model}-2026-09-01",
@@ -242,28 +262,39 @@ def _span(source: random.Random, mark: dict[str, bytes], *, has_parent: bool) ->
         "server.address": "api.openai.com",
         "server.port": 443,
     }
-    return Span(
-        trace_id=mark["trace_id"],
-        span_id=mark["span_id"],
-        parent_span_id=mark["parent_span_id"] if has_parent else b"",
-        name=name,
-        kind=source.choice((Span.SPAN_KIND_INTERNAL, Span.SPAN_KIND_CLIENT)),
-        start_time_unix_nano=int.from_bytes(mark["start_time"], "little"),
-        end_time_unix_nano=int.from_bytes(mark["end_time"], "little"),
-        flags=256,
-        status=Status(code=source.choice(STATUS_CODES)),
-        attributes=[_attribute(key, value) for key, value in attributes.items()],
-    )
+
+
+def _tool_attributes(source: random.Random, mark: dict[str, bytes], tool: str) -> dict[str, object]:
+    """What the semantic conventions say of a tool's execution, with the arguments and the result."""
+    head = f'{{"query":"{mark["input"].decode()}'
+    arguments = f'{_words(source, head, source.randrange(170, 370))}","limit":{source.randrange(50)}}}'
+    result = _words(source, f'{{"found":"{mark["output"].decode()}', source.randrange(300, 800)) + '"}'
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.description": "Find what fits the question, newest first",
+        "gen_ai.tool.call.id": "call_" + mark["response"].decode(),
+        "gen_ai.conversation.id": "conv_" + mark["conversation"].decode(),
+        "gen_ai.tool.call.arguments": arguments,
+        "gen_ai.tool.call.result": result,
+    }
 
 
 def _messages(source: random.Random, role: str, token: str) -> str:
     """Make the JSON text of one message, 170 to 370 characters long in all."""
     head = f'[{{"role":"{role}","parts":[{{"type":"text","content":"{token}'
-    length = source.randrange(170, 370)
-    words: list[str] = []
-    while len(head) + sum(map(len, words)) + len(words) < length - 4:
+    return _words(source, head, source.randrange(170, 370) - 4) + '"}]}]'
+
+
+def _words(source: random.Random, head: str, length: int) -> str:
+    """Make a text of so many characters that begins with another one."""
+    words = [head]
+    size = len(head)
+    while size < length:
         words.append(source.choice(VOCABULARY) if source.random() < 0.85 else str(source.randrange(10_000)))
-    return " ".join((head, *words)) + '"}]}]'
+        size += 1 + len(words[-1])
+    return " ".join(words)
 
 
 def _attribute(key: str, value: object) -> KeyValue:

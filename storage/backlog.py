@@ -17,6 +17,9 @@ from storage.spool import Group, Position
 MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
 
+SEQ_BITS = 20
+"""Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
+
 _ERRAND_PATIENCE_S = 1.0
 """A guess: a commit of a whole row group takes a tenth of it, so errands cost spans little and are not starved."""
 

@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 
 from storage import sql
+from storage.backlog import SEQ_BITS
 from storage.database import Database
 from storage.queries import bounds_of
-from storage.writer import SEQ_BITS
 
 MAX_DECISIONS = 20_000
 """Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""

@@ -9,10 +9,10 @@ from typing import Any, Final
 import duckdb
 
 from storage import sql
+from storage.backlog import SEQ_BITS
 from storage.database import Database
 from storage.queries import summaries_of
 from storage.records import TraceSummary
-from storage.writer import SEQ_BITS
 
 _FIRST_PARTS: Final = 4  # times what is asked for
 _MORE: Final = 4

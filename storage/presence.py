@@ -1,8 +1,8 @@
 """Which spans are stored already: a span is known by its tenant, trace id and span id.
 
-Two questions that each answer for what the other would miss. The window query finds every copy with the
-same start time, however old, and costs little because row groups outside of the window are not read.
-`RecentKeys` finds copies of the latest millions of spans whatever start time they claim.
+Two questions that each answer for what the other would miss. `RecentKeys` finds copies of the latest millions of spans,
+whatever start time they claim. The window query finds every copy with the same start time, however old; it costs
+little, because it reads no row groups outside of the window, and none of the spans that `RecentKeys` surely knows.
 """
 
 from collections.abc import Iterable
@@ -108,18 +108,32 @@ class RecentKeys:
         self._bits = np.uint64(capacity * self._BITS_PER_KEY - 1)  # a power of two, less one: a mask
         self._young, self._old = self._empty(), self._empty()
         self._young_count = 0
+        self._young_since = self._old_since = 0
+        self._last = -1  # the commit whose keys were added last
+
+    @property
+    def since(self) -> int:
+        """The first of the commits all of whose keys are surely known."""
+        return self._old_since
+
+    def start(self, since: int) -> None:
+        """Of what was added so far, which is not more than the capacity, know which commits it is from."""
+        self._young_since = self._old_since = since
 
     @property
     def capacity(self) -> int:
         """How many of the latest keys are surely known."""
         return self._capacity
 
-    def add(self, hashes: Hashes) -> None:
-        """Remember keys."""
+    def add(self, hashes: Hashes, commit: int = 0) -> None:
+        """Remember keys, of the last commit so far where commits are counted."""
         for start in range(0, len(hashes), self._capacity):
             part = hashes[start : start + self._capacity]
             if self._young_count + len(part) > self._capacity:
                 self._young, self._old, self._young_count = self._empty(), self._young, 0
+                self._old_since = self._young_since
+                self._young_since = commit + 1 if start or commit == self._last else commit  # all of its keys, or none
+            self._last = commit
             for probe in self._probes(part):
                 self._set(probe)
             self._young_count += len(part)

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import MAX_COMMIT_ROWS, Backlog, Chunk, Errand, wait_for
+from storage.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, Errand, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import spelled_out
 from storage.errors import Busy, Overloaded, Reopened, Unusable
+from storage.known_spans import KnownSpans
 from storage.logs import new_logs
 from storage.meaning import NobodyReads, Reads
 from storage.span_rows import SpanRows
@@ -31,9 +32,6 @@ from storage.work import Attempt
 log = logging.getLogger(__name__)
 
 _MOST_ROWS = 2 * MAX_COMMIT_ROWS  # spans and log records
-
-SEQ_BITS = 20
-"""A commit has fewer rows than this many bits count: the backlog deals out one row group."""
 
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 
@@ -48,7 +46,6 @@ _REFUSALS = (
 
 _INVALID = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException, Reopened)
 """After which the database may have to be opened again."""
-
 
 _BUSY_TRIES, _BUSY_PAUSE_S = 40, 0.25
 """Ten seconds for a moment in which nobody reads an older state, as queries may take longer than that. A guess."""
@@ -96,7 +93,7 @@ class Writer:
         state = read_state(database)
         self._totals = state.totals
         self._backlog = Backlog(state.position)
-        self._recent = presence.RecentKeys()
+        self._known = KnownSpans()
         self._rows = SpanRows(options.reads)
         self._retention = {
             "retention_days": options.retention_days,
@@ -241,9 +238,7 @@ class Writer:
 
     def _remember_latest(self) -> None:
         with self._database.cursor() as cursor:
-            reader = cursor.execute(sql.query("latest_keys"), {"rows": self._recent.capacity}).to_arrow_reader(1 << 18)
-            for keys in reader:
-                self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
+            self._known.read_back(cursor, self._totals.batch)
         with self._database.transaction() as cursor:
             self._rows.start(cursor)
 
@@ -281,7 +276,7 @@ class Writer:
         state = read_state(self._database)
         if state.position != chunk.after:
             return False
-        self._recent.add(presence.key_hashes(chunk.batch.spans))
+        self._known.add(presence.key_hashes(chunk.batch.spans), state.totals.batch)
         self._rows.note(chunk.batch.logs)
         self._totals = state.totals
         self._committed(counts_of(chunk.batch.logs) | counts_of(chunk.batch.spans), state.totals.batch)
@@ -315,7 +310,7 @@ class Writer:
         began_ns = time.time_ns()
         number = self._totals.batch + 1
         with self._database.transaction() as cursor:
-            spans, hashes = self._new_spans(cursor, batch.spans)
+            spans, hashes = self._known.new_of(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
             more = Totals(
                 batch=1,
@@ -328,7 +323,7 @@ class Writer:
             traces = self._insert(cursor, replace(batch, spans=spans, logs=logs), number)
             state = {"batch": number, "spool_sequence": after.sequence, "spool_rows": after.rows}
             cursor.execute(sql.query("update_ingest_state"), asdict(more) | state)
-        self._recent.add(hashes)
+        self._known.add(hashes, number)
         self._rows.note(logs)
         self._totals = self._totals.plus(more)
         self._committed(traces, number)
@@ -350,39 +345,11 @@ class Writer:
             traces |= counts_of(rows)
         return traces
 
-    def _new_spans(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, presence.Hashes]:
-        """The spans that are not stored yet, each once, and their hashes."""
-        if not spans.num_rows:
-            return spans, presence.key_hashes(spans)
-        hashes = presence.key_hashes(spans)
-        known = presence.repeated(spans, hashes)
-        cursor.register("incoming_keys", spans.select(presence.KEY))
-        found: set[tuple[str, ...]] = set()
-        for start, stop in presence.windows(spans.column("start_time")):
-            found.update(cursor.execute(sql.query("present_in_window"), {"from_ns": start, "to_ns": stop}).fetchall())
-        if found:
-            known |= presence.matching(spans, found)
-        suspects = self._recent.suspects(hashes) & ~known
-        if suspects.any():
-            cursor.register("incoming_keys", spans.select(presence.KEY).filter(pa.array(suspects)))
-            known |= presence.matching(spans, _present_anywhere(cursor))
-        if not known.any():
-            return spans, hashes
-        return spans.filter(pa.array(~known)), hashes[~known]
-
 
 def _numbered(spans: pa.Table, batch: int) -> pa.Table:
     """The spans with the column `seq`, which numbers all spans in the order of their commits."""
     numbers = np.arange(spans.num_rows, dtype=np.int64) + (batch << SEQ_BITS)
     return spans.append_column("seq", pa.array(numbers))
-
-
-def _present_anywhere(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, ...]]:
-    """Which of the incoming keys are stored, found by the times of their traces: a look at all spans takes long."""
-    from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
-    if from_ns is None:
-        return []
-    return cursor.execute(sql.query("present_in_window"), {"from_ns": from_ns, "to_ns": to_ns}).fetchall()
 
 
 def _pauses() -> Iterator[float]:

@@ -15,8 +15,8 @@ from rules.errors import BadRule
 from rules.fields import Row
 from rules.matching import Decision, decide
 from rules.settling import Settling
+from storage.backlog import SEQ_BITS
 from storage.store import Store
-from storage.writer import SEQ_BITS
 from tests.matching import Clock, write
 from tests.ruling import a_rule, insert_one
 from tests.storing import a_store

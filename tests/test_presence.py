@@ -115,6 +115,32 @@ def test_recent_keys_forget_none_of_the_latest(sizes: list[int], seed: int) -> N
     assert recent.suspects(added[-CAPACITY:]).all()
 
 
+@given(st.lists(st.integers(0, CAPACITY), min_size=1, max_size=12), st.integers(0, 20), st.integers(0, 2**32))
+def test_all_keys_since_a_commit_are_known(sizes: list[int], first: int, seed: int) -> None:
+    """Every key of the commit that is named and of all later ones is known, and what fits is not left out."""
+    recent, added = RecentKeys(capacity=CAPACITY), some_hashes(seed, sum(sizes))
+    recent.start(first)
+    edges = list(itertools.accumulate(sizes, initial=0))
+    for commit, (start, stop) in enumerate(itertools.pairwise(edges), start=first):
+        recent.add(added[start:stop], commit)
+    known = recent.suspects(added[edges[max(recent.since - first, 0)] :])
+    assert known.all()
+    fits = next(number for number, edge in enumerate(edges) if edges[-1] - edge <= CAPACITY)
+    assert recent.since <= first + fits
+
+
+@given(st.integers(1, CAPACITY), st.integers(1, CAPACITY), st.integers(0, 2**32))
+def test_a_commit_that_is_known_in_part_does_not_count(before: int, after: int, seed: int) -> None:
+    """Of a commit that was added in two parts, the first of which is forgotten, it is not said that it is known."""
+    recent, added = RecentKeys(capacity=CAPACITY), some_hashes(seed, 2 * CAPACITY + before + after)
+    recent.add(added[:before], 1)
+    recent.add(added[before : before + after], 1)
+    recent.add(added[before + after : before + after + CAPACITY], 2)
+    recent.add(added[before + after + CAPACITY :], 3)
+    of = {1: added[: before + after], 2: added[before + after : before + after + CAPACITY]}
+    assert all(recent.suspects(keys).all() for commit, keys in of.items() if commit >= recent.since)
+
+
 @given(st.lists(st.integers(0, 50), max_size=100))
 def test_recent_keys_take_the_same_keys_again(numbers: list[int]) -> None:
     """Keys that are equal, or that share bits, are known after they were added together."""

@@ -1,5 +1,5 @@
--- The keys of the spans committed last, at most $rows of them, in whole commits.
-SELECT tenant, trace_id, span_id
+-- The keys of the spans committed last, and in which commits, at most $rows of them, in whole commits.
+SELECT tenant, trace_id, span_id, batch
 FROM span
 WHERE batch > coalesce((
     SELECT max(batch)
