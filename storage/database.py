@@ -12,7 +12,7 @@ from typing import TypeVar
 import duckdb
 
 from storage import sql
-from storage.attaching import FileOpener, memory_bytes
+from storage.attaching import LEAST_LOG, FileOpener, checkpoint_log, memory_bytes
 from storage.cursors import Cursors, Stream, is_aftermath, is_bug
 from storage.errors import Busy, Reopened, Unusable
 from storage.holes import punch_free
@@ -29,9 +29,6 @@ ROW_GROUP_ROWS = 8192
 _STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
 read of an attribute 35 % more, because newer compression is not used."""
-_CHECKPOINT_LOG = "4MB"
-"""Until a checkpoint, small commits and trace parts stay in memory, up to 50 bytes for each byte of log: with DuckDB's
-16 MB it was 150 MB. A guess between that and the time that checkpoints take."""
 _CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
 """DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
 writer waits for that about as long as it takes to commit a row group."""
@@ -344,7 +341,7 @@ class Database:
 
     def allow_checkpoints(self) -> None:
         """Checkpoint again when the log is long enough. Likewise."""
-        self._connection.execute(f"SET GLOBAL checkpoint_threshold = '{_CHECKPOINT_LOG}'")
+        self._connection.execute(f"SET GLOBAL checkpoint_threshold = '{checkpoint_log(self._connection)}'")
 
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
@@ -356,7 +353,7 @@ class Database:
             settings={
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
-                "checkpoint_threshold": _CHECKPOINT_LOG,
+                "checkpoint_threshold": LEAST_LOG,
                 "max_vacuum_tasks": _MERGES if self._merges else 0,
                 "temp_directory": str(self._scratch),
                 "max_temp_directory_size": _SCRATCH_SIZE,
@@ -367,6 +364,7 @@ class Database:
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET GLOBAL checkpoint_threshold = '{checkpoint_log(connection)}'")
         if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
             migrate(connection, self._path, catalog=CATALOG)
             self._is_current = True

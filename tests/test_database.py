@@ -192,6 +192,20 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.parametrize("memory, log", [("128MB", 4.0), ("1GiB", 16.0), ("8GiB", 32.0)])
+def test_the_log_grows_with_the_memory(tmp_path: Path, memory: str, log: float) -> None:
+    """DuckDB's log may be a 64th of its memory, within bounds, also after checkpoints were held."""
+    with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit=memory))) as database:
+        for _ in range(2):
+            with database.cursor() as cursor:
+                ((text,),) = cursor.execute("SELECT current_setting('checkpoint_threshold')").fetchall()
+            number, unit = text.split()
+            assert unit == "MiB"
+            assert float(number) == pytest.approx(log, rel=0.06)  # 4 MB are 3.8 MiB
+            database.hold_checkpoints()
+            database.allow_checkpoints()
+
+
 def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:
     """Who reads as of one moment while a checkpoint fails is told so, and the process goes on: DuckDB could end it."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions())) as database:
