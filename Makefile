@@ -18,7 +18,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make bench   measure'
-	@echo 'make soak    an hour of mixed load with restarts and kills, and whether all promises were kept'
+	@echo 'make soak    twenty kills in each test of kills, and an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -31,7 +31,7 @@ run: $(VENV)/.run
 WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 
 test: check
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check
@@ -47,6 +47,7 @@ bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m kill --kills 20
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Hashes without addresses: the files say what is installed, and the environment says where it comes from.

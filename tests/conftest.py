@@ -19,13 +19,22 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flag that writes the golden files again, and how long functions of DuckDB are called at random."""
+    """Add the flag that writes the golden files again, how long DuckDB's functions are called, and how often to kill."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
+    parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files whose tests may take longest, so that no worker has one left when the others are done."""
+    """Mark tests by what they need, and begin with the files whose tests may take longest.
+
+    Then no worker has one of those left when the others are done.
+    """
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
     longest: dict[Path, float] = {}
     for item in items:
         mark = item.get_closest_marker("timeout")
@@ -39,6 +48,12 @@ def seed() -> int:
     number = random.SystemRandom().randrange(1 << 32)
     print(f"seed {number}")  # noqa: T201 - pytest shows it with the failure
     return number
+
+
+@pytest.fixture
+def kills(request: pytest.FixtureRequest) -> int:
+    """How often to kill a process: a few times in each run of the suite, and more often before a release."""
+    return int(request.config.getoption("--kills"))
 
 
 @pytest.fixture(scope="session")

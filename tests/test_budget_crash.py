@@ -15,7 +15,6 @@ from tests.model_server import Asked, Says, a_model
 from tests.source_tree import ROOT
 from tests.storing import a_store
 
-KILLS = 20
 BUDGET = 400
 LONGEST_LIFE_S = 0.3
 
@@ -41,13 +40,14 @@ def begun(data: Path) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.timeout(600)
-def test_a_process_that_is_killed_spends_nothing_twice(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_a_process_that_is_killed_spends_nothing_twice(tmp_path: Path, seed: int, kills: int) -> None:
     """Over twenty kills no more requests are made than the budget has, and all but those that were cut off are made."""
     chance = random.Random(seed)
     with a_model(slowly) as model:
         with a_store(tmp_path) as store:
             Hub(store).connections.create(a_connection(model.base_url, budget={"callsPerDay": BUDGET}))
-        for _ in range(KILLS):
+        for _ in range(kills):
             with begun(tmp_path) as process:
                 time.sleep(chance.uniform(0, LONGEST_LIFE_S))
                 process.kill()
@@ -62,6 +62,6 @@ def test_a_process_that_is_killed_spends_nothing_twice(tmp_path: Path, seed: int
             assert isinstance(unsettled, int)
             assert calls == BUDGET
             assert numbers == Hub(store).rows("SELECT count(*) FROM judge_call")[0][0]
-            assert unsettled <= KILLS * AT_ONCE
+            assert unsettled <= kills * AT_ONCE
             assert BUDGET - unsettled <= len(model.asked) <= BUDGET
-            print(f"{KILLS} kills, {len(model.asked)} requests of {BUDGET}, {unsettled} unsettled")  # noqa: T201 - shown with -s
+            print(f"{kills} kills, {len(model.asked)} requests of {BUDGET}, {unsettled} unsettled")  # noqa: T201 - shown with -s

@@ -13,7 +13,6 @@ from storage.store import Store
 from tests.live import Live, a_live_server
 from tests.traffic import Batch, Load, a_batch, over_grpc, over_http
 
-KILLS = 20
 LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
 """Long enough that what a test sends is still in the spool, and nowhere else, when it kills the server."""
 
@@ -34,11 +33,12 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed twenty times under load, at any moment, loses and doubles no acknowledged span."""
     source = random.Random(seed)
     acknowledged: list[str] = []
-    for number in range(KILLS):
+    for number in range(kills):
         interval_ms = source.choice([1, 20, 300])
         env = {"TRACEJURY_COMMIT_INTERVAL_MS": interval_ms, "TRACEJURY_SQL_ROWS": 1_000_000}
         with a_live_server(tmp_path / "data", env=env) as server:
@@ -53,7 +53,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int) ->
     with a_live_server(tmp_path / "data") as server:
         check_exactly_once(server, acknowledged)
         assert server.stop() == 0
-    assert len(acknowledged) > 10 * KILLS
+    assert len(acknowledged) > 10 * kills
 
 
 def test_a_kill_while_recovering_loses_nothing(tmp_path: Path, seed: int) -> None:

@@ -17,7 +17,6 @@ from tests.alerting import Script, a_finding, a_receiver, answer, hang_up
 from tests.live import environment, until
 from tests.source_tree import ROOT
 
-KILLS = 12
 EACH = 4
 
 
@@ -49,7 +48,8 @@ def ids_by_alert(script: Script) -> dict[str, set[str]]:
 
 
 @pytest.mark.timeout(600)
-def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: int, kills: int) -> None:
     """Twelve kills between opening, sending, and noting the answer leave every alert delivered, under one id."""
     source = random.Random(seed)
     said: set[str] = set()
@@ -60,19 +60,19 @@ def test_no_kill_loses_an_alert_or_gives_it_a_second_id(tmp_path: Path, seed: in
             answer(handler, 200) if number % 4 else hang_up(handler, number)
 
         script.act = act
-        for number in range(KILLS):
+        for number in range(kills):
             with a_process(tmp_path / "data", url, number * EACH // 2, EACH) as process:  # half of them once more
                 time.sleep(source.uniform(0, 0.5))
                 process.kill()
                 said |= committed(process)
-        everything = {a_finding(number).alert_id for number in range(KILLS * EACH)}
-        with a_process(tmp_path / "data", url, 0, KILLS * EACH) as process:
+        everything = {a_finding(number).alert_id for number in range(kills * EACH)}
+        with a_process(tmp_path / "data", url, 0, kills * EACH) as process:
             until(lambda: ids_by_alert(script).keys(), lambda seen: seen == everything, within_s=100)
         found = ids_by_alert(script)
     assert said
     assert said <= found.keys()
     assert {alert: len(ids) for alert, ids in found.items()} == dict.fromkeys(everything, 1)
-    assert len({event for ids in found.values() for event in ids}) == KILLS * EACH
+    assert len({event for ids in found.values() for event in ids}) == kills * EACH
 
 
 def test_what_was_committed_before_any_delivery_is_delivered_after_the_kill(tmp_path: Path) -> None:

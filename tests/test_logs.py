@@ -47,7 +47,6 @@ from tests.wire import JSON, post
 
 CORPUS = Path(__file__).parent / "corpus"
 SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/logs.json"))
-KILLS = 8
 LATER = {"TRACEJURY_COMMIT_INTERVAL_MS": 10_000}
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda body: body,
@@ -248,12 +247,13 @@ def check_exactly_once(server: Live, acknowledged: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed under a load of spans and log records loses and doubles no acknowledged one of either."""
     source = random.Random(seed)
     logs: list[str] = []
     spans: list[str] = []
-    for _ in range(KILLS):
+    for _ in range(kills):
         env = {"TRACEJURY_COMMIT_INTERVAL_MS": source.choice([1, 20, 300])}
         with (
             a_live_server(tmp_path / "data", env=env) as server,
@@ -271,7 +271,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path: Path, seed: int) ->
         stored = set(str(server.sql("SELECT string_agg(span_id, ' ') FROM spans")[0][0]).split())
         assert set(spans) - stored == set()
         assert server.stop() == 0
-    assert min(len(logs), len(spans)) > 10 * KILLS
+    assert min(len(logs), len(spans)) > 10 * kills
 
 
 def test_log_records_that_were_in_the_spool_only_are_there_after_a_crash(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from tests.matching_process import BACKFILLED, EVER_NS, a_matcher
 from tests.source_tree import ROOT
 from tests.storing import WAIT_S, a_store, rows
 
-KILLS = 22
 
 ONCE = """
 SELECT revision, count(*), count(DISTINCT CASE WHEN revision IN (1, 4) THEN d.seq::VARCHAR ELSE s.trace_id END)
@@ -28,10 +27,11 @@ WHERE d.outcome = 2 GROUP BY d.revision ORDER BY d.revision
 
 
 @pytest.mark.timeout(600)
-def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int) -> None:
-    """After kill -9 at 22 random moments each revision has one decision for each target, and one job for each match."""
+@pytest.mark.kill
+def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int, kills: int) -> None:
+    """After kill -9 at random moments each revision has one decision for each target, and one job for each match."""
     source = random.Random(seed)
-    for kill in range(KILLS):
+    for kill in range(kills):
         command = [sys.executable, "-m", "tests.matching_process", str(tmp_path), str(seed // 1000 * 1000 + kill)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

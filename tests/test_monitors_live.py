@@ -21,7 +21,6 @@ from tests.traffic import over_http
 from tests.watching import rebuild, remembered
 from tests.working import Book, in_force
 
-KILLS = 12
 MONITOR = {"baseline": 256, "off": "drift"}
 """Of a release whose first results fail where all passed before, drift may well be found before there are ten."""
 RULE = f"""
@@ -128,16 +127,17 @@ def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, 
 
 
 @pytest.mark.timeout(600)
-def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int) -> None:
-    """Killed a dozen times, the server tells each episode once under one id, and its state is what the results say."""
+@pytest.mark.kill
+def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
+    """Killed at random moments, the server tells each episode once under one id, and its state is what the results say."""
     source = random.Random(seed)
     sent = 0
     with a_receiver() as (url, script):
-        for number in range(KILLS):
+        for number in range(kills):
             with a_watching_server(tmp_path, url) as server:
                 with over_http(server) as send:
                     for _ in range(source.randrange(1, 4)):
-                        count = source.randrange(20, 80)
+                        count = source.randrange(60, 100)
                         bad = number % 4 == 2
                         body = answers(source, count, 0.3 if bad else 1.0, f"{number // 2}")
                         assert send(body).kind == "taken"

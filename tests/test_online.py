@@ -19,7 +19,7 @@ from tests.live import ANY_PORTS, TRACEJURY, Live, a_live_server, environment, u
 from tests.model_server import Asked, ModelServer, Says, a_model
 from tests.traffic import a_batch, over_http
 
-KILLS, IN_FLIGHT = 20, 8
+IN_FLIGHT = 8
 
 TOOL_CHECK = """
 name: tool errors
@@ -208,7 +208,8 @@ def judge_some(server: Live, evaluations: int) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int, kills: int) -> None:
     """A server killed twenty times while it matches, asks and stores judges each target once and counts every call."""
     source = random.Random(seed)
     traces = 0
@@ -218,7 +219,7 @@ def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int) -> N
         return Says({"score": 0.9, "reason": "it answers"})
 
     with a_model(slowly) as model:
-        for _ in range(KILLS):
+        for _ in range(kills):
             with a_judging_server(tmp_path, model, rules={"span": EVERY_SPAN, "trace": EVERY_TRACE}) as server:
                 with over_http(server) as send:
                     for _ in range(source.randrange(1, 20)):
@@ -239,4 +240,4 @@ def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int) -> N
             assert isinstance(calls, int)
             assert isinstance(settled, int)
             assert settled <= asked <= calls
-            assert calls - settled <= KILLS * IN_FLIGHT
+            assert calls - settled <= kills * IN_FLIGHT

@@ -15,7 +15,6 @@ from tests.test_workers_checks import an_output
 from tests.worker_process import a_worker
 from tests.working import Book, a_connection, states, working
 
-KILLS = 22
 TRACES = 25  # whose jobs come with each kill
 
 RULES: list[tuple[Lane, dict[str, Any]]] = [
@@ -27,8 +26,9 @@ RULES: list[tuple[Lane, dict[str, Any]]] = [
 
 
 @pytest.mark.timeout(600)
-def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int) -> None:
-    """After kill -9 at many random moments, every job has one evaluation, a score, and nothing is left over."""
+@pytest.mark.kill
+def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
+    """After kill -9 at random moments, every job has one evaluation, a score, and nothing is left over."""
     source = random.Random(seed)
 
     def script(_: object) -> Says:
@@ -37,10 +37,10 @@ def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int) -> None:
 
     with a_model(script) as model:
         with a_store(tmp_path) as store:
-            commit(store, a_batch(*(an_output("answer", trace=trace) for trace in range(KILLS * TRACES))))
+            commit(store, a_batch(*(an_output("answer", trace=trace) for trace in range(kills * TRACES))))
             book = Book(store)
             rules = [book.rule(lane, **keys) for lane, keys in RULES]
-        for kill in range(KILLS):
+        for kill in range(kills):
             with a_store(tmp_path) as store:
                 check_once_each(store, kill * TRACES)
                 for active in rules:
@@ -53,13 +53,13 @@ def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int) -> None:
                     wait_for_requests(model, source.randrange(1, TRACES))
                 time.sleep(source.uniform(0.0, 0.5))
         with a_store(tmp_path) as store:
-            check_once_each(store, KILLS * TRACES)
-            done, jobs = states(store), KILLS * TRACES * len(RULES)
+            check_once_each(store, kills * TRACES)
+            done, jobs = states(store), kills * TRACES * len(RULES)
             assert 0 < int(str(done["scored"])) < jobs  # the kills came in the midst of it
             book = Book(store, revisions={active.revision: active for active in rules})
             with working(book, {"main": a_connection(model.base_url, timeout_s=30)}) as workers:
                 assert workers.wait_idle(10 * WAIT_S)
-            check_once_each(store, KILLS * TRACES)
+            check_once_each(store, kills * TRACES)
             assert states(store) == {"scored": jobs}
 
 
