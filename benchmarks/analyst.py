@@ -102,10 +102,10 @@ def main() -> None:
 
 
 def questions() -> Iterator[Question]:
-    """Those of the README, and those of the file."""
+    """Those of the docs, and those of the file."""
     for text in documented_queries():
         found = re.match(r"/\*(.*?)\*/", text)
-        yield Question(f"README: {found[1].strip() if found else ''}", text)
+        yield Question(f"docs: {found[1].strip() if found else ''}", text)
     for block in QUESTIONS.read_text(encoding="utf-8").split("-- ")[1:]:
         asks, _, text = block.partition("\n")
         yield Question(asks, text.strip().rstrip(";"))

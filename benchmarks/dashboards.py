@@ -18,7 +18,7 @@ from benchmarks.server import Server, tracejury
 
 ROUNDS: Final = 3
 LOOPS: Final = {
-    "the queries of the README in a loop, over HTTP": ("http", 1),
+    "the documented queries in a loop, over HTTP": ("http", 1),
     "the same over Quack": ("quack", 1),
     "four loops of a query that reads every attribute, over HTTP": ("heavy", 4),
 }

@@ -21,8 +21,8 @@ TIMEOUT_S: Final = 120.0
 
 
 def documented_queries() -> list[str]:
-    """Those of the README's section about dashboards that have a time filter, as it asks of every panel."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Dashboards\n")[2].partition("\n## ")[0]
+    """Those of the page about dashboards that have a time filter, as it asks of every panel."""
+    section = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
     queries = [query.strip() for block in blocks for query in block.split(";") if query.strip()]
     return [query for query in queries if "INTERVAL" in query]

@@ -14,7 +14,6 @@ from tests.matching_process import BACKFILLED, EVER_NS, a_matcher
 from tests.source_tree import ROOT
 from tests.storing import WAIT_S, a_store, rows
 
-
 ONCE = """
 SELECT revision, count(*), count(DISTINCT CASE WHEN revision IN (1, 4) THEN d.seq::VARCHAR ELSE s.trace_id END)
 FROM decision AS d JOIN span AS s USING (seq) GROUP BY revision ORDER BY revision

@@ -28,10 +28,12 @@ from tests.traffic import EXPORT_TRACES, Load, export_on
 from tests.wire import JSON
 from tests.working import Book
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
-PROMISED = set(re.findall(r"`((?:tracejury|process)_\w+)`", README.partition("**Metrics.**")[2].partition("## ")[0]))
+PROMISED = set(
+    re.findall(r"`((?:tracejury|process)_\w+)`", OPERATIONS.partition("**Metrics.**")[2].partition("## ")[0])
+)
 
 
 def samples(text: str) -> dict[str, float]:
@@ -59,7 +61,7 @@ def undecoded(server: Live, unit: str, protocol: str, reason: str) -> float:
 
 
 def test_the_numbers_follow_what_happens(tmp_path: Path) -> None:
-    """Spans that come are counted by what became of them, and the numbers are those that the README promises."""
+    """Spans that come are counted by what became of them, and the numbers are those that the docs promise."""
     headers = {"content-type": "application/x-protobuf"}
     export = an_export("a" * 32, "one", "two")
     export.resource_spans[0].scope_spans[0].spans.add(name="no ids")

@@ -129,7 +129,7 @@ def test_a_release_that_gets_worse_is_one_alert_and_one_webhook(tmp_path: Path, 
 @pytest.mark.timeout(600)
 @pytest.mark.kill
 def test_kills_lose_no_alert_and_double_none(tmp_path: Path, seed: int, kills: int) -> None:
-    """Killed at random moments, the server tells each episode once under one id, and its state is what the results say."""
+    """Killed at random moments, the server tells each episode once, and its state is what the results say."""
     source = random.Random(seed)
     sent = 0
     with a_receiver() as (url, script):

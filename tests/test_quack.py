@@ -101,9 +101,9 @@ def test_what_is_stored_is_seen_at_once(server: Closed, client: Client) -> None:
 
 
 VIEWS = sorted(sql.documented_views())
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-AS_VIEWS = re.findall(r"^CREATE VIEW .*;$", README, re.MULTILINE)
-"""What the README gives to programs that look for tables before anything else."""
+DASHBOARDS = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
+AS_VIEWS = re.findall(r"^CREATE VIEW .*;$", DASHBOARDS, re.MULTILINE)
+"""What the docs give to programs that look for tables before anything else."""
 
 
 def test_the_server_tells_what_there_is(client: Client) -> None:
@@ -121,7 +121,7 @@ def test_the_server_tells_what_there_is(client: Client) -> None:
 
 
 def test_programs_that_look_for_tables_find_the_views(server: Closed) -> None:
-    """With the README's statements the client's own catalog lists the views, as drivers ask it, and they are read."""
+    """With the statements of the docs the client's own catalog lists the views, as drivers ask it."""
     jdbc_tables = """
         SELECT table_name FROM (
             SELECT database_name AS table_catalog, table_name, 'TABLE' AS table_type FROM duckdb_tables()
@@ -145,7 +145,7 @@ def test_programs_that_look_for_tables_find_the_views(server: Closed) -> None:
 
 
 def test_the_client_lists_no_attached_tables_by_itself(client: Client) -> None:
-    """DuckDB's extension leaves them out; where this fails, it has learned to, and the README needs no statements."""
+    """DuckDB's extension leaves them out; where this fails, it has learned to, and the docs need no statements."""
     assert client.rows("FROM (SHOW ALL TABLES) WHERE database = 'tj'") == []
     assert client.rows("SELECT * FROM information_schema.tables WHERE table_catalog = 'tj'") == []
 

@@ -1,4 +1,4 @@
-"""The README as a new user follows it: its examples run as they stand, on the sample."""
+"""The README, and what it leads on to, as a new user follows it: examples run as they stand, on the sample."""
 
 import re
 import shlex
@@ -16,8 +16,9 @@ from tests.serving import a_server, run
 from tests.source_tree import PACKAGES, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```\w*\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-EVALUATING = README.partition("\n## Evaluating\n")[2].partition("\n## ")[0]
+LED_TO = ("evaluating", "operations", "dashboards", "configuration")
+DOCS = {page: (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in LED_TO}
+EVALUATING = DOCS["evaluating"].partition("\n## One case at a time\n")[2].partition("\n## ")[0]
 
 
 def steps(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -48,7 +49,7 @@ def test_the_sample_has_the_ids_that_the_readme_names(report: SampleReport) -> N
     """Each trace is told as it is printed, so that its id can be pasted."""
     for trace in report.traces:
         assert f"  {trace.trace_id}  {trace.service_name:<14}  {trace.about}" in README
-    named = set(re.findall(r"--trace ([0-9a-f]{32})|traces show ([0-9a-f]{32})", README))
+    named = set(re.findall(r"--trace ([0-9a-f]{32})|traces show ([0-9a-f]{32})", README + EVALUATING))
     assert {"".join(each) for each in named} <= set(report.trace_ids)
 
 
@@ -89,8 +90,33 @@ def test_examples_of_evaluations_run_as_they_stand(
 def test_what_examples_write_is_outside_of_the_program() -> None:
     """Whoever follows them in the working copy makes no file in a package of ours."""
     ours = "|".join(PACKAGES)
-    for block in BLOCKS:
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", "\n".join([README, *DOCS.values()]), re.MULTILINE | re.DOTALL)
+    for block in blocks:
         assert not re.search(rf"(?<![\w/-])(?:{ours})/|^rules: (?:{ours})$|--\w+ (?:{ours})\b", block), block
+
+
+def test_links_lead_somewhere() -> None:
+    """Each link of the README and of the docs names a file that is there, and a heading that it has."""
+    broken: list[str] = []
+    pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", _without_blocks(page)):
+            path, _, anchor = target.partition("#")
+            if re.match(r"https?:", target):
+                continue
+            to = (page.parent / path).resolve() if path else page
+            if not to.exists() or (anchor and to.suffix == ".md" and anchor not in _anchors(to)):
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def _without_blocks(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", _without_blocks(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:

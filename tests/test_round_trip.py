@@ -348,7 +348,7 @@ def test_attributes_are_plain_values_in_sql(store: Store) -> None:
 
 
 def test_the_views_have_the_columns_that_are_promised(store: Store) -> None:
-    """`spans`, `traces` and `tool_calls` have the columns that the README documents, in that order."""
+    """`spans`, `traces` and `tool_calls` have the columns that the docs document, in that order."""
     assert [row[0] for row in rows(store, "DESCRIBE spans")] == SPANS_COLUMNS + MORE_SPANS_COLUMNS + READ_COLUMNS
     assert [row[0] for row in rows(store, "DESCRIBE traces")] == TRACES_COLUMNS
     assert [row[0] for row in rows(store, "DESCRIBE tool_calls")] == TOOL_CALLS_COLUMNS
