@@ -170,6 +170,35 @@ def test_a_connection_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
         assert rows(book.store, "SELECT max(attempts) FROM job") == [(0,)]
 
 
+def test_an_endpoint_that_answers_nonsense_at_length_holds_up_no_other(tmp_path: Path) -> None:
+    """While answers of one connection take long to read, those of another are scored, and nonsense is a bad reply."""
+    nonsense = Says("The score: " + "{a:1}" * 13_000)  # as much as is read at all
+    with a_book(tmp_path, traces=40) as book, a_model(nonsense) as broken, a_model(GOOD) as good:
+        ask(book, "broken", traces=40)
+        ask(book, "good", traces=40)
+        connections = {"broken": a_connection(broken.base_url, timeout_s=30), "good": a_connection(good.base_url)}
+        with working(book, connections):
+            eventually(lambda: states(book.store).get("scored"), lambda scored: scored == 40)
+            kinds = "SELECT count(*) FROM (SELECT error_kind FROM job UNION ALL SELECT error_kind FROM evaluation)"
+            ((bad,),) = rows(book.store, f"{kinds} WHERE error_kind = 'bad_reply'")
+            assert int(str(bad)) < 20
+
+
+def test_an_answer_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
+    """A text many times as long as the tokens that were asked for is a bad reply, whatever is in it."""
+    verdict = '{"score": 0.9, "reason": "good"}'
+    with a_book(tmp_path, traces=1) as book, a_model(Says(" " * 200_000 + verdict)) as model:
+        ask(book, traces=1)
+        with working(book, {"main": a_connection(model.base_url)}) as workers:
+            eventually(lambda: states(book.store), lambda found: found == {"failed": 1})
+            assert workers.wait_idle(LONG_S)
+        ((kind, reason),) = evaluated(book.store, "error_kind, reason")
+        assert (kind, str(reason).split(":")[0]) == (
+            "bad_reply",
+            "the answer has 200032 characters, of which at most 65536 are read",
+        )
+
+
 def test_a_connection_has_only_so_many_jobs_at_once(tmp_path: Path) -> None:
     """No more jobs run over a connection than its limit says."""
     script = Moody(mood=GOOD)

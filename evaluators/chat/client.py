@@ -21,6 +21,7 @@ from evaluators.chat.connection import Connection, Price
 from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
 from evaluators.chat.pace import Pace
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
+from evaluators.chat.share import Share
 from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Free, Most, Spent, Toll
 from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
 from evaluators.errors import Broken
@@ -57,6 +58,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.reading = Share()  # of the answers of this model
         self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = Pace(connection.requests_per_minute)
