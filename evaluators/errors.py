@@ -7,8 +7,11 @@ Broken
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
 ├── OverBudget         what judging may cost is spent; nothing was asked
+├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked
 └── TooLarge           comparing would take longer than anybody waits
 """
+
+from typing import Literal
 
 
 class Broken(Exception):
@@ -45,3 +48,11 @@ class OverBudget(Broken):
     """What judging may cost in a day is spent; the message says whose budget, and when there is more."""
 
     kind = "over_budget"
+
+
+class Stopped(Broken):
+    """Nobody wants the evaluation any more; `kind` says whether its rule was switched off or deleted."""
+
+    def __init__(self, kind: Literal["rule_disabled", "rule_deleted"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

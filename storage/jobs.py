@@ -283,6 +283,8 @@ class Jobs:
     ) -> Repeated:
         """Evaluate again what failed: of one rule, by name or id, and with one kind of error, where these are given.
 
+        With the kind `over_budget` or `rule_disabled`, what was left out for that.
+
         With a tenant, of its own jobs. Of more than `MOST_RETRIED` the oldest.
 
         Raises:
@@ -299,8 +301,11 @@ class Jobs:
         return Repeated(jobs=len(found))
 
 
-_REPEATABLE = frozenset({"failed", "over_budget"})
-"""What can be evaluated again by hand: what has no score. Over budget is final for us; a person may know better."""
+_LEFT_OUT = frozenset({"over_budget", "rule_disabled"})
+"""What was not evaluated although it could have been. That is final for us; a person may know better."""
+
+_REPEATABLE = _LEFT_OUT | {"failed"}
+"""What can be evaluated again by hand: what has no score."""
 
 
 def results_table(results: Iterable[Result]) -> pa.Table:
@@ -363,7 +368,7 @@ def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) ->
     if not found:
         return None
     state, error_kind = found[0]
-    return str(error_kind if (state, error_kind) == ("skipped", "over_budget") else state)
+    return str(error_kind if state == "skipped" and error_kind in _LEFT_OUT else state)
 
 
 def _repeat(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> None:

@@ -36,7 +36,10 @@ class Wanted(BaseModel):
 
 
 class Failed(BaseModel):
-    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given."""
+    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given.
+
+    With `over_budget` or `rule_disabled`, those that were left out for that.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -22,7 +22,7 @@ from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
 from evaluators.chat.pace import Pace
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
 from evaluators.chat.share import Share
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Free, Most, Spent, Toll
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Fare, Free, Most, Spent, Toll
 from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
@@ -158,10 +158,9 @@ class _Asking:
 
     async def _attempt(self, request: dict[str, Any]) -> Answer:
         """One request, paid for whatever becomes of it."""
-        fare = await self.toll.reserve(_most(request, self.connection))
+        fare = await self._fare(_most(request, self.connection))
         spent, trip = UNSENT, Trip()
         try:
-            await self.pace.turn()
             spent = Spent(outcome="cancelled", started_ns=time.time_ns())
             answer = await self._exchanged(request, trip)
             spent = replace(
@@ -178,6 +177,19 @@ class _Asking:
             raise
         finally:
             fare.settle(spent if trip.left else UNSENT)
+
+    async def _fare(self, most: Most) -> Fare:
+        """What pays for a request that may leave at once."""
+        while True:
+            fare = await self.toll.reserve(most)
+            holds = False
+            try:
+                await self.pace.turn()
+                if holds := fare.still_holds():
+                    return fare
+            finally:
+                if not holds:
+                    fare.settle(UNSENT)
 
     async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
         self.calls += 1

@@ -18,7 +18,7 @@ from collector.live.work.examiner import Examined, Examiner
 from collector.live.work.results import result_of, skipped
 from evaluators.case import parse_case
 from evaluators.chat.retry import RETRYABLE
-from evaluators.errors import Broken
+from evaluators.errors import Broken, Stopped
 from evaluators.evaluator import run
 from evaluators.judging import Judge
 from evaluators.outcome import Failure, Outcome
@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
-_NOT_THE_JUDGES: Final = frozenset({"over_budget", "bad_case", "bad_configuration", "evaluator_error"})
+_LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
+"""Failures that are none of the evaluation: it was not made."""
+
+_NOT_THE_JUDGES: Final = _LEFT_OUT | {"bad_case", "bad_configuration", "evaluator_error"}
 """Failures that say nothing of whether a connection works."""
 
 
@@ -168,8 +171,14 @@ class Asking:
 
     async def _outcome(self, line: Line, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
         """What the evaluator says, and the model that its judge asks for."""
-        judge_of = None if line.breaker is None else partial(self._judges.judge, task.active, task.job)
-        return await outcome_of(task.active.rule, case, judge_of, limit_s=self._desk.patience.job_s)
+        current = partial(self._desk.current, task)
+        judge_of = partial(self._judges.judge, task.active, task.job, current=current)
+        rule, limit_s = task.active.rule, self._desk.patience.job_s
+        try:
+            current()
+        except Stopped as stopped:
+            return _failed(rule, stopped), None
+        return await outcome_of(rule, case, None if line.breaker is None else judge_of, limit_s=limit_s)
 
     def _settle(self, line: Line, task: Task, outcome: Outcome, result: Result) -> None:
         """Hand in the job: done, or for another attempt."""
@@ -199,7 +208,7 @@ class Asking:
     def _after_failure(self, line: Line, task: Task, failure: Failure, result: Result) -> None:
         """Something else failed, which another attempt mostly meets again."""
         job, active = task
-        if failure.kind == "over_budget":
+        if failure.kind in _LEFT_OUT:
             self._hand_in(line, task, skipped(job, active, failure.kind, failure.message))
             return
         rubbish = self._rubbish.get(job.job_id, 0)
@@ -229,5 +238,9 @@ async def outcome_of(
         message = f"not finished within {limit_s:g} s"
         outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
     except Broken as broken:
-        outcome = Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+        outcome = _failed(rule, broken)
     return outcome, None if judge is None else judge.model
+
+
+def _failed(rule: Rule, broken: Broken) -> Failure:
+    return Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

@@ -45,14 +45,24 @@ class Desk:
             active = self.rule_of(job.revision)
             if active is None:
                 others.append(failed(job, None, "unknown_rule", f"there is no revision {job.revision} of any rule"))
-            elif active.deleted:
-                why = f"not evaluated, because the rule {active.rule.name} was deleted"
-                others.append(skipped(job, active, "rule_deleted", why))
+            elif (stopped := active.stopped) is not None:
+                others.append(skipped(job, active, stopped.kind, str(stopped)))
             else:
                 tasks.append(Task(job, active))
         if others:
             self.outlet.finish(others)
         return tasks
+
+    def current(self, task: Task) -> ActiveRule:
+        """The rule of a task as it is now.
+
+        Raises:
+            Stopped: nothing may be judged by it any more.
+        """
+        active = self.rule_of(task.job.revision) or task.active
+        if active.stopped is not None:
+            raise active.stopped
+        return active
 
     def hand_back(self, tasks: Sequence[Task]) -> None:
         """Hand in jobs as if they had not been claimed."""
