@@ -155,6 +155,30 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
         assert min(gaps) >= 0.28
 
 
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
+    """What is answered during a pause does not end it, and attempts within one call keep to it."""
+    lock, asked_s, paused_s = threading.Lock(), list[float](), list[float]()
+
+    def pause_once(_: Asked) -> Step:
+        with lock:
+            asked_s.append(time.monotonic())
+            if len(asked_s) == 6:
+                paused_s.append(time.monotonic())
+                return Status(429, headers={"Retry-After": "4"})
+        time.sleep(0.3)
+        return GOOD if len(asked_s) % 2 else Status(503)
+
+    patience = replace(QUICK, longest_asked_s=10)
+    with a_book(tmp_path, traces=60) as book, a_model(pause_once) as model:
+        ask(book, traces=60)
+        connection = a_connection(model.base_url, in_flight=8, timeout_s=10, attempts=attempts)
+        with working(book, {"main": connection}, patience=patience):
+            eventually(lambda: asked_s, lambda times: bool(paused_s) and times[-1] > paused_s[0] + 4)
+    during = [at_s - paused_s[0] for at_s in asked_s if 1 < at_s - paused_s[0] < 3.9]
+    assert during == []
+
+
 def test_a_connection_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
     """While one connection hangs, the jobs of another and checks are evaluated at once."""
     with a_book(tmp_path, traces=20) as book, a_model(Hangs()) as hanging, a_model(GOOD) as good:

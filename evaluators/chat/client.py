@@ -6,6 +6,7 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -181,15 +182,24 @@ class _Asking:
     async def _fare(self, most: Most) -> Fare:
         """What pays for a request that may leave at once."""
         while True:
+            await self._pause()
             fare = await self.toll.reserve(most)
             holds = False
             try:
                 await self.pace.turn()
-                if holds := fare.still_holds():
+                if holds := not self.pace.pause_s and fare.still_holds():
                     return fare
             finally:
                 if not holds:
                     fare.settle(UNSENT)
+
+    async def _pause(self) -> None:
+        """Wait until the pause that the endpoint asked for is over; fail where that is longer than is waited here."""
+        while pause_s := self.pace.pause_s:
+            if pause_s > _LONGEST_WAIT_S:
+                told = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
+                raise Unanswered("rate_limited", told, pause_s)
+            await asyncio.sleep(pause_s)
 
     async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
         self.calls += 1
@@ -214,6 +224,8 @@ class _Asking:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
         wait_s = wait_asked_for(error.headers, time.time())
+        if wait_s is not None and kind in RETRYABLE:
+            self.pace.pause(wait_s)
         return Unanswered(kind, self._shown(f"status {error.status}: {error.explanation()}"), wait_s)
 
     def _shown(self, text: str) -> str:

@@ -185,13 +185,13 @@ class Asking:
         line.held.let_go([task])
         if not isinstance(outcome, Failure):
             if line.breaker is not None and outcome.usage is not None:
-                line.breaker.answered()
+                line.breaker.answered(self.now_s())
             self._hand_in(line, task, result)
         elif line.breaker is not None and outcome.kind in RETRYABLE:
             self._after_no_answer(line, line.breaker, task, outcome, result)
         else:
             if line.breaker is not None and outcome.kind not in _NOT_THE_JUDGES:
-                line.breaker.answered()
+                line.breaker.answered(self.now_s())
             self._after_failure(line, task, outcome, result)
 
     def _after_no_answer(self, line: Line, breaker: Breaker, task: Task, failure: Failure, result: Result) -> None:
