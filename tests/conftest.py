@@ -19,8 +19,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flag that writes the golden files again, and how long functions of DuckDB are called at random."""
+    """Add the flag that writes the golden files again, and how much of what can be done at any length is done."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
+    parser.addoption("--kills", type=int, help="Kill processes that judge so often, in tests that take the number.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 

@@ -12,7 +12,8 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.job_documents import job_document, refusal
 from collector.api.problems import problem
-from storage.jobs import MOST_RETRIED, JobFilter
+from storage.jobs import JobFilter
+from storage.repeating import MOST_RETRIED
 
 router = APIRouter(prefix="/api/v1/jobs")
 

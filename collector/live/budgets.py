@@ -1,5 +1,7 @@
 """Budgets: what judges may cost in a day, set aside before each request and settled after it.
 
+What a process that ended had set aside, and never heard of again, is given back after a while.
+
 A UTC day, three measures (calls, tokens, USD), three that pay: the rule, the project, the connection. The sums are kept
 in memory and read from the table of calls when a day is first asked about. Money is counted in whole billionths of a
 USD, so that sums do not drift.
@@ -8,20 +10,23 @@ USD, so that sums do not drift.
 import asyncio
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from collector.live.payers import Account, Key, Kind, Purse, Sum, nano_usd_of, shortage_of
+from collector.live.payers import Account, Key, Kind, Purse, Shortage, Sum, nano_usd_of, shortage_of
 from evaluators.chat.toll import UNSENT, Most, Spent
-from evaluators.errors import OverBudget
-from storage.spending import NANO, ReservedCall, SettledCall, Spending
+from evaluators.errors import HeldBack, OverBudget
+from storage.spending import NANO, ReservedCall, SettledCall, Spending, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
 _NS: Final = 10**9
+_LEASE_S: Final = 600.0
+"""After which a request whose process has ended counts as one that nobody answered. A guess: ten usual time limits."""
+
 _DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the table again
 
 
@@ -54,10 +59,13 @@ class Budgets:
     """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
 
     def __init__(self, spending: Spending, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Nothing else may reserve calls over the same store."""
         self._spending = spending
         self._clock = clock
         self._lock = threading.Lock()
         self._last_call = spending.last_call()
+        self._orphans = _orphans(spending.unsettled(self._last_call), clock())
+        self._under_way = 0
         self._days: dict[date, dict[Key, Purse]] = {}
         self._waiting: list[Future[None]] = []
         self._total = Sum()
@@ -86,7 +94,9 @@ class Budgets:
     def today(self) -> list[SpentToday]:
         """What was spent today, by each of those who pay."""
         with self._lock:
-            purses = self._purses(self._clock().date())
+            now = self._clock()
+            self._give_back(now)
+            purses = self._purses(now.date())
             return [_told(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
 
     def today_for(self, tenant: str) -> list[SpentToday]:
@@ -94,8 +104,9 @@ class Budgets:
         purses: dict[Key, Purse] = defaultdict(Purse)
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
-                spent = Sum(row.calls, row.tokens, row.nano_usd)
-                purses["connection", "", row.connection_id].spent.add(spent)
+                purse = purses["connection", "", row.connection_id]
+                purse.spent.add(Sum(row.calls, row.tokens, row.nano_usd))
+                purse.held.add(Sum(row.held_calls, row.held_tokens, row.held_nano_usd))
         return [_told(key, purse) for key, purse in purses.items()]
 
     def hold(self, account: Account, most: Most) -> "Held | Future[None]":
@@ -103,22 +114,27 @@ class Budgets:
 
         Raises:
             OverBudget: there is not enough left, whatever becomes of the requests under way.
+            HeldBack: there will be enough, once what a process that ended had set aside is given back.
         """
         tokens = most.input_tokens + most.output_tokens
         asked = Sum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
         with self._lock:
             now = self._clock()
+            self._give_back(now)
             purses = self._purses(now.date())
             shortages = [shortage_of(payer, purses[payer.key], asked) for payer in account.payers]
             for shortage in shortages:
                 if shortage is not None and shortage.is_final:
                     raise OverBudget(shortage.told)
             if any(shortages):
+                if not self._under_way and self._orphans:
+                    raise _held_back(next(filter(None, shortages)), self._orphans[0].until, now)
                 freed: Future[None] = Future()
                 self._waiting.append(freed)
                 return freed
             for payer in account.payers:
                 purses[payer.key].held.add(asked)
+            self._under_way += 1
             self._last_call += 1
             number = self._last_call
         return Held(number=number, started=now, asked=asked, account=account)
@@ -168,6 +184,7 @@ class Budgets:
                 purse = purses[payer.key]
                 purse.held.add(held.asked, -1)
                 purse.spent.add(took)
+            self._under_way -= 1
             woken, self._waiting = self._waiting, []
             ended = self._clock()
             self._total.add(took)
@@ -202,11 +219,31 @@ class Budgets:
         purses: dict[Key, Purse] = defaultdict(Purse)
         for row in self._spending.on_day(day):
             spent = Sum(row.calls, row.tokens, row.nano_usd)
-            of_connection: Key = ("connection", "", row.connection_id)
-            of_rule: Sequence[Key] = (("rule", "", row.rule_id), ("project", row.tenant, row.project))
-            for key in (of_connection, *(() if row.rule_id is None else of_rule)):
+            for key in _keys(row):
                 purses[key].spent.add(spent)
+        for orphan in self._orphans:
+            if orphan.call.day == day:
+                for key in _keys(orphan.call):
+                    purses[key].held.add(orphan.asked)
         return purses
+
+    def _give_back(self, now: datetime) -> None:
+        """Let go of what was set aside for requests that are taken for unanswered by now."""
+        while self._orphans and self._orphans[0].until <= now:
+            orphan = self._orphans.popleft()
+            for key in _keys(orphan.call) if orphan.call.day in self._days else ():
+                self._days[orphan.call.day][key].held.add(orphan.asked, -1)
+            self._spending.settle(
+                SettledCall(
+                    call_id=orphan.call.call_id,
+                    input_tokens=None,
+                    output_tokens=None,
+                    tokens=0,
+                    usd=0.0,
+                    outcome="lost",
+                    ended_at=now.replace(tzinfo=None),
+                )
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,14 +319,51 @@ class BudgetFare:
             self._paid(spent)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Orphan:
+    """A request of a process that has ended, and until when it is taken for one that may be answered."""
+
+    call: ReservedCall
+    asked: Sum
+    until: datetime
+
+
+def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
+    """Those that end first foremost. Whatever the clock was when they began, none lasts longer from now on."""
+
+    def orphan(call: ReservedCall) -> _Orphan:
+        asked = Sum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
+        began = min(call.started_at.replace(tzinfo=UTC), now)
+        return _Orphan(call=call, asked=asked, until=began + timedelta(seconds=_LEASE_S))
+
+    return deque(sorted(map(orphan, calls), key=lambda each: each.until))
+
+
+def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
+    """Who pays for it."""
+    of_connection: Key = ("connection", "", call.connection_id)
+    if call.rule_id is None:
+        return (of_connection,)
+    return (of_connection, ("rule", "", call.rule_id), ("project", call.tenant, call.project))
+
+
+def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
+    told = f"{shortage.told}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
+    return HeldBack(told, (until - now).total_seconds())
+
+
 def _took(held: Held, spent: Spent) -> Sum:
-    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent."""
+    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent.
+
+    What took no tokens, and was not answered, is no call.
+    """
     if not spent.is_sent:
         return Sum()
     if spent.input_tokens is None or spent.output_tokens is None:
         return held.asked
     tokens = spent.input_tokens + spent.output_tokens
-    return Sum(1, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
+    calls = int(spent.outcome == "answered" or tokens > 0)
+    return Sum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
 
 
 def _told(key: Key, purse: Purse) -> SpentToday:

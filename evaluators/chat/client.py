@@ -108,7 +108,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
 _SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
-_MAY_HAVE_RUN = {408, 500, 502, 504}  # errors with which a model may have answered, and be paid, all the same
+_MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
 
 
 @dataclass(slots=True, kw_only=True)

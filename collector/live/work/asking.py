@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 _LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
 """Failures that are none of the evaluation: it was not made."""
 
-_NOT_THE_JUDGES: Final = _LEFT_OUT | {"bad_case", "bad_configuration", "evaluator_error"}
+_NOT_THE_JUDGES: Final = _LEFT_OUT | {"budget_held", "bad_case", "bad_configuration", "evaluator_error"}
 """Failures that say nothing of whether a connection works."""
 
 
@@ -210,6 +210,10 @@ class Asking:
         job, active = task
         if failure.kind in _LEFT_OUT:
             self._hand_in(line, task, skipped(job, active, failure.kind, failure.message))
+            return
+        if failure.kind == "budget_held":
+            message, wait_s = failure.message, failure.retry_after_s
+            self._desk.try_again(task, failure.kind, message, counts=False, asked_s=wait_s)
             return
         rubbish = self._rubbish.get(job.job_id, 0)
         if failure.kind in line.passing and rubbish < self._desk.patience.more_after_rubbish:
