@@ -19,6 +19,7 @@ class Broken(Exception):
     """An evaluation that ends without a verdict; `kind` is what its `Failure` is called."""
 
     kind: str = "evaluator_error"
+    usage: object = None  # an `evaluators.outcome.Usage`: what asking took until then, where a judge was asked
 
 
 class BadConfiguration(Broken):

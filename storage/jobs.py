@@ -46,6 +46,10 @@ _RETURNS = pa.schema(
         ("not_before_us", pa.int64()),
         ("error_kind", pa.string()),
         ("error", pa.string()),
+        ("judge_calls", pa.int32()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
     ]
 )
 
@@ -71,6 +75,10 @@ class Job:
     error: str | None
     created_at: dt.datetime
     occasion: str  # live; backfill; or again: a score of an earlier round was counted
+    judge_calls: int | None = None  # of attempts before this one, and what they took
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +112,10 @@ class PutBack:
     not_before_us: int | None = None
     error_kind: str | None = None
     error: str | None = None
+    judge_calls: int | None = None  # of this attempt, and what they took; None where no judge was asked
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

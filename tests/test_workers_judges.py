@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.chat.connection import Price
 from tests.model_server import GARBAGE, Asked, HalfSends, Hangs, Says, Sends, Status, Step, a_model
 from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
@@ -257,6 +258,19 @@ def test_rubbish_is_never_a_score(tmp_path: Path, rubbish: object) -> None:
             ("failed", None, None, "bad_reply", 3)
         ]
         assert len(model.asked) == 12
+
+
+def test_a_result_carries_the_cost_of_every_attempt(tmp_path: Path) -> None:
+    """Replies that could not be used, attempts within a call and attempts of the job are all in the result."""
+    steps = [Says("no JSON"), Status(408, headers={"retry-after-ms": "1"}), Says("none"), GOOD]
+    with a_book(tmp_path, traces=1) as book, a_model(steps) as model:
+        ask(book, traces=1)
+        price = Price(input_usd_per_million=1, output_usd_per_million=10)
+        connection = a_connection(model.base_url, attempts=2, price=price, max_output_tokens=50)
+        with working(book, {"main": connection}):
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 1})
+        columns = "judge_calls, output_tokens, input_tokens - 300 > 500, round(cost_usd - input_tokens / 1e6, 6)"
+        assert evaluated(book.store, columns) == [(4, 3 * 20 + 50, True, 0.0011)]
 
 
 def test_a_refusal_is_final(tmp_path: Path) -> None:

@@ -97,13 +97,24 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
                 prompt=prompt,
             )
             try:
-                answer = await asking.answer(schema if self._takes_schemas else None)
-            except Unanswered as failure:
-                if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
-                    raise
-                answer = await asking.answer(None)
-                self._takes_schemas = False
-            return Answered(answer=answer, usage=asking.usage(answer))
+                answer = await self._answer(asking, schema)
+            except Broken as broken:
+                broken.usage = asking.usage()
+                raise
+            usage = asking.usage()
+            if usage is None:
+                raise AssertionError  # what was answered was sent
+            return Answered(answer=answer, usage=usage)
+
+    async def _answer(self, asking: "_Asking", schema: JsonSchema) -> Answer:
+        try:
+            return await asking.answer(schema if self._takes_schemas else None)
+        except Unanswered as failure:
+            if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
+                raise
+            answer = await asking.answer(None)
+            self._takes_schemas = False
+            return answer
 
 
 _SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
@@ -120,7 +131,7 @@ class _Asking:
     pace: Pace
     toll: Toll
     prompt: Prompt
-    calls: int = 0
+    spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -139,15 +150,24 @@ class _Asking:
             await asyncio.sleep(wait_s)
         raise AssertionError  # the last attempt returned or raised
 
-    def usage(self, answer: Answer) -> Usage:
-        return Usage(
-            calls=self.calls,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            cost_usd=_cost_usd(self.connection.price, answer),
-            latency_ms=(time.monotonic() - self.started) * 1000,
-            model=answer.model,
+    def usage(self) -> Usage | None:
+        """What all attempts took; None where none was sent."""
+        return self.spent and replace(self.spent, latency_ms=(time.monotonic() - self.started) * 1000)
+
+    def _count(self, spent: Spent, most: Most) -> None:
+        """Count what an attempt took; where one failed and nobody knows, what it can have taken, as budgets do."""
+        tokens = spent.input_tokens, spent.output_tokens
+        if spent.outcome != "answered" and None in tokens:
+            tokens = most.input_tokens, most.output_tokens
+        usage = Usage(
+            calls=1,
+            input_tokens=tokens[0],
+            output_tokens=tokens[1],
+            cost_usd=_cost_usd(self.connection.price, *tokens),
+            latency_ms=0,
+            model=spent.model,
         )
+        self.spent = usage if self.spent is None else self.spent + usage
 
     def _wait_s(self, failure: Unanswered, attempt: int) -> float | None:
         """How long to wait before the next attempt; None when there is none."""
@@ -159,7 +179,8 @@ class _Asking:
 
     async def _attempt(self, request: dict[str, Any]) -> Answer:
         """One request, paid for whatever becomes of it."""
-        fare = await self._fare(_most(request, self.connection))
+        most = _most(request, self.connection)
+        fare = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:
             spent = Spent(outcome="cancelled", started_ns=time.time_ns())
@@ -177,7 +198,10 @@ class _Asking:
             spent = replace(spent, outcome=failure.kind, **({} if ran else _NO_TOKENS))
             raise
         finally:
-            fare.settle(spent if trip.left else UNSENT)
+            paid = spent if trip.left else UNSENT
+            fare.settle(paid)
+            if paid.is_sent:
+                self._count(paid, most)
 
     async def _fare(self, most: Most) -> Fare:
         """What pays for a request that may leave at once."""
@@ -202,7 +226,6 @@ class _Asking:
             await asyncio.sleep(pause_s)
 
     async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
-        self.calls += 1
         self.last_status = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
@@ -246,9 +269,9 @@ def _most(request: Mapping[str, Any], connection: Connection) -> Most:
     return Most(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
-def _cost_usd(price: Price | None, answer: Answer) -> float | None:
-    if price is None or answer.input_tokens is None or answer.output_tokens is None:
+def _cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
+    if price is None or input_tokens is None or output_tokens is None:
         return None
-    of_input = answer.input_tokens * price.input_usd_per_million
-    of_output = answer.output_tokens * price.output_usd_per_million
+    of_input = input_tokens * price.input_usd_per_million
+    of_output = output_tokens * price.output_usd_per_million
     return (of_input + of_output) / 1_000_000

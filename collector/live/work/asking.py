@@ -203,22 +203,21 @@ class Asking:
         if counts and task.job.attempts >= patience.attempts:
             self._hand_in(line, task, result)
         else:
-            self._desk.try_again(task, failure.kind, failure.message, counts=counts, asked_s=failure.retry_after_s)
+            self._desk.try_again(task, failure, counts=counts, asked_s=failure.retry_after_s)
 
     def _after_failure(self, line: Line, task: Task, failure: Failure, result: Result) -> None:
         """Something else failed, which another attempt mostly meets again."""
         job, active = task
         if failure.kind in _LEFT_OUT:
-            self._hand_in(line, task, skipped(job, active, failure.kind, failure.message))
+            self._hand_in(line, task, skipped(job, active, failure.kind, failure.message, failure.usage))
             return
         if failure.kind == "budget_held":
-            message, wait_s = failure.message, failure.retry_after_s
-            self._desk.try_again(task, failure.kind, message, counts=False, asked_s=wait_s)
+            self._desk.try_again(task, failure, counts=False, asked_s=failure.retry_after_s)
             return
         rubbish = self._rubbish.get(job.job_id, 0)
         if failure.kind in line.passing and rubbish < self._desk.patience.more_after_rubbish:
             self._rubbish[job.job_id] = rubbish + 1
-            self._desk.try_again(task, failure.kind, failure.message)
+            self._desk.try_again(task, failure)
             return
         self._hand_in(line, task, result)
 
