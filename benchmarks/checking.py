@@ -96,8 +96,8 @@ class _NoJudges:
     def in_flight(self, connection_id: str) -> NoReturn:
         raise BadConfiguration(connection_id)
 
-    def judge(self, active: ActiveRule, job: object) -> NoReturn:
-        raise BadConfiguration(f"{active.rule.name}: {job}")
+    def judge(self, active: ActiveRule, job: object, *, current: object) -> NoReturn:
+        raise BadConfiguration(f"{active.rule.name}: {job}, {current}")
 
     async def close(self) -> None:
         pass

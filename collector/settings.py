@@ -191,6 +191,9 @@ class Settings(BaseModel):
     job_attempts: Annotated[
         int, Field(ge=1, le=100, description="Attempts of an evaluation that an endpoint does not answer.")
     ] = 8
+    retry_over_budget: Annotated[
+        bool, Field(description="Evaluate on a new day what the budgets of the week before it left out.")
+    ] = False
     code_judges: Annotated[int, Field(ge=1, le=256, description="Programs that judge at the same time.")] = 2
     encryption_key: Annotated[
         EncryptionKey | None,

@@ -7,14 +7,19 @@ Broken
 ├── Unanswered         the judge did not answer (chat/client.py, which raises it)
 ├── NotRun             the code judge gave no output that counts (process.py)
 ├── OverBudget         what judging may cost is spent; nothing was asked
+├── HeldBack           what judging may cost is set aside for requests nobody will hear of; later it is not
+├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked
 └── TooLarge           comparing would take longer than anybody waits
 """
+
+from typing import Literal
 
 
 class Broken(Exception):
     """An evaluation that ends without a verdict; `kind` is what its `Failure` is called."""
 
     kind: str = "evaluator_error"
+    usage: object = None  # an `evaluators.outcome.Usage`: what asking took until then, where a judge was asked
 
 
 class BadConfiguration(Broken):
@@ -45,3 +50,21 @@ class OverBudget(Broken):
     """What judging may cost in a day is spent; the message says whose budget, and when there is more."""
 
     kind = "over_budget"
+
+
+class HeldBack(Broken):
+    """What is left to spend is held for requests of a process that ended; after `retry_after_s` it is given back."""
+
+    kind = "budget_held"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Stopped(Broken):
+    """Nobody wants the evaluation any more; `kind` says whether its rule was switched off or deleted."""
+
+    def __init__(self, kind: Literal["rule_disabled", "rule_deleted"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

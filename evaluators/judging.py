@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from evaluators.errors import BadReply
+from evaluators.errors import BadReply, Broken
 from evaluators.outcome import Usage
 from storage.records import JsonValue
 
@@ -64,8 +64,9 @@ class Meter:
         """Ask, and count."""
         try:
             reply = await self._judge(messages, wanted)
-        except Unusable as answer:
-            self._count(answer.usage)
+        except Broken as broken:
+            if isinstance(broken.usage, Usage):
+                self._count(broken.usage)
             raise
         self._count(reply.usage)
         return reply

@@ -2,8 +2,8 @@
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 import duckdb
@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from storage import sql
 from storage.database import Database
+from storage.repeating import Repeating, ids_table
 from storage.writer import Writer
 
 OutcomeName: TypeAlias = Literal["scored", "failed", "skipped"]
-
-MOST_RETRIED = 200_000
-"""Evaluations that are made again at once."""
 
 SUPERSEDED = "superseded"
 """The kind of error of what was skipped because its target is to be evaluated again anyway."""
@@ -48,6 +46,10 @@ _RETURNS = pa.schema(
         ("not_before_us", pa.int64()),
         ("error_kind", pa.string()),
         ("error", pa.string()),
+        ("judge_calls", pa.int32()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
     ]
 )
 
@@ -73,6 +75,10 @@ class Job:
     error: str | None
     created_at: dt.datetime
     occasion: str  # live; backfill; or again: a score of an earlier round was counted
+    judge_calls: int | None = None  # of attempts before this one, and what they took
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,10 @@ class PutBack:
     not_before_us: int | None = None
     error_kind: str | None = None
     error: str | None = None
+    judge_calls: int | None = None  # of this attempt, and what they took; None where no judge was asked
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,16 +168,6 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
-    """What came of the wish to evaluate again: how many new jobs there are, and the state of a job that got none."""
-
-    jobs: int
-    refused: Mapping[int, str | None] = field(
-        default_factory=dict
-    )  # job id: its state; None where there is no such job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
     """Failed evaluations of one rule with one kind of error."""
 
@@ -179,7 +179,7 @@ class Failures:
     error: str | None  # the latest, or its beginning
 
 
-class Jobs:
+class Jobs(Repeating):
     """The jobs' side of a store. Safe to use from any thread but the writer's.
 
     A job's row is there until its evaluation is stored, in the same transaction: so there is one evaluation a job,
@@ -187,8 +187,8 @@ class Jobs:
     """
 
     def __init__(self, database: Database, writer: Writer) -> None:
+        super().__init__(writer)
         self._database = database
-        self._writer = writer
         self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
 
     def release_all(self, *, now_us: int, longest_wait_us: int) -> None:
@@ -257,51 +257,6 @@ class Jobs:
             rows = cursor.execute(sql.query("failures"), {"kinds": limit, "tenant": tenant}).fetchall()
         return [Failures(**dict(zip(names, row, strict=True))) for row in rows]
 
-    def retry(self, job_ids: Sequence[int], *, now_us: int, tenant: str | None = None) -> Repeated:
-        """Evaluate again what failed; a job that waits for its next attempt is due at once, with all of them before it.
-
-        With a tenant, jobs of its own only: there are no others.
-
-        Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
-        """
-        fates: dict[int, str | None] = {}
-
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            fates.clear()
-            fates.update((job_id, _fate(cursor, job_id, tenant)) for job_id in job_ids)
-            _repeat(cursor, [job_id for job_id, fate in fates.items() if fate in _REPEATABLE], now_us)
-            for job_id in [job_id for job_id, fate in fates.items() if fate == "ready"]:
-                cursor.execute(sql.query("hurry_job"), {"job_id": job_id})
-
-        self._writer.store(write, len(job_ids))
-        refused = {job_id: fate for job_id, fate in fates.items() if fate not in {*_REPEATABLE, "ready"}}
-        return Repeated(jobs=len(fates) - len(refused), refused=refused)
-
-    def retry_failed(
-        self, *, rule: str | None, error_kind: str | None, now_us: int, tenant: str | None = None
-    ) -> Repeated:
-        """Evaluate again what failed: of one rule, by name or id, and with one kind of error, where these are given.
-
-        With a tenant, of its own jobs. Of more than `MOST_RETRIED` the oldest.
-
-        Raises:
-            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
-        """
-        found: list[int] = []
-
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            wanted = {"rule": rule, "error_kind": error_kind, "jobs": MOST_RETRIED, "tenant": tenant}
-            found[:] = [job_id for (job_id,) in cursor.execute(sql.query("failed_jobs"), wanted).fetchall()]
-            _repeat(cursor, found, now_us)
-
-        self._writer.store(write, 1)
-        return Repeated(jobs=len(found))
-
-
-_REPEATABLE = frozenset({"failed", "over_budget"})
-"""What can be evaluated again by hand: what has no score. Over budget is final for us; a person may know better."""
-
 
 def results_table(results: Iterable[Result]) -> pa.Table:
     """The results as columns of the table `evaluation`."""
@@ -338,7 +293,7 @@ def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int)
 
 def _renew(cursor: duckdb.DuckDBPyConnection, turn: Turn) -> None:
     if turn.held:
-        cursor.register("held_jobs", _ids(turn.held))
+        cursor.register("held_jobs", ids_table(turn.held))
         cursor.execute(sql.query("renew_jobs"), {"until_us": turn.until_us})
     if turn.sweeps:
         cursor.execute(sql.query("free_jobs"), {"now_us": turn.now_us})
@@ -356,26 +311,3 @@ def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: Turn) -> pa.Ta
 def _job(row: dict[str, Any]) -> Job:
     """A job as it is after it was claimed."""
     return Job(**row | {"state": "claimed", "attempts": row["attempts"] + 1})
-
-
-def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) -> str | None:
-    found = cursor.execute(sql.query("fate_of_job"), {"job_id": job_id, "tenant": tenant}).fetchall()
-    if not found:
-        return None
-    state, error_kind = found[0]
-    return str(error_kind if (state, error_kind) == ("skipped", "over_budget") else state)
-
-
-def _repeat(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> None:
-    """Make jobs of finished ones. The numbers are taken in the transaction that uses them: there is one writer."""
-    if not job_ids:
-        return
-    cursor.register("repeated_jobs", _ids(job_ids))
-    ((last_job,),) = cursor.execute(sql.query("last_job")).fetchall()
-    cursor.execute(sql.query("repeat_jobs"), {"now_us": now_us, "last_job": last_job})
-    cursor.execute(sql.query("supersede_jobs"), {"now_us": now_us})
-    cursor.execute(sql.query("raise_last_job"), {"jobs": len(job_ids)})
-
-
-def _ids(job_ids: Sequence[int]) -> pa.Table:
-    return pa.table({"job_id": pa.array(list(job_ids), pa.int64())})

@@ -69,8 +69,8 @@ class ExternalScore:
 class StoredDecision:
     """What became of a span or a trace by one revision of a rule.
 
-    `decision` is filtered (`clause` says by which), sampled_out, waiting, ready, claimed, over_budget, failed, skipped,
-    scored, undecided where that could not be found out, or matched where what came of it is not kept.
+    `decision` is filtered (`clause` says by which), sampled_out, waiting, ready, claimed, over_budget, rule_disabled,
+    failed, skipped, scored, undecided where that could not be found out, or matched where what came of it is not kept.
     """
 
     rule_id: str

@@ -63,7 +63,9 @@ class SpentRow:
     calls: int
     tokens: int
     nano_usd: int
-    unsettled: int  # calls among them that are under way, or were when a process died
+    held_calls: int  # besides, of requests that are under way, or were when a process died
+    held_tokens: int
+    held_nano_usd: int
 
 
 @dataclass(slots=True)
@@ -104,6 +106,13 @@ class Spending:
             rows = cursor.execute(sql.query("spent_on_day"), {"day": day}).fetchall()
         names = tuple(SpentRow.__dataclass_fields__)
         return [SpentRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def unsettled(self, last: int) -> list[ReservedCall]:
+        """The calls up to a number that are not settled; before the first is reserved, of processes that ended."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("unsettled_calls"), {"last": last}).fetchall()
+        names = tuple(ReservedCall.__dataclass_fields__)
+        return [ReservedCall(**dict(zip(names, row, strict=True))) for row in rows]
 
     def reserve(self, call: ReservedCall) -> "Future[None]":
         """Put a call on record. The future is done once that is committed; only then may the request leave.

@@ -162,7 +162,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        nbytes = int(self.headers["Content-Length"])
+        text = self.rfile.read(nbytes)
+        if len(text) < nbytes:  # the client was killed
+            self.close_connection = True
+            return
+        body = json.loads(text)
         headers = {name.lower(): value for name, value in self.headers.items()}
         asked = Asked(path=self.path, headers=headers, body=body)
         self.server.asked.append(asked)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from evaluators.chat.client import Unanswered
-from evaluators.errors import BadConfiguration, OverBudget
+from evaluators.errors import BadConfiguration, HeldBack, OverBudget
 from evaluators.judging import Reply
 from rules.rule import Budget
 from storage.store import Store
-from tests.connecting import AJob, Hub, a_connection, an_active_rule
+from tests.connecting import NOON, AClock, AJob, Hub, a_connection, an_active_rule
+from tests.judged import put
 from tests.live import until
 from tests.model_server import Asked, Hangs, ModelServer, Says, Status, a_model
 from tests.serving import unused_port
@@ -21,6 +22,7 @@ from tests.storing import a_store
 
 GOOD = Says({"score": 1})
 TOO_MANY = 60
+TWICE = 12  # questions that are answered with an error first
 
 
 def crowd(hub: Hub, times: int, **rule: object) -> list[Reply | BaseException]:
@@ -96,14 +98,60 @@ def test_usd_are_counted_to_the_billionth(tmp_path: Path) -> None:
 
 def test_every_attempt_is_a_call(tmp_path: Path) -> None:
     """Retries, and the second try without a form, are paid like the first one, and the budget may end between them."""
-    busy = Status(429, headers={"retry-after-ms": "1"})
-    with a_model(busy) as server, a_store(tmp_path) as store:
+    late = Status(408, headers={"retry-after-ms": "1"})
+    with a_model(late) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url, limits={"attempts": 5}))
         (outcome,) = crowd(hub, 1, budget={"callsPerDay": 3})
         assert isinstance(outcome, OverBudget)
         assert len(server.asked) == 3
-        assert hub.rows("SELECT outcome, tokens FROM judge_call") == [("rate_limited", 0)] * 3
+        assert hub.rows("SELECT outcome, tokens = reserved_tokens FROM judge_call") == [("timeout", True)] * 3
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503])
+def test_an_answer_that_is_an_error_spends_nothing(tmp_path: Path, code: int) -> None:
+    """Of a budget for twelve answers all twelve are had, although each question is answered with an error first."""
+    errors = iter(range(TWICE))
+
+    def script(_: Asked) -> Status | Says:
+        return GOOD if next(errors, None) is None else Status(code, headers={"retry-after-ms": "1"})
+
+    with a_model(script) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        limits = {"attempts": 9, "inFlight": 4}
+        price = {"inputUsdPerMillion": 1, "outputUsdPerMillion": 2}
+        hub.connections.create(a_connection(server.base_url, limits=limits, price=price, maxOutputTokens=20))
+        outcomes = crowd(hub, 12, budget={"callsPerDay": 12, "usdPerDay": 12 * 0.00014 + 0.001})
+        assert replies(outcomes) == 12
+        assert len(server.asked) == 12 + TWICE
+        (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
+        assert (rule.calls, rule.tokens, rule.held_calls) == (12, 12 * 120, 0)
+        select = "SELECT count(*), sum(tokens) FROM judge_call WHERE outcome NOT IN ('answered', 'unsent')"
+        assert hub.rows(select) == [(TWICE, 0)]
+
+
+def test_what_a_dead_process_set_aside_is_given_back(tmp_path: Path) -> None:
+    """A request that was cut off holds its part of a budget for ten minutes; others wait, and then they have it."""
+    clock = AClock()
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        put(store, "judge_call", call_id=1, day=NOON.date(), rule_id="rule-1", project="shop", started_at=NOON)
+        put(store, "judge_call", call_id=2, day=NOON.date(), rule_id="rule-1", project="shop", started_at=NOON)
+        hub = Hub(store, clock=clock)
+        hub.connections.create(a_connection(server.base_url))
+        (rule,) = [each for each in hub.budgets.today() if each.kind == "rule"]
+        assert (rule.calls, rule.held_calls) == (0, 2)
+        clock.forward(seconds=540)
+        outcomes = crowd(hub, 3, budget={"callsPerDay": 3})
+        held = [each for each in outcomes if isinstance(each, HeldBack)]
+        assert len(held) == 2
+        assert held[0].retry_after_s == 60
+        assert "until 12:10:00 UTC" in str(held[0])
+        clock.forward(seconds=60)
+        assert replies(crowd(hub, 3, budget={"callsPerDay": 3})) == 2
+        assert hub.rows("SELECT call_id, outcome, tokens FROM judge_call WHERE call_id <= 2") == [
+            (1, "lost", 0),
+            (2, "lost", 0),
+        ]
 
 
 def test_what_nobody_knows_counts_as_it_was_set_aside(tmp_path: Path) -> None:

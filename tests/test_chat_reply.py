@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.chat.reply import MAX_DEPTH, find_reply
+from evaluators.chat.reply import MAX_DEPTH, Contradictory, find_reply
 
 SCORE = ("score", "reason")
 
@@ -36,7 +36,8 @@ prose = st.text().filter(lambda text: not any(bracket in text for bracket in "{}
         '{"score": 0.5, // out of 1\n "reason": "ok" /* fine */ }',
         '[1] See {the rubric}. {"score": 0.5, "reason": "ok"} as in [2].',
         '<think>{"score": maybe {1}} no</think>{"score": 0.5, "reason": "ok"}',
-        '{"score": 0.1, "reason": "first"} On reflection: {"score": 0.5, "reason": "ok"}',
+        '<think>{"score": 0.1, "reason": "first"}</think> On reflection: {"score": 0.5, "reason": "ok"}',
+        '{"score": 0.5, "reason": "ok"} and so, in short: {"score": 0.5, "reason": "ok", "more": 1}',
         '{"result": {"score": 0.5, "reason": "ok"}}',
         '{"score": 0.5, "reason": "ok", "details": {"score": 0.1, "reason": "a part"}}',
         '[{"score": 0.5, "reason": "ok"}]',
@@ -125,11 +126,14 @@ def test_half_a_verdict_is_never_one(reply: dict[str, object], data: st.DataObje
 
 
 @given(replies, st.lists(st.dictionaries(st.text(max_size=3), json_values, max_size=3), max_size=3))
-def test_the_last_verdict_wins(reply: dict[str, object], others: list[dict[str, object]]) -> None:
-    """Of several objects the last one with the wanted fields is the verdict."""
-    first = json.dumps({"score": 0, "reason": "a draft"})
+def test_two_verdicts_that_differ_are_none(reply: dict[str, object], others: list[dict[str, object]]) -> None:
+    """A text with two objects that have the wanted fields and do not say the same is refused; other objects are not."""
+    first = json.dumps({"score": -1, "reason": "a draft"})
     rest = " ".join(json.dumps(other) for other in others)
-    assert find_reply(f"{first} then {json.dumps(reply)} and {rest}", SCORE) == reply
+    assert find_reply(f"{json.dumps(reply)} and {rest}", SCORE) == reply
+    for text in (f"{first} then {json.dumps(reply)} and {rest}", f"[{first}, {json.dumps(reply)}]"):
+        with pytest.raises(Contradictory):
+            find_reply(text, SCORE)
 
 
 @given(st.text(alphabet="{}[]\"'\\,:/*\n ab1.-u", max_size=60))
@@ -139,12 +143,15 @@ def test_reading_is_total(text: str) -> None:
     json.dumps(find_reply(f"{{a: {text}}}", ["a"]), allow_nan=False)
 
 
-@pytest.mark.parametrize("unit", ["{", "[", '{"a":', '{"a":[', "'", "{'", "/*", "{a:1}", '{"a": "', "[1,", "{//", "\\"])
+@pytest.mark.parametrize(
+    "unit",
+    ["{", "[", '{"a":', '{"a":[', "'", "{'", "/*", "{a:1}", "{score:1,reason:2}", '{"a": "', "[1,", "{//", "\\"],
+)
 def test_time_is_linear(unit: str) -> None:
     """Ten times as much nonsense takes about ten times as long."""
 
     def seconds(repeats: int) -> float:
-        text = unit * repeats
+        text = "score reason " + unit * repeats  # without the names nothing is read
         start = time.process_time()
         find_reply(text, SCORE)
         return time.process_time() - start

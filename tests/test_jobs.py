@@ -2,16 +2,19 @@
 
 import datetime as dt
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
+from collector.live.work.ledger import Ledger
 from storage.jobs import Claim, Job, PutBack, Result, Turn
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, trace_id
-from tests.working import NOW, Book, evaluated, states
+from tests.working import LONG_S, NOW, QUICK, Book, evaluated, states
 
 NOW_US = int(NOW.replace(tzinfo=dt.UTC).timestamp()) * 1_000_000
 LEASE_US = 60_000_000
@@ -137,6 +140,54 @@ def test_failures_are_retried_by_hand(tmp_path: Path) -> None:
         assert store.jobs.retry([2], now_us=NOW_US).refused == {2: "superseded"}
         assert states(store) == {"scored": 1, "superseded": 2, "claimed": 3}
         assert rows(store, "SELECT last_job FROM matching_state") == [(6,)]
+
+
+def test_what_was_over_budget_is_retried_in_bulk(tmp_path: Path) -> None:
+    """With its kind given, all that was left out is evaluated again; without it, only what failed."""
+    with a_store(tmp_path) as store:
+        a_book(store)
+        claim(store)
+        over = [a_result(number, outcome="skipped", score=None, error_kind="over_budget") for number in (2, 3)]
+        gone = a_result(4, outcome="skipped", score=None, error_kind="target_gone")
+        store.jobs.take_turn(a_turn(finished=[a_failure(1), *over, gone]))
+        assert store.jobs.retry_failed(rule=None, error_kind="target_gone", now_us=NOW_US).jobs == 0
+        assert store.jobs.retry_failed(rule=None, error_kind=None, now_us=NOW_US).jobs == 1
+        assert store.jobs.retry_failed(rule=None, error_kind="over_budget", now_us=NOW_US).jobs == 2
+        assert states(store) == {"ready": 3, "superseded": 3, "skipped": 1}
+
+
+def test_what_was_over_budget_is_taken_up_on_another_day(tmp_path: Path) -> None:
+    """A ledger takes up what earlier days left out, once, and nothing of its own day; only where that is wanted."""
+    noon_s = NOW.replace(tzinfo=dt.UTC).timestamp()
+    with a_store(tmp_path) as store:
+        a_book(store, jobs=3)
+        claim(store)
+        for number, days in ((1, 9), (2, 1), (3, 0)):
+            over = a_result(number, outcome="skipped", score=None, error_kind="over_budget")
+            store.jobs.take_turn(a_turn(at_us=NOW_US - days * 86_400_000_000, finished=[over]))
+        for wanted, ready in ((False, []), (True, [4]), (True, [4])):
+            patience = replace(QUICK, retries_over_budget=wanted)
+            ledger = Ledger(store.jobs, lambda _: _Full(), clock=lambda: noon_s, patience=patience)
+            ledger.start()
+            assert ledger.wait_idle(LONG_S)
+            ledger.close()
+            assert rows(store, "SELECT job_id FROM job") == [(job_id,) for job_id in ready]
+        assert states(store) == {"ready": 1, "superseded": 1, "skipped": 2}
+
+
+class _Full:
+    """A queue that takes nothing."""
+
+    def room(self) -> int:
+        """None."""
+        return 0
+
+    def pause_s(self) -> None:
+        """Nobody knows for how long."""
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Not asked for."""
+        raise AssertionError(jobs)
 
 
 def test_a_waiting_job_can_be_hurried(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def test_every_decision_stands_with_its_reason(document: dict[str, Any]) -> None
         ({"state": "claimed", "not_before": NOW}, None, "claimed"),
         ({"state": "claimed", "round": 1}, {"outcome": "failed"}, "claimed"),
         (None, {"outcome": "skipped", "error_kind": "over_budget"}, "over_budget"),
+        (None, {"outcome": "skipped", "error_kind": "rule_disabled"}, "rule_disabled"),
         (None, {"outcome": "skipped", "error_kind": "rule_deleted"}, "skipped"),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 from collector.api.rule_documents import rule_document
 from collector.live.rules_in_force import KeptRule, RulesInForce
 from rules.errors import BadRule
+from rules.rule import Budget
 from rules.rule_text import RuleText, parse_json, parse_rule
 from storage.errors import Conflict, Missing
 from storage.rule_change import MAX_RULES
@@ -132,6 +133,18 @@ def test_a_disabled_rule_is_kept_and_does_not_judge(store: Store) -> None:
         rule_id = rules.create("shop", *parsed(enabled=False)).stored.rule_id
         assert (len(rules.kept()), rules.active()) == (1, ())
         assert rules.replace("shop", rule_id, *parsed()).active in rules.active()
+
+
+def test_what_a_rule_may_spend_is_what_it_says_last(store: Store) -> None:
+    """Whoever has a job of an earlier revision learns the budget of the one in force, and whether it is enabled."""
+    with in_force(store) as rules:
+        rule_id = rules.create("shop", *parsed(budget={"callsPerDay": 100})).stored.rule_id
+        rules.replace("shop", rule_id, *parsed(budget={"callsPerDay": 7}, enabled=False))
+        first = rules.revision(1)
+        assert first is not None
+        assert first.rule.budget == Budget(calls_per_day=7)
+        assert first.stopped is not None
+        assert first.stopped.kind == "rule_disabled"
 
 
 def test_a_deleted_rule_keeps_its_revisions(store: Store) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.chat.connection import Price
 from tests.model_server import GARBAGE, Asked, HalfSends, Hangs, Says, Sends, Status, Step, a_model
 from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
@@ -155,6 +156,30 @@ def test_retry_after_is_respected(tmp_path: Path) -> None:
         assert min(gaps) >= 0.28
 
 
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_nothing_leaves_during_a_pause(tmp_path: Path, attempts: int) -> None:
+    """What is answered during a pause does not end it, and attempts within one call keep to it."""
+    lock, asked_s, paused_s = threading.Lock(), list[float](), list[float]()
+
+    def pause_once(_: Asked) -> Step:
+        with lock:
+            asked_s.append(time.monotonic())
+            if len(asked_s) == 6:
+                paused_s.append(time.monotonic())
+                return Status(429, headers={"Retry-After": "4"})
+        time.sleep(0.3)
+        return GOOD if len(asked_s) % 2 else Status(503)
+
+    patience = replace(QUICK, longest_asked_s=10)
+    with a_book(tmp_path, traces=60) as book, a_model(pause_once) as model:
+        ask(book, traces=60)
+        connection = a_connection(model.base_url, in_flight=8, timeout_s=10, attempts=attempts)
+        with working(book, {"main": connection}, patience=patience):
+            eventually(lambda: asked_s, lambda times: bool(paused_s) and times[-1] > paused_s[0] + 4)
+    during = [at_s - paused_s[0] for at_s in asked_s if 1 < at_s - paused_s[0] < 3.9]
+    assert during == []
+
+
 def test_a_connection_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
     """While one connection hangs, the jobs of another and checks are evaluated at once."""
     with a_book(tmp_path, traces=20) as book, a_model(Hangs()) as hanging, a_model(GOOD) as good:
@@ -168,6 +193,35 @@ def test_a_connection_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
             assert states(book.store)["claimed"] == slow.in_flight
         assert states(book.store) == {"scored": 40, "ready": 20}
         assert rows(book.store, "SELECT max(attempts) FROM job") == [(0,)]
+
+
+def test_an_endpoint_that_answers_nonsense_at_length_holds_up_no_other(tmp_path: Path) -> None:
+    """While answers of one connection take long to read, those of another are scored, and nonsense is a bad reply."""
+    nonsense = Says("The score: " + "{a:1}" * 13_000)  # as much as is read at all
+    with a_book(tmp_path, traces=40) as book, a_model(nonsense) as broken, a_model(GOOD) as good:
+        ask(book, "broken", traces=40)
+        ask(book, "good", traces=40)
+        connections = {"broken": a_connection(broken.base_url, timeout_s=30), "good": a_connection(good.base_url)}
+        with working(book, connections):
+            eventually(lambda: states(book.store).get("scored"), lambda scored: scored == 40)
+            kinds = "SELECT count(*) FROM (SELECT error_kind FROM job UNION ALL SELECT error_kind FROM evaluation)"
+            ((bad,),) = rows(book.store, f"{kinds} WHERE error_kind = 'bad_reply'")
+            assert int(str(bad)) < 20
+
+
+def test_an_answer_that_is_far_too_long_is_not_read(tmp_path: Path) -> None:
+    """A text many times as long as the tokens that were asked for is a bad reply, whatever is in it."""
+    verdict = '{"score": 0.9, "reason": "good"}'
+    with a_book(tmp_path, traces=1) as book, a_model(Says(" " * 200_000 + verdict)) as model:
+        ask(book, traces=1)
+        with working(book, {"main": a_connection(model.base_url)}) as workers:
+            eventually(lambda: states(book.store), lambda found: found == {"failed": 1})
+            assert workers.wait_idle(LONG_S)
+        ((kind, reason),) = evaluated(book.store, "error_kind, reason")
+        assert (kind, str(reason).split(":")[0]) == (
+            "bad_reply",
+            "the answer has 200032 characters, of which at most 65536 are read",
+        )
 
 
 def test_a_connection_has_only_so_many_jobs_at_once(tmp_path: Path) -> None:
@@ -204,6 +258,19 @@ def test_rubbish_is_never_a_score(tmp_path: Path, rubbish: object) -> None:
             ("failed", None, None, "bad_reply", 3)
         ]
         assert len(model.asked) == 12
+
+
+def test_a_result_carries_the_cost_of_every_attempt(tmp_path: Path) -> None:
+    """Replies that could not be used, attempts within a call and attempts of the job are all in the result."""
+    steps = [Says("no JSON"), Status(408, headers={"retry-after-ms": "1"}), Says("none"), GOOD]
+    with a_book(tmp_path, traces=1) as book, a_model(steps) as model:
+        ask(book, traces=1)
+        price = Price(input_usd_per_million=1, output_usd_per_million=10)
+        connection = a_connection(model.base_url, attempts=2, price=price, max_output_tokens=50)
+        with working(book, {"main": connection}):
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 1})
+        columns = "judge_calls, output_tokens, input_tokens - 300 > 500, round(cost_usd - input_tokens / 1e6, 6)"
+        assert evaluated(book.store, columns) == [(4, 3 * 20 + 50, True, 0.0011)]
 
 
 def test_a_refusal_is_final(tmp_path: Path) -> None:

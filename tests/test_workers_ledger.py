@@ -104,7 +104,7 @@ def test_three_failures_in_a_row_open_the_breaker() -> None:
     endpoint = Endpoint()
     endpoint.fail(2)
     assert endpoint.room(1) == 3
-    endpoint.breaker.answered()
+    endpoint.breaker.answered(endpoint.now_s)
     endpoint.fail(2)
     assert endpoint.room() == 4
     endpoint.fail()
@@ -116,8 +116,21 @@ def test_three_failures_in_a_row_open_the_breaker() -> None:
     endpoint.fail()
     assert (endpoint.room(), endpoint.breaker.resumes_s) == (0, 103)
     assert endpoint.breaker.down_for_s(endpoint.now_s) == 1
-    endpoint.breaker.answered()
+    endpoint.breaker.answered(endpoint.now_s)
     assert (endpoint.room(), endpoint.breaker.down_for_s(endpoint.now_s)) == (4, None)
+
+
+def test_an_answer_does_not_end_a_pause_that_was_asked_for() -> None:
+    """What was under way when the endpoint asked for a pause is answered in it, and nothing is begun before its end."""
+    endpoint = Endpoint()
+    endpoint.fail(asked_s=60, asks_for_pause=True)
+    endpoint.now_s += 59
+    endpoint.breaker.answered(endpoint.now_s)
+    assert endpoint.room() == 0
+    endpoint.now_s += 1
+    assert endpoint.room() == 1
+    endpoint.breaker.answered(endpoint.now_s)
+    assert endpoint.room() == 4
 
 
 def test_a_wish_for_a_pause_is_met_at_once() -> None:

@@ -11,6 +11,7 @@ import duckdb
 
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule, Lane
+from collector.live.judging import JudgeSource
 from collector.live.work.examiner import PROGRAM
 from collector.live.work.patience import Patience
 from collector.live.workers import WorkerOptions, Workers
@@ -98,6 +99,10 @@ class Book:
         self.store._writer.store(lambda cursor: _none(cursor.execute(_REVISION, values)), 1)
         return active
 
+    def edit(self, active: ActiveRule, **rule: Any) -> None:
+        """Let the rule have other values from now on, in this revision too, as what is in force has it."""
+        self.revisions[active.revision] = replace(active, rule=replace(active.rule, **rule))
+
     def delete(self, active: ActiveRule) -> None:
         """Delete the rule."""
         self.revisions[active.revision] = replace(active, deleted=True)
@@ -151,9 +156,10 @@ class LocalJudges:
         """Its limit."""
         return self.connections[connection_id].in_flight
 
-    def judge(self, active: ActiveRule, job: Job) -> Judge:
+    def judge(self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule]) -> Judge:
         """A judge over its model."""
         assert job.state == "claimed"
+        assert current().rule_id == active.rule_id
         key = self.connection_of(active)
         if key not in self._models:
             self._models[key] = ChatModel(self.connections[key])
@@ -176,15 +182,16 @@ def working(
     book: Book,
     connections: Mapping[str, Connection] | None = None,
     *,
+    judges: JudgeSource | None = None,
     patience: Patience = QUICK,
     program: str = PROGRAM,
 ) -> Iterator[Workers]:
-    """Workers at work on the store."""
+    """Workers at work on the store, with judges over these connections, or with other ones."""
     workers = Workers(
         book.store.jobs,
         book.store.windows,
         book.revisions.get,
-        LocalJudges(connections or {}),
+        judges or LocalJudges(connections or {}),
         WorkerOptions(own=OwnKeys({}), patience=patience, program=program),
     )
     workers.start()

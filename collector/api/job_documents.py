@@ -32,4 +32,4 @@ def job_document(row: Mapping[str, Any]) -> dict[str, object]:
 
 def refusal(state: str | None) -> str:
     """Why a job in this state is not evaluated again; None: there is none."""
-    return "there is no such job" if state is None else f"it is {state}; what failed, is over budget or waits can be"
+    return "there is no such job" if state is None else f"it is {state}; what failed, was left out or waits can be"

@@ -12,7 +12,8 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.job_documents import job_document, refusal
 from collector.api.problems import problem
-from storage.jobs import MOST_RETRIED, JobFilter
+from storage.jobs import JobFilter
+from storage.repeating import MOST_RETRIED
 
 router = APIRouter(prefix="/api/v1/jobs")
 
@@ -36,7 +37,10 @@ class Wanted(BaseModel):
 
 
 class Failed(BaseModel):
-    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given."""
+    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given.
+
+    With `over_budget` or `rule_disabled`, those that were left out for that.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

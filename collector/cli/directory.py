@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from collector.live.rules_in_force import KeptRule
     from collector.settings import Settings
-    from storage.jobs import Repeated
+    from storage.repeating import Repeated
     from storage.store import Store
 
 

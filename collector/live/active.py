@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from evaluators.errors import Stopped
 from rules.rule import Rule
 
 Lane: TypeAlias = Literal["check", "judge", "code"]
@@ -19,6 +20,15 @@ class ActiveRule:
     rule: Rule
     lane: Lane
     deleted: bool = False
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why nothing may be judged by it any more; None where it is in force, or was before an edit of its rule."""
+        if self.deleted:
+            return Stopped("rule_deleted", f"not evaluated, because the rule {self.rule.name} was deleted")
+        if not self.rule.enabled:
+            return Stopped("rule_disabled", f"not evaluated, because the rule {self.rule.name} was switched off")
+        return None
 
     @property
     def judges(self) -> str | None:

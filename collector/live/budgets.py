@@ -1,79 +1,33 @@
 """Budgets: what judges may cost in a day, set aside before each request and settled after it.
 
+What a process that ended had set aside, and never heard of again, is given back after a while.
+
 A UTC day, three measures (calls, tokens, USD), three that pay: the rule, the project, the connection. The sums are kept
 in memory and read from the table of calls when a day is first asked about. Money is counted in whole billionths of a
 USD, so that sums do not drift.
 """
 
 import asyncio
-import math
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
 
-from evaluators.chat.connection import Price
+from collector.live.payers import Account, Key, Kind, Purse, Shortage, Sum, nano_usd_of, shortage_of
 from evaluators.chat.toll import UNSENT, Most, Spent
-from evaluators.errors import BadConfiguration, OverBudget
-from rules.rule import Budget
-from storage.spending import NANO, ReservedCall, SettledCall, Spending
+from evaluators.errors import HeldBack, OverBudget
+from storage.spending import NANO, ReservedCall, SettledCall, Spending, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
-Kind: TypeAlias = Literal["rule", "project", "connection"]
-Key: TypeAlias = tuple[Kind, str, str | None]
-"""What pays: its kind; of a project its tenant and its name, of all else nothing and its id."""
-
-_NANO_PER_TOKEN: Final = 1000  # for each USD that a million tokens cost
 _NS: Final = 10**9
+_LEASE_S: Final = 600.0
+"""After which a request whose process has ended counts as one that nobody answered. A guess: ten usual time limits."""
+
 _DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the table again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payer:
-    """Who pays, how much it may, and what messages call it."""
-
-    kind: Kind
-    tenant: str = ""  # of a project: each tenant has its own of a name
-    identity: str | None  # a project may be none
-    name: str
-    budget: Budget | None
-
-    @property
-    def key(self) -> Key:
-        """Where its sums are."""
-        return (self.kind, self.tenant, self.identity)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """On whose behalf a judge is asked, and what its tokens cost."""
-
-    tenant: str
-    rule_id: str | None
-    project: str | None
-    connection_id: str
-    job_id: int | None
-    payers: tuple[Payer, ...]
-    price: Price | None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be counted.
-
-        Raises:
-            BadConfiguration: USD are limited, and the model has no price.
-        """
-        if self.price is not None:
-            return
-        for payer in self.payers:
-            if payer.budget is not None and payer.budget.usd_per_day is not None and not payer.budget.allow_unpriced:
-                raise BadConfiguration(
-                    f"{payer.kind} {payer.name!r} has a budget in USD, and the model of the connection has no price: "
-                    "give the connection a price, or set allowUnpriced in the budget"
-                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,37 +55,20 @@ class Taken:
     answers: Times
 
 
-@dataclass(slots=True)
-class _Sum:
-    calls: int = 0
-    tokens: int = 0
-    nano_usd: int = 0
-
-    def add(self, other: "_Sum", sign: int = 1) -> None:
-        self.calls += sign * other.calls
-        self.tokens += sign * other.tokens
-        self.nano_usd += sign * other.nano_usd
-
-
-@dataclass(slots=True)
-class _Purse:
-    """What is gone, and what is set aside."""
-
-    spent: _Sum = field(default_factory=_Sum)
-    held: _Sum = field(default_factory=_Sum)
-
-
 class Budgets:
     """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
 
     def __init__(self, spending: Spending, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Nothing else may reserve calls over the same store."""
         self._spending = spending
         self._clock = clock
         self._lock = threading.Lock()
         self._last_call = spending.last_call()
-        self._days: dict[date, dict[Key, _Purse]] = {}
+        self._orphans = _orphans(spending.unsettled(self._last_call), clock())
+        self._under_way = 0
+        self._days: dict[date, dict[Key, Purse]] = {}
         self._waiting: list[Future[None]] = []
-        self._total = _Sum()
+        self._total = Sum()
         self._outcomes: Counter[str] = Counter(answered=0, failed=0)
         self._answers = Stopwatch(SLOW_S)
 
@@ -146,23 +83,30 @@ class Budgets:
                 answers=self._answers.times,
             )
 
-    def toll(self, account: Account, paid: Callable[[Spent], None] | None = None) -> "BudgetToll":
-        """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took."""
+    def toll(self, account: Callable[[], Account], paid: Callable[[Spent], None] | None = None) -> "BudgetToll":
+        """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took.
+
+        `account` is asked before each request, so that budgets which were lowered since act on the next; it raises
+        `Broken` where no more may be asked. Who they are that pay stays.
+        """
         return BudgetToll(self, account, paid)
 
     def today(self) -> list[SpentToday]:
         """What was spent today, by each of those who pay."""
         with self._lock:
-            purses = self._purses(self._clock().date())
+            now = self._clock()
+            self._give_back(now)
+            purses = self._purses(now.date())
             return [_told(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
 
     def today_for(self, tenant: str) -> list[SpentToday]:
         """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
-        purses: dict[Key, _Purse] = defaultdict(_Purse)
+        purses: dict[Key, Purse] = defaultdict(Purse)
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
-                spent = _Sum(row.calls, row.tokens, row.nano_usd)
-                purses["connection", "", row.connection_id].spent.add(spent)
+                purse = purses["connection", "", row.connection_id]
+                purse.spent.add(Sum(row.calls, row.tokens, row.nano_usd))
+                purse.held.add(Sum(row.held_calls, row.held_tokens, row.held_nano_usd))
         return [_told(key, purse) for key, purse in purses.items()]
 
     def hold(self, account: Account, most: Most) -> "Held | Future[None]":
@@ -170,25 +114,48 @@ class Budgets:
 
         Raises:
             OverBudget: there is not enough left, whatever becomes of the requests under way.
+            HeldBack: there will be enough, once what a process that ended had set aside is given back.
         """
         tokens = most.input_tokens + most.output_tokens
-        asked = _Sum(1, tokens, _nano(account.price, most.input_tokens, most.output_tokens))
+        asked = Sum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
         with self._lock:
             now = self._clock()
+            self._give_back(now)
             purses = self._purses(now.date())
-            shortages = [_shortage(payer, purses[payer.key], asked) for payer in account.payers]
+            shortages = [shortage_of(payer, purses[payer.key], asked) for payer in account.payers]
             for shortage in shortages:
                 if shortage is not None and shortage.is_final:
                     raise OverBudget(shortage.told)
             if any(shortages):
+                if not self._under_way and self._orphans:
+                    raise _held_back(next(filter(None, shortages)), self._orphans[0].until, now)
                 freed: Future[None] = Future()
                 self._waiting.append(freed)
                 return freed
             for payer in account.payers:
                 purses[payer.key].held.add(asked)
+            self._under_way += 1
             self._last_call += 1
             number = self._last_call
         return Held(number=number, started=now, asked=asked, account=account)
+
+    def still_holds(self, held: "Held", account: Account) -> bool:
+        """Whether what is set aside is within the budgets as they are now.
+
+        Raises:
+            OverBudget: there is not enough for it, whatever becomes of the other requests under way.
+        """
+        with self._lock:
+            purses = self._purses(held.started.date())
+            nothing = Sum()
+            if not any(shortage_of(payer, purses[payer.key], nothing) for payer in account.payers):
+                return True
+            for payer in account.payers:
+                alone = Purse(spent=purses[payer.key].spent)
+                shortage = shortage_of(payer, alone, held.asked)
+                if shortage is not None:
+                    raise OverBudget(shortage.told)
+            return False
 
     def record(self, held: "Held") -> "Future[None]":
         """Put what is held on record."""
@@ -217,6 +184,7 @@ class Budgets:
                 purse = purses[payer.key]
                 purse.held.add(held.asked, -1)
                 purse.spent.add(took)
+            self._under_way -= 1
             woken, self._waiting = self._waiting, []
             ended = self._clock()
             self._total.add(took)
@@ -238,7 +206,7 @@ class Budgets:
             if freed.set_running_or_notify_cancel():
                 freed.set_result(None)
 
-    def _purses(self, day: date) -> dict[Key, _Purse]:
+    def _purses(self, day: date) -> dict[Key, Purse]:
         purses = self._days.get(day)
         if purses is None:
             purses = self._days[day] = self._read(day)
@@ -247,15 +215,35 @@ class Budgets:
                     del self._days[old]
         return purses
 
-    def _read(self, day: date) -> dict[Key, _Purse]:
-        purses: dict[Key, _Purse] = defaultdict(_Purse)
+    def _read(self, day: date) -> dict[Key, Purse]:
+        purses: dict[Key, Purse] = defaultdict(Purse)
         for row in self._spending.on_day(day):
-            spent = _Sum(row.calls, row.tokens, row.nano_usd)
-            of_connection: Key = ("connection", "", row.connection_id)
-            of_rule: Sequence[Key] = (("rule", "", row.rule_id), ("project", row.tenant, row.project))
-            for key in (of_connection, *(() if row.rule_id is None else of_rule)):
+            spent = Sum(row.calls, row.tokens, row.nano_usd)
+            for key in _keys(row):
                 purses[key].spent.add(spent)
+        for orphan in self._orphans:
+            if orphan.call.day == day:
+                for key in _keys(orphan.call):
+                    purses[key].held.add(orphan.asked)
         return purses
+
+    def _give_back(self, now: datetime) -> None:
+        """Let go of what was set aside for requests that are taken for unanswered by now."""
+        while self._orphans and self._orphans[0].until <= now:
+            orphan = self._orphans.popleft()
+            for key in _keys(orphan.call) if orphan.call.day in self._days else ():
+                self._days[orphan.call.day][key].held.add(orphan.asked, -1)
+            self._spending.settle(
+                SettledCall(
+                    call_id=orphan.call.call_id,
+                    input_tokens=None,
+                    output_tokens=None,
+                    tokens=0,
+                    usd=0.0,
+                    outcome="lost",
+                    ended_at=now.replace(tzinfo=None),
+                )
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,14 +252,14 @@ class Held:
 
     number: int
     started: datetime
-    asked: _Sum
+    asked: Sum
     account: Account
 
 
 class BudgetToll:
     """Implements `evaluators.chat.toll.Toll` for one account."""
 
-    def __init__(self, budgets: Budgets, account: Account, paid: Callable[[Spent], None] | None) -> None:
+    def __init__(self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[Spent], None] | None) -> None:
         self._budgets = budgets
         self._account = account
         self._paid = paid
@@ -281,11 +269,12 @@ class BudgetToll:
 
         Raises:
             OverBudget: there is not enough left.
+            Stopped: nothing may be asked any more.
             Unanswered: it could not be put on record.
         """
-        while isinstance(held := self._budgets.hold(self._account, most), Future):
+        while isinstance(held := self._budgets.hold(self._account(), most), Future):
             await asyncio.wrap_future(held)
-        fare = BudgetFare(self._budgets, held, self._paid)
+        fare = BudgetFare(self._budgets, held, self._account, self._paid)
         try:
             await asyncio.wrap_future(self._budgets.record(held))
         except BaseException as error:
@@ -302,10 +291,26 @@ class BudgetToll:
 class BudgetFare:
     """Implements `evaluators.chat.toll.Fare`."""
 
-    def __init__(self, budgets: Budgets, held: Held, paid: Callable[[Spent], None] | None) -> None:
+    def __init__(
+        self,
+        budgets: Budgets,
+        held: Held,
+        account: Callable[[], Account],
+        paid: Callable[[Spent], None] | None,
+    ) -> None:
         self._budgets = budgets
         self._held = held
+        self._account = account
         self._paid = paid
+
+    def still_holds(self) -> bool:
+        """Whether the request may leave at this moment.
+
+        Raises:
+            OverBudget: a budget was lowered since, and there is not enough left.
+            Stopped: nothing may be asked any more.
+        """
+        return self._budgets.still_holds(self._held, self._account())
 
     def settle(self, spent: Spent) -> None:
         """Say what the request took."""
@@ -314,69 +319,54 @@ class BudgetFare:
             self._paid(spent)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shortage:
-    """Why a payer cannot pay at this moment, and whether that stays so for the day."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Orphan:
+    """A request of a process that has ended, and until when it is taken for one that may be answered."""
 
-    told: str
-    is_final: bool
-
-
-def _shortage(payer: Payer, purse: _Purse, asked: _Sum) -> _Shortage | None:
-    found: _Shortage | None = None
-    for limit, spent, held, more, unit in _measures(payer.budget, purse, asked):
-        if spent + held + more <= limit:
-            continue
-        is_final = spent + more > limit
-        if found is None or is_final:
-            found = _Shortage(_explained(payer, limit, spent, more, unit), is_final)
-    return found
+    call: ReservedCall
+    asked: Sum
+    until: datetime
 
 
-def _measures(budget: Budget | None, purse: _Purse, asked: _Sum) -> list[tuple[int, int, int, int, str]]:
-    """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
-    if budget is None:
-        return []
-    nano = None if budget.usd_per_day is None else math.floor(budget.usd_per_day * NANO)
-    spent, held = purse.spent, purse.held
-    measures = [
-        (budget.calls_per_day, spent.calls, held.calls, asked.calls, "calls"),
-        (budget.tokens_per_day, spent.tokens, held.tokens, asked.tokens, "tokens"),
-        (nano, spent.nano_usd, held.nano_usd, asked.nano_usd, "USD"),
-    ]
-    return [(limit, *numbers) for limit, *numbers in measures if limit is not None]  # type: ignore[misc] # five of them
+def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
+    """Those that end first foremost. Whatever the clock was when they began, none lasts longer from now on."""
+
+    def orphan(call: ReservedCall) -> _Orphan:
+        asked = Sum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
+        began = min(call.started_at.replace(tzinfo=UTC), now)
+        return _Orphan(call=call, asked=asked, until=began + timedelta(seconds=_LEASE_S))
+
+    return deque(sorted(map(orphan, calls), key=lambda each: each.until))
 
 
-def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
-    def told(number: int) -> str:
-        return f"{number / NANO:.6g}" if unit == "USD" else str(number)
-
-    may_take = "" if unit == "calls" else f", and this request may take {told(more)}"
-    return (
-        f"the budget of {payer.kind} {payer.name!r} for today is spent: {told(spent)} of {told(limit)} {unit}"
-        f"{may_take}; a day ends at 00:00 UTC"
-    )
+def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
+    """Who pays for it."""
+    of_connection: Key = ("connection", "", call.connection_id)
+    if call.rule_id is None:
+        return (of_connection,)
+    return (of_connection, ("rule", "", call.rule_id), ("project", call.tenant, call.project))
 
 
-def _took(held: Held, spent: Spent) -> _Sum:
-    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent."""
+def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
+    told = f"{shortage.told}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
+    return HeldBack(told, (until - now).total_seconds())
+
+
+def _took(held: Held, spent: Spent) -> Sum:
+    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent.
+
+    What took no tokens, and was not answered, is no call.
+    """
     if not spent.is_sent:
-        return _Sum()
+        return Sum()
     if spent.input_tokens is None or spent.output_tokens is None:
         return held.asked
     tokens = spent.input_tokens + spent.output_tokens
-    return _Sum(1, tokens, _nano(held.account.price, spent.input_tokens, spent.output_tokens))
+    calls = int(spent.outcome == "answered" or tokens > 0)
+    return Sum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
 
 
-def _nano(price: Price | None, input_tokens: int, output_tokens: int) -> int:
-    if price is None:
-        return 0
-    of_input = input_tokens * price.input_usd_per_million
-    of_output = output_tokens * price.output_usd_per_million
-    return math.ceil((of_input + of_output) * _NANO_PER_TOKEN)
-
-
-def _told(key: Key, purse: _Purse) -> SpentToday:
+def _told(key: Key, purse: Purse) -> SpentToday:
     kind, tenant, identity = key
     return SpentToday(
         kind=kind,

@@ -66,6 +66,10 @@ class _CappedFare:
     most: Most
     fare: Fare
 
+    def still_holds(self) -> bool:
+        """Whether the request may leave at this moment."""
+        return self.fare.still_holds()
+
     def settle(self, spent: Spent) -> None:
         """Say what the request took."""
         self.capped.settle(self.most, spent)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.live.budgets import Account, Budgets
+from collector.live.budgets import Budgets
 from collector.live.connections import LlmConnections
 from collector.live.judges import connection_payer
 from collector.live.llm_connection import LlmConnection
+from collector.live.payers import Account
 from evaluators.errors import Broken
 from evaluators.judging import Meter, PromptMessage
 from evaluators.outcome import Usage
@@ -53,7 +54,7 @@ async def try_connection(found: LlmConnection, connections: LlmConnections, budg
             price=usable.price,
         )
         async with ChatModel(once) as model:
-            meter = Meter(ChatJudge(model, budgets.toll(account)))
+            meter = Meter(ChatJudge(model, budgets.toll(lambda: account)))
             await meter(_QUESTION, {"ok": {"type": "boolean"}})
     except Broken as broken:
         usage = None if meter is None else meter.usage

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from collector.live.active import ActiveRule
-from collector.live.budgets import Account, Budgets, Payer
-from collector.live.connections import LlmConnections
+from collector.live.budgets import Budgets
+from collector.live.connections import LlmConnections, NoSuchConnection
 from collector.live.llm_connection import LlmConnection
+from collector.live.payers import Account, Payer
 from evaluators.chat.connection import Connection, Price
 from evaluators.chat.toll import Spent, Toll
 from evaluators.errors import BadConfiguration
@@ -126,8 +127,18 @@ class ConnectedJudges:
         """The jobs that may run at once over a connection."""
         return self._connections.in_flight(connection_id) or _OF_MISSING
 
-    def judge(self, active: ActiveRule, job: JobToJudge, *, through: Callable[[Toll], Toll] | None = None) -> Judge:
+    def judge(
+        self,
+        active: ActiveRule,
+        job: JobToJudge,
+        *,
+        current: Callable[[], ActiveRule] | None = None,
+        through: Callable[[Toll], Toll] | None = None,
+    ) -> Judge:
         """The judge for one job; what it pays goes `through` another toll, if there is one.
+
+        `current` is asked before each request: how the rule is at that moment, with the budget that counts; it raises
+        `Stopped` where nothing more is to be asked.
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
@@ -144,8 +155,11 @@ class ConnectedJudges:
             if made is not None:
                 made(Call(account=account, rule=active.rule.name, connection=connection, spent=spent))
 
+        def account_now() -> Account:
+            return account if current is None else self._account(self._as_it_is(found), connection, current(), job)
+
         opened = self._model(found.connection_id, connection)
-        toll = self._budgets.toll(account, paid)
+        toll = self._budgets.toll(account_now, paid)
         judge = ChatJudge(opened.model, toll if through is None else through(toll))
         opened.judges.add(judge)
         return judge
@@ -163,6 +177,13 @@ class ConnectedJudges:
         connection = self._connections.usable(found)
         self._account(found, connection, active, None)
         return found, connection
+
+    def _as_it_is(self, found: LlmConnection) -> LlmConnection:
+        """The connection with the budget that it has at this moment; one that is gone, as it was."""
+        try:
+            return self._connections.get(found.connection_id)
+        except NoSuchConnection:
+            return found
 
     def _model(self, connection_id: str, connection: Connection) -> _Open:
         """The model of a connection as it is now; limits hold for all its judges together."""

@@ -1,5 +1,6 @@
 """Where workers get the judges that rules name."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from collector.live.active import ActiveRule
@@ -20,8 +21,10 @@ class JudgeSource(Protocol):
     def in_flight(self, connection_id: str) -> int:
         """How many jobs may run at the same time over a connection."""
 
-    def judge(self, active: ActiveRule, job: Job) -> Judge:
-        """The judge for one job. Each request that it makes is paid from the budgets first.
+    def judge(self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule]) -> Judge:
+        """The judge for one job. Each request that it makes is paid first, from the budgets that `current` tells then.
+
+        Where `current` raises `Stopped`, no more requests leave.
 
         Raises:
             BadConfiguration: as above.

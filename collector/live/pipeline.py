@@ -63,7 +63,7 @@ class Pipeline:
                 WorkerOptions(
                     own=OwnKeys(settings.attribute_keys),
                     code_judges=settings.code_judges,
-                    patience=Patience(attempts=settings.job_attempts),
+                    patience=Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
                 ),
             )
             judging.connections.follow(workers.wake)

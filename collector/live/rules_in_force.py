@@ -120,14 +120,17 @@ class RulesInForce:
         return kept
 
     def revision(self, number: int) -> ActiveRule | None:
-        """Any revision that there ever was."""
+        """Any revision that there ever was, with the budget that its rule has now, whatever that revision said."""
         if number not in self._revisions:
             self._learn([number])
         known = self._revisions.get(number)
         if known is None:
             return None
         kept = self._now.kept.get(known.rule_id)
-        return _active(number, known, enabled=kept is None or kept.stored.enabled, deleted=kept is None)
+        if kept is None:
+            return _active(number, known, enabled=True, deleted=True)
+        active = _active(number, known, enabled=kept.stored.enabled)
+        return replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
 
     def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "") -> Rule:
         """The rule of a tenant about a project, or about all, that a text says, if the API may put it in force.

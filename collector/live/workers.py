@@ -93,7 +93,7 @@ class Workers:
 
     def _queue_of(self, revision: int) -> Queue:
         active = self._rule_of(revision)
-        if active is None or active.deleted:
+        if active is None or active.stopped is not None:
             return _Unable(self._desk, None)
         if active.lane == "check":
             return self._checks.queue_of(revision)
@@ -107,7 +107,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class _Unable:
-    """Jobs that nobody can do: of deleted rules, and of those whose judge cannot be asked."""
+    """Jobs that nobody can do: of rules that are stopped, and of those whose judge cannot be asked."""
 
     desk: Desk
     why: BadConfiguration | None

@@ -23,7 +23,8 @@ from collector.web.signing_in import own_path
 from collector.web.text import one_line
 from collector.web.visitor import Sent
 from storage.errors import Conflict, Missing
-from storage.jobs import MOST_RETRIED, Failures, JobFilter
+from storage.jobs import Failures, JobFilter
+from storage.repeating import MOST_RETRIED
 
 router = APIRouter()
 

@@ -16,7 +16,7 @@ ROWS: Final = 300
 """Spans of a tree on one page. A guess: more than a screen holds, and the page of a long trace stays below 200 KiB."""
 
 MOST_INDENTED: Final = 12
-_NOT_DONE: Final = ("filtered", "sampled_out", "undecided", "over_budget", "skipped")
+_NOT_DONE: Final = ("filtered", "sampled_out", "undecided", "over_budget", "rule_disabled", "skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +150,8 @@ def _why(decision: StoredDecision) -> str:
             return "left out by the sample"
         case "over_budget":
             return "the budget was used up"
+        case "rule_disabled":
+            return "the rule was switched off before it was judged"
         case "undecided":
             return "could not be decided, because of a fault of the server"
         case _:

@@ -6,6 +6,7 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -21,7 +22,8 @@ from evaluators.chat.connection import Connection, Price
 from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
 from evaluators.chat.pace import Pace
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Free, Most, Spent, Toll
+from evaluators.chat.share import Share
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Fare, Free, Most, Spent, Toll
 from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
@@ -57,6 +59,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.reading = Share()  # of the answers of this model
         self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
         self._pace = Pace(connection.requests_per_minute)
@@ -94,18 +97,29 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
                 prompt=prompt,
             )
             try:
-                answer = await asking.answer(schema if self._takes_schemas else None)
-            except Unanswered as failure:
-                if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
-                    raise
-                answer = await asking.answer(None)
-                self._takes_schemas = False
-            return Answered(answer=answer, usage=asking.usage(answer))
+                answer = await self._answer(asking, schema)
+            except Broken as broken:
+                broken.usage = asking.usage()
+                raise
+            usage = asking.usage()
+            if usage is None:
+                raise AssertionError  # what was answered was sent
+            return Answered(answer=answer, usage=usage)
+
+    async def _answer(self, asking: "_Asking", schema: JsonSchema) -> Answer:
+        try:
+            return await asking.answer(schema if self._takes_schemas else None)
+        except Unanswered as failure:
+            if failure.kind != "refused" or asking.last_status not in _SCHEMA_REFUSED or not self._takes_schemas:
+                raise
+            answer = await asking.answer(None)
+            self._takes_schemas = False
+            return answer
 
 
 _SCHEMA_REFUSED = {400, 404, 415, 422, 501}  # what endpoints answer to a parameter that they do not know
 _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
-_MAY_HAVE_RUN = {408, 500, 502, 504}  # errors with which a model may have answered, and be paid, all the same
+_MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +131,7 @@ class _Asking:
     pace: Pace
     toll: Toll
     prompt: Prompt
-    calls: int = 0
+    spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -136,15 +150,24 @@ class _Asking:
             await asyncio.sleep(wait_s)
         raise AssertionError  # the last attempt returned or raised
 
-    def usage(self, answer: Answer) -> Usage:
-        return Usage(
-            calls=self.calls,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            cost_usd=_cost_usd(self.connection.price, answer),
-            latency_ms=(time.monotonic() - self.started) * 1000,
-            model=answer.model,
+    def usage(self) -> Usage | None:
+        """What all attempts took; None where none was sent."""
+        return self.spent and replace(self.spent, latency_ms=(time.monotonic() - self.started) * 1000)
+
+    def _count(self, spent: Spent, most: Most) -> None:
+        """Count what an attempt took; where one failed and nobody knows, what it can have taken, as budgets do."""
+        tokens = spent.input_tokens, spent.output_tokens
+        if spent.outcome != "answered" and None in tokens:
+            tokens = most.input_tokens, most.output_tokens
+        usage = Usage(
+            calls=1,
+            input_tokens=tokens[0],
+            output_tokens=tokens[1],
+            cost_usd=_cost_usd(self.connection.price, *tokens),
+            latency_ms=0,
+            model=spent.model,
         )
+        self.spent = usage if self.spent is None else self.spent + usage
 
     def _wait_s(self, failure: Unanswered, attempt: int) -> float | None:
         """How long to wait before the next attempt; None when there is none."""
@@ -156,10 +179,10 @@ class _Asking:
 
     async def _attempt(self, request: dict[str, Any]) -> Answer:
         """One request, paid for whatever becomes of it."""
-        fare = await self.toll.reserve(_most(request, self.connection))
+        most = _most(request, self.connection)
+        fare = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:
-            await self.pace.turn()
             spent = Spent(outcome="cancelled", started_ns=time.time_ns())
             answer = await self._exchanged(request, trip)
             spent = replace(
@@ -175,10 +198,34 @@ class _Asking:
             spent = replace(spent, outcome=failure.kind, **({} if ran else _NO_TOKENS))
             raise
         finally:
-            fare.settle(spent if trip.left else UNSENT)
+            paid = spent if trip.left else UNSENT
+            fare.settle(paid)
+            if paid.is_sent:
+                self._count(paid, most)
+
+    async def _fare(self, most: Most) -> Fare:
+        """What pays for a request that may leave at once."""
+        while True:
+            await self._pause()
+            fare = await self.toll.reserve(most)
+            holds = False
+            try:
+                await self.pace.turn()
+                if holds := not self.pace.pause_s and fare.still_holds():
+                    return fare
+            finally:
+                if not holds:
+                    fare.settle(UNSENT)
+
+    async def _pause(self) -> None:
+        """Wait until the pause that the endpoint asked for is over; fail where that is longer than is waited here."""
+        while pause_s := self.pace.pause_s:
+            if pause_s > _LONGEST_WAIT_S:
+                told = f"the endpoint asked for a pause, {math.ceil(pause_s)} s of which are left"
+                raise Unanswered("rate_limited", told, pause_s)
+            await asyncio.sleep(pause_s)
 
     async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
-        self.calls += 1
         self.last_status = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
@@ -200,6 +247,8 @@ class _Asking:
         self.last_status = error.status
         kind = _KINDS.get(error.status, "refused" if error.status < 500 else "unavailable")  # noqa: PLR2004 - 5xx
         wait_s = wait_asked_for(error.headers, time.time())
+        if wait_s is not None and kind in RETRYABLE:
+            self.pace.pause(wait_s)
         return Unanswered(kind, self._shown(f"status {error.status}: {error.explanation()}"), wait_s)
 
     def _shown(self, text: str) -> str:
@@ -220,9 +269,9 @@ def _most(request: Mapping[str, Any], connection: Connection) -> Most:
     return Most(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
-def _cost_usd(price: Price | None, answer: Answer) -> float | None:
-    if price is None or answer.input_tokens is None or answer.output_tokens is None:
+def _cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
+    if price is None or input_tokens is None or output_tokens is None:
         return None
-    of_input = answer.input_tokens * price.input_usd_per_million
-    of_output = answer.output_tokens * price.output_usd_per_million
+    of_input = input_tokens * price.input_usd_per_million
+    of_output = output_tokens * price.output_usd_per_million
     return (of_input + of_output) / 1_000_000

@@ -1,16 +1,23 @@
 """A chat model as a judge: asks, and reads the wanted fields out of whatever it answers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
-from evaluators.chat.reply import find_reply
-from evaluators.chat.toll import Free, Toll
+from evaluators.chat.reply import Contradictory, find_reply
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Free, Toll
 from evaluators.chat.wire import Prompt
 from evaluators.judging import PromptMessage, Reply, Unusable
 from storage.records import JsonValue
 
 _SHOWN_CHARACTERS = 200
+
+_CHARACTERS_PER_TOKEN: Final = 16
+"""Characters of an answer for each token that was asked for, beyond which it is not read: English has four."""
+
+_READ_AT_ONCE: Final = 2_000
+"""Characters that are read in the event loop, which takes 4 ms at worst; longer texts are read beside it."""
 
 
 class ChatJudge:
@@ -35,15 +42,30 @@ class ChatJudge:
         Raises:
             Unanswered: the model could not be asked, or would not answer.
             OverBudget: the toll let no request pass.
-            Unusable: it answered without a complete object that has the wanted fields.
+            Unusable: it answered without a complete object that has the wanted fields, with several that differ, or at
+                far greater length than was asked for.
         """
         answered = await self._model.ask(_as_prompt(messages), _form(wanted), self._toll)
-        return Reply(fields=_read(answered, wanted), usage=answered.usage)
+        return Reply(fields=await self._read(answered, wanted), usage=answered.usage)
+
+    async def _read(self, answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        text = answered.answer.text
+        most = _CHARACTERS_PER_TOKEN * (self._model.connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
+        if len(text) > most:
+            why = f"has {len(text)} characters, of which at most {most} are read"
+            raise Unusable(f"the answer {why}: {_shown(text[:most])}", answered.usage)
+        read = partial(_fields, answered, wanted)
+        return read() if len(text) <= _READ_AT_ONCE else await self._model.reading.spend(read)
 
 
-def _read(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _fields(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     answer = answered.answer
-    fields = find_reply(answer.text, [name for name, schema in wanted.items() if not _may_be_missing(schema)])
+    required = [name for name, schema in wanted.items() if not _may_be_missing(schema)]
+    try:
+        fields = find_reply(answer.text, required)
+    except Contradictory:
+        why = f"has several JSON objects with {', '.join(required)}, and they differ"
+        raise Unusable(f"the answer {why}: {_shown(answer.text)}", answered.usage) from None
     if fields is not None:
         return fields
     if answer.refusal is not None:
@@ -81,5 +103,5 @@ def _may_be_missing(schema: JsonValue) -> bool:
 
 
 def _shown(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text[: 10 * _SHOWN_CHARACTERS].split())
     return repr(line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…")

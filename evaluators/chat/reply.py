@@ -3,14 +3,15 @@
 Models put fences, prose and thinking around their JSON, and write it the way programs are written: with trailing
 commas, single quotes, bare keys, comments, Python's literals. All of that is read. What is not guessed: an object
 counts only when the outermost bracket around it is complete, and what stands inside a string is never looked into, so
-that text which a judge quotes cannot become its verdict. One pass: time is linear in the length of the text.
+that text which a judge quotes cannot become its verdict. One pass: time is linear in the length of the text, some 2 µs
+a character at worst, so whoever reads a long text does so beside the event loop.
 """
 
 import json
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import NoReturn
 
 from storage.records import JsonValue
@@ -23,6 +24,7 @@ _NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*+")
 _QUOTE = re.compile(r"\s*+[\"']")
 _OPENING = re.compile(r"""\{(?=\s*+["'}\w$/])|\[(?=\s*+["'\]{\[\w$/-])""")  # with what may follow it
+_THOUGHT = re.compile(r"\s*+<think>.*?</think>", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -36,33 +38,59 @@ _LITERALS: dict[str, JsonValue] = {
 }
 
 
+class Contradictory(ValueError):
+    """The text has several objects with the wanted fields, and they do not say the same."""
+
+
 def find_reply(text: str, wanted: Collection[str]) -> dict[str, JsonValue] | None:
-    """The last complete object in `text` that has every wanted field, or None.
+    """The object in `text` that has every wanted field, or None; of several that agree, the last.
 
-    Where a single field is wanted and no object has it, the last complete list stands for that field: models that are
-    asked for `{"claims": […]}` like to answer `[…]`.
+    An object inside of one that has them is a part of it. What a model thought before it answered, between `<think>`
+    and `</think>`, is no answer. Where a single field is wanted and no object has it, the last complete list stands for
+    that field: models that are asked for `{"claims": […]}` like to answer `[…]`.
+
+    Raises:
+        Contradictory: two objects have the wanted fields, and differ in one of them.
     """
-    whole = _strict(text)
-    if whole is not None and whole.keys() >= set(wanted):
-        return whole
-    found = _Reader(text).values()
-    for value in reversed(found):
-        if isinstance(value, dict) and value.keys() >= set(wanted):
-            return value
-    lists = [value for value in found if isinstance(value, list)]
-    if len(wanted) == 1 and lists:
-        return dict.fromkeys(wanted, lists[-1])
-    return None
+    thought = _THOUGHT.match(text)
+    answer = text if thought is None else text[thought.end() :]
+    if not _may_have(answer, wanted):
+        return None
+    found = _strict(answer)
+    values = _Reader(answer).values() if found is None else [found]
+    replies = [reply for value in values for reply in _outermost(value, frozenset(wanted))]
+    if any(reply[name] != replies[-1][name] for reply in replies for name in wanted):
+        raise Contradictory
+    if replies:
+        return replies[-1]
+    lists = [value for value in values if isinstance(value, list)]
+    return dict.fromkeys(wanted, lists[-1]) if len(wanted) == 1 and lists else None
 
 
-def _strict(text: str) -> dict[str, JsonValue] | None:
+def _may_have(text: str, wanted: Collection[str]) -> bool:
+    """Whether to look for the wanted fields is worth the time: their names are there, or may be in disguise."""
+    may_be_list = len(wanted) == 1 and "[" in text
+    return may_be_list or "\\" in text or all(name in text for name in wanted)
+
+
+def _outermost(value: JsonValue, wanted: frozenset[str], depth: int = 0) -> Iterator[dict[str, JsonValue]]:
+    """The objects with the wanted fields that are in no other."""
+    if isinstance(value, dict) and value.keys() >= wanted:
+        yield value
+    elif isinstance(value, dict | list) and depth < MAX_DEPTH:
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, dict | list):
+                yield from _outermost(inner, wanted, depth + 1)
+
+
+def _strict(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
     if _SURROGATE.search(text):
         return None
     try:
         value: JsonValue = json.loads(text, parse_float=_finite, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict | list) else None
 
 
 def _finite(text: str) -> float:
@@ -90,21 +118,16 @@ class _Reader:
     text: str
     at: int = 0
     depth: int = 0
-    inside: list[JsonValue] = field(default_factory=list)  # objects that completed within the value being read
 
     def values(self) -> list[JsonValue]:
-        """Objects at any depth and outermost lists, in the order in which they end."""
+        """Outermost objects and lists, in their order."""
         found: list[JsonValue] = []
         while opening := _OPENING.search(self.text, self.at):
-            self.at, self.depth, self.inside = opening.start(), 0, []
+            self.at, self.depth = opening.start(), 0
             try:
-                value = self._value()
+                found.append(self._value())
             except _Broken as broken:
                 self.at = max(broken.at, opening.end())
-                continue
-            found += self.inside
-            if isinstance(value, list):
-                found.append(value)
         return found
 
     def _value(self) -> JsonValue:
@@ -139,7 +162,6 @@ class _Reader:
             self._space()
             members[key] = self._value()
             self._separate("}")
-        self.inside.append(members)
         return members
 
     def _list(self) -> list[JsonValue]:

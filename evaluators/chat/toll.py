@@ -38,6 +38,15 @@ UNSENT: Final = Spent(outcome="unsent", input_tokens=0, output_tokens=0)
 class Fare(Protocol):
     """What was set aside for one request."""
 
+    def still_holds(self) -> bool:
+        """Whether the request may leave at this moment, which may be long after its fare was set aside.
+
+        Where it says no, settle the fare as unsent and reserve again.
+
+        Raises:
+            Broken: no such request may leave any more.
+        """
+
     def settle(self, spent: Spent) -> None:
         """Say what it took. MUST be called once, whatever happens; it neither waits nor raises."""
 
@@ -59,6 +68,10 @@ class Free:
     async def reserve(self, most: Most) -> Fare:  # noqa: ARG002 - the protocol's
         """Let it pass."""
         return self
+
+    def still_holds(self) -> bool:
+        """It does."""
+        return True
 
     def settle(self, spent: Spent) -> None:
         """Nothing to settle."""

@@ -1,8 +1,8 @@
--- The failed evaluations that still count: of a tenant, or NULL for all; of a rule and with an error, where these are given.
+-- The failed evaluations that still count, or those left out for a reason that is given: of a tenant, or NULL for all; of a rule and with an error, where these are given.
 SELECT e.job_id
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision
-WHERE e.outcome = 'failed'
+WHERE (e.outcome = 'failed' OR (e.outcome = 'skipped' AND e.error_kind IN ('over_budget', 'rule_disabled') AND $error_kind IS NOT NULL))
     AND ($tenant::VARCHAR IS NULL OR e.tenant = $tenant)
     AND ($rule::VARCHAR IS NULL OR r.rule = $rule OR r.rule_id = $rule)
     AND ($error_kind::VARCHAR IS NULL OR e.error_kind = $error_kind)

@@ -1,13 +1,16 @@
--- What was spent on a day, by rule, project and connection? What was never settled counts as it was set aside.
+-- What was spent on a day, by rule, project and connection, and what is set aside for requests that are not settled? What
+-- cost nothing is no call, such as one that was answered with an error.
 SELECT
     tenant,
     rule_id,
     project,
     connection_id,
-    count(*) FILTER (WHERE outcome IS DISTINCT FROM 'unsent') AS calls,
-    sum(coalesce(tokens, reserved_tokens))::BIGINT AS tokens,
-    sum(round(coalesce(usd, reserved_usd) * 1e9)::BIGINT)::BIGINT AS nano_usd,
-    count(*) FILTER (WHERE outcome IS NULL) AS unsettled
+    count(*) FILTER (WHERE outcome = 'answered' OR (outcome IS NOT NULL AND tokens > 0)) AS calls,
+    coalesce(sum(tokens) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS tokens,
+    coalesce(sum(round(coalesce(usd, reserved_usd) * 1e9)::BIGINT) FILTER (WHERE outcome IS NOT NULL), 0)::BIGINT AS nano_usd,
+    count(*) FILTER (WHERE outcome IS NULL) AS held_calls,
+    coalesce(sum(reserved_tokens) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_tokens,
+    coalesce(sum(round(reserved_usd * 1e9)::BIGINT) FILTER (WHERE outcome IS NULL), 0)::BIGINT AS held_nano_usd
 FROM judge_call
 WHERE "day" = $day::DATE
 GROUP BY ALL

@@ -1,7 +1,27 @@
--- Store what came of jobs, unless they are gone: then it is stored. Monitors count the first score of a target.
+-- Store what came of jobs, unless they are gone: then it is stored. With what all their attempts took. Monitors count the first score of a target.
 INSERT INTO evaluation BY NAME
 SELECT
-    r.*,
+    r.* EXCLUDE (judge_calls, input_tokens, output_tokens, cost_usd),
+    CASE
+        WHEN j.judge_calls IS NULL THEN r.judge_calls
+        WHEN r.judge_calls IS NULL THEN j.judge_calls
+        ELSE r.judge_calls + j.judge_calls
+    END AS judge_calls,
+    CASE
+        WHEN j.judge_calls IS NULL THEN r.input_tokens
+        WHEN r.judge_calls IS NULL THEN j.input_tokens
+        ELSE r.input_tokens + j.input_tokens
+    END AS input_tokens,
+    CASE
+        WHEN j.judge_calls IS NULL THEN r.output_tokens
+        WHEN r.judge_calls IS NULL THEN j.output_tokens
+        ELSE r.output_tokens + j.output_tokens
+    END AS output_tokens,
+    CASE
+        WHEN j.judge_calls IS NULL THEN r.cost_usd
+        WHEN r.judge_calls IS NULL THEN j.cost_usd
+        ELSE r.cost_usd + j.cost_usd
+    END AS cost_usd,
     j.revision,
     j.seq,
     j.tenant,

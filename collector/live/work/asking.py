@@ -18,7 +18,7 @@ from collector.live.work.examiner import Examined, Examiner
 from collector.live.work.results import result_of, skipped
 from evaluators.case import parse_case
 from evaluators.chat.retry import RETRYABLE
-from evaluators.errors import Broken
+from evaluators.errors import Broken, Stopped
 from evaluators.evaluator import run
 from evaluators.judging import Judge
 from evaluators.outcome import Failure, Outcome
@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
-_NOT_THE_JUDGES: Final = frozenset({"over_budget", "bad_case", "bad_configuration", "evaluator_error"})
+_LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
+"""Failures that are none of the evaluation: it was not made."""
+
+_NOT_THE_JUDGES: Final = _LEFT_OUT | {"budget_held", "bad_case", "bad_configuration", "evaluator_error"}
 """Failures that say nothing of whether a connection works."""
 
 
@@ -168,21 +171,27 @@ class Asking:
 
     async def _outcome(self, line: Line, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
         """What the evaluator says, and the model that its judge asks for."""
-        judge_of = None if line.breaker is None else partial(self._judges.judge, task.active, task.job)
-        return await outcome_of(task.active.rule, case, judge_of, limit_s=self._desk.patience.job_s)
+        current = partial(self._desk.current, task)
+        judge_of = partial(self._judges.judge, task.active, task.job, current=current)
+        rule, limit_s = task.active.rule, self._desk.patience.job_s
+        try:
+            current()
+        except Stopped as stopped:
+            return _failed(rule, stopped), None
+        return await outcome_of(rule, case, None if line.breaker is None else judge_of, limit_s=limit_s)
 
     def _settle(self, line: Line, task: Task, outcome: Outcome, result: Result) -> None:
         """Hand in the job: done, or for another attempt."""
         line.held.let_go([task])
         if not isinstance(outcome, Failure):
             if line.breaker is not None and outcome.usage is not None:
-                line.breaker.answered()
+                line.breaker.answered(self.now_s())
             self._hand_in(line, task, result)
         elif line.breaker is not None and outcome.kind in RETRYABLE:
             self._after_no_answer(line, line.breaker, task, outcome, result)
         else:
             if line.breaker is not None and outcome.kind not in _NOT_THE_JUDGES:
-                line.breaker.answered()
+                line.breaker.answered(self.now_s())
             self._after_failure(line, task, outcome, result)
 
     def _after_no_answer(self, line: Line, breaker: Breaker, task: Task, failure: Failure, result: Result) -> None:
@@ -194,18 +203,21 @@ class Asking:
         if counts and task.job.attempts >= patience.attempts:
             self._hand_in(line, task, result)
         else:
-            self._desk.try_again(task, failure.kind, failure.message, counts=counts, asked_s=failure.retry_after_s)
+            self._desk.try_again(task, failure, counts=counts, asked_s=failure.retry_after_s)
 
     def _after_failure(self, line: Line, task: Task, failure: Failure, result: Result) -> None:
         """Something else failed, which another attempt mostly meets again."""
         job, active = task
-        if failure.kind == "over_budget":
-            self._hand_in(line, task, skipped(job, active, failure.kind, failure.message))
+        if failure.kind in _LEFT_OUT:
+            self._hand_in(line, task, skipped(job, active, failure.kind, failure.message, failure.usage))
+            return
+        if failure.kind == "budget_held":
+            self._desk.try_again(task, failure, counts=False, asked_s=failure.retry_after_s)
             return
         rubbish = self._rubbish.get(job.job_id, 0)
         if failure.kind in line.passing and rubbish < self._desk.patience.more_after_rubbish:
             self._rubbish[job.job_id] = rubbish + 1
-            self._desk.try_again(task, failure.kind, failure.message)
+            self._desk.try_again(task, failure)
             return
         self._hand_in(line, task, result)
 
@@ -229,5 +241,9 @@ async def outcome_of(
         message = f"not finished within {limit_s:g} s"
         outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
     except Broken as broken:
-        outcome = Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
+        outcome = _failed(rule, broken)
     return outcome, None if judge is None else judge.model
+
+
+def _failed(rule: Rule, broken: Broken) -> Failure:
+    return Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

@@ -20,6 +20,7 @@ class Breaker:
     pauses: int = field(default=0, init=False)
     resumes_s: float = field(default=0.0, init=False)
     down_since_s: float | None = field(default=None, init=False)
+    asked_until_s: float = field(default=0.0, init=False)  # the end of the pause that the endpoint itself wants
 
     def room(self, now_s: float, in_flight: int, running: int) -> int:
         """How many more jobs may be begun."""
@@ -27,8 +28,10 @@ class Breaker:
             in_flight = 0 if now_s < self.resumes_s else 1
         return max(in_flight - running, 0)
 
-    def answered(self) -> None:
-        """It works."""
+    def answered(self, now_s: float) -> None:
+        """It works; that does not end a pause that it asked for, since what was under way then is answered in it."""
+        if now_s < self.asked_until_s:
+            return
         self.failures = self.pauses = 0
         self.down_since_s = None
 
@@ -44,6 +47,8 @@ class Breaker:
             self.resumes_s = now_s + self.wait_s(self.pauses, asked_s)
         elif asked_s is not None:
             self.resumes_s = max(self.resumes_s, now_s + self.wait_s(self.pauses, asked_s))
+        if asked_s is not None:
+            self.asked_until_s = self.resumes_s
 
     def down_for_s(self, now_s: float) -> float | None:
         """Since when it is down; None while it is not."""

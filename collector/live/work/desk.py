@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from collector.live.active import ActiveRule
 from collector.live.work.patience import Clock, Patience, microseconds
-from collector.live.work.results import failed, skipped
+from collector.live.work.results import count_of, failed, skipped
+from evaluators.outcome import Failure
 from storage.jobs import Job, PutBack, Result
 
 
@@ -45,41 +46,54 @@ class Desk:
             active = self.rule_of(job.revision)
             if active is None:
                 others.append(failed(job, None, "unknown_rule", f"there is no revision {job.revision} of any rule"))
-            elif active.deleted:
-                why = f"not evaluated, because the rule {active.rule.name} was deleted"
-                others.append(skipped(job, active, "rule_deleted", why))
+            elif (stopped := active.stopped) is not None:
+                others.append(skipped(job, active, stopped.kind, str(stopped)))
             else:
                 tasks.append(Task(job, active))
         if others:
             self.outlet.finish(others)
         return tasks
 
+    def current(self, task: Task) -> ActiveRule:
+        """The rule of a task as it is now.
+
+        Raises:
+            Stopped: nothing may be judged by it any more.
+        """
+        active = self.rule_of(task.job.revision) or task.active
+        if active.stopped is not None:
+            raise active.stopped
+        return active
+
     def hand_back(self, tasks: Sequence[Task]) -> None:
         """Hand in jobs as if they had not been claimed."""
         if tasks:
             self.outlet.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job, _ in tasks])
 
-    def try_again(
-        self, task: Task, kind: str, message: str, *, counts: bool = True, asked_s: float | None = None
-    ) -> None:
-        """Hand in a job for another attempt, after a while; this one may not count."""
-        job = task.job
+    def try_again(self, task: Task, failure: Failure, *, counts: bool = True, asked_s: float | None = None) -> None:
+        """Hand in a job for another attempt, after a while, with what this one took; it may not count."""
+        job, usage = task.job, failure.usage
         wait_s = self.patience.wait_s(job.attempts, asked_s)
         again = PutBack(
             job_id=job.job_id,
             attempts=job.attempts - (not counts),
             not_before_us=microseconds(self.clock() + wait_s),
-            error_kind=kind,
-            error=message,
+            error_kind=failure.kind,
+            error=failure.message,
+            judge_calls=None if usage is None else usage.calls,
+            input_tokens=None if usage is None else count_of(usage.input_tokens),
+            output_tokens=None if usage is None else count_of(usage.output_tokens),
+            cost_usd=None if usage is None else usage.cost_usd,
         )
         self.outlet.put_back([again])
 
     def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
         """Hand in jobs that an error of our own kept from being evaluated: for another attempt, while there are any."""
         told = f"{type(error).__name__}: {error}"
+        failure = Failure(name="", fingerprint=None, kind="internal_error", message=told, usage=None)
         for task in tasks:
             if task.job.attempts < self.patience.attempts:
-                self.try_again(task, "internal_error", told)
+                self.try_again(task, failure)
             else:
                 self.outlet.finish([failed(task.job, task.active, "internal_error", told)])
 

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from collector.live.work.patience import MICROSECONDS, Clock, Patience, microseconds
+from collector.live.work.patience import MICROSECONDS, Clock, Patience, day_that_began, microseconds, start_of
 from storage.errors import Overloaded
 from storage.jobs import Claim, Job, Jobs, PutBack, Result, Turn
 
 log = logging.getLogger(__name__)
+
+_DAYS_TAKEN_UP = 7
+"""What was left out for want of money longer ago is left out for good. A guess."""
 
 _PAUSE_S = 1.0
 """After a turn that could not be stored. A guess."""
@@ -59,6 +62,7 @@ class Ledger:
         self._woken = self._stopping = False
         self._asked = self._answered = 0  # by `wait_idle`: questions so far, and those before the last idle moment
         self._renew_at_s = 0.0
+        self._day: int | None = None  # that has been begun with what earlier ones left out
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -191,12 +195,26 @@ class Ledger:
                 self._handed_in.put_back[:0] = handed_in.put_back
             raise
         if renews:
+            self._begin_day(now_s)
             self._renew_at_s = now_s + self._patience.lease_s / 3
         self._held -= done
         for (queue, _), jobs in zip(claims, claimed, strict=True):
             self._held.update(job.job_id for job in jobs)
             if jobs:
                 queue.take(jobs)
+
+    def _begin_day(self, now_s: float) -> None:
+        """Have what budgets left out on earlier days evaluated on this one, once, where that is wanted."""
+        day = day_that_began(now_s)
+        if day == self._day or not self._patience.retries_over_budget:
+            return
+        jobs = self._jobs.retry_over_budget(
+            after_us=start_of(day - _DAYS_TAKEN_UP), before_us=start_of(day), now_us=microseconds(now_s)
+        )
+        self._day = day
+        if jobs:
+            log.info("%d evaluations that were over budget are taken up on a new day", jobs)
+            self.wake()
 
     def _take_handed_in(self) -> _HandedIn:
         with self._changed:

@@ -27,6 +27,7 @@ class Patience:
     check_cpu_s: float = 5.0  # of one check, which usually takes some hundred microseconds
     child_s: float = 300.0  # without a word of a child process, which on a busy machine has a hundredth of a processor
     outage_s: float = 86_400.0  # of a connection, during which attempts do not count
+    retries_over_budget: bool = False  # on a new day, of what was left out in the week before it
     stop_s: float = 10.0  # for what there is to store at the end
 
     def wait_s(self, attempts: int, asked_s: float | None = None) -> float:
@@ -37,6 +38,21 @@ class Patience:
 
 
 MICROSECONDS: Final = 1_000_000
+
+
+_DAY_S: Final = 86_400
+_NEW_DAY_S: Final = 60.0
+"""After midnight (UTC): budgets go by the wall clock, which may be a little behind this one. A guess."""
+
+
+def day_that_began(at_s: float) -> int:
+    """The number of the last day that has surely begun for budgets, too."""
+    return int((at_s - _NEW_DAY_S) // _DAY_S)
+
+
+def start_of(day: int) -> int:
+    """When a day begins, in microseconds."""
+    return day * _DAY_S * MICROSECONDS
 
 
 def steady_clock() -> Clock:

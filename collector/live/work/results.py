@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from collector.live.active import ActiveRule
+from evaluators.outcome import Usage
 from storage.jobs import Job, OutcomeName, Result
 
 REASON_CHARACTERS: Final = 20_000
@@ -35,8 +37,8 @@ def result_of(
         metadata=_metadata(document["metadata"]),
         judge_model=_model(usage.get("model") or judge_model),
         judge_calls=usage.get("calls"),
-        input_tokens=_count(usage.get("inputTokens")),
-        output_tokens=_count(usage.get("outputTokens")),
+        input_tokens=count_of(usage.get("inputTokens")),
+        output_tokens=count_of(usage.get("outputTokens")),
         cost_usd=usage.get("costUsd"),
         latency_ms=latency_ms,
     )
@@ -47,9 +49,18 @@ def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> Resu
     return _without_score(job, active, "failed", kind, message)
 
 
-def skipped(job: Job, active: ActiveRule | None, kind: str, message: str) -> Result:
-    """A job that is not done, and will not be."""
-    return _without_score(job, active, "skipped", kind, message)
+def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage: Usage | None = None) -> Result:
+    """A job that is not done, and will not be, with what it took so far."""
+    result = _without_score(job, active, "skipped", kind, message)
+    if usage is None:
+        return result
+    return replace(
+        result,
+        judge_calls=usage.calls,
+        input_tokens=count_of(usage.input_tokens),
+        output_tokens=count_of(usage.output_tokens),
+        cost_usd=usage.cost_usd,
+    )
 
 
 def _without_score(job: Job, active: ActiveRule | None, outcome: OutcomeName, kind: str, message: str) -> Result:
@@ -68,7 +79,7 @@ def _model(name: str | None) -> str | None:
     return None if name is None else _text(name)
 
 
-def _count(number: int | None) -> int | None:
+def count_of(number: int | None) -> int | None:
     """What an endpoint says it counted, if it can be a count."""
     return number if number is not None and 0 <= number <= _MOST else None
 

@@ -1,0 +1,5 @@
+-- Requests to judges up to a number of which nobody has said what they took, oldest first.
+SELECT call_id, "day", tenant, project, rule_id, connection_id, job_id, reserved_tokens, reserved_usd, started_at
+FROM judge_call
+WHERE outcome IS NULL AND call_id <= $last
+ORDER BY call_id
