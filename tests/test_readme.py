@@ -115,8 +115,11 @@ def _without_blocks(page: Path) -> str:
 
 
 def _anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", _without_blocks(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+    text = _without_blocks(page)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return set(re.findall(r'<a id="([^"]+)">', text)) | {
+        re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings
+    }
 
 
 def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:
