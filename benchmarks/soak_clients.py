@@ -47,7 +47,7 @@ class Traces:
     def some(self) -> str | None:
         """One that is visible, and was not deleted."""
         old_s = time.monotonic() - SETTLE_S
-        known = [each for at_s, each in self._known if at_s < old_s and each not in self.maybe_deleted]
+        known = [each for at_s, each in self._known.copy() if at_s < old_s and each not in self.maybe_deleted]
         return random.choice(known) if known else None
 
 
