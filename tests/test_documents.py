@@ -9,13 +9,17 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(document: Path) -> set[str]:
-    """What links into a document can name: its headings, as GitHub writes them in addresses."""
-    headings = _HEADING.findall(_CODE.sub("", document.read_text(encoding="utf-8")))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    """What links into a document can name: its headings, as GitHub writes them in addresses, and anchors of its own."""
+    text = _CODE.sub("", document.read_text(encoding="utf-8"))
+    headings = _HEADING.findall(text)
+    return set(_ANCHOR.findall(text)) | {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -95,33 +95,6 @@ def test_what_examples_write_is_outside_of_the_program() -> None:
         assert not re.search(rf"(?<![\w/-])(?:{ours})/|^rules: (?:{ours})$|--\w+ (?:{ours})\b", block), block
 
 
-def test_links_lead_somewhere() -> None:
-    """Each link of the README and of the docs names a file that is there, and a heading that it has."""
-    broken: list[str] = []
-    pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")]
-    for page in pages:
-        for target in re.findall(r"\]\(([^)\s]+)\)", _without_blocks(page)):
-            path, _, anchor = target.partition("#")
-            if re.match(r"https?:", target):
-                continue
-            to = (page.parent / path).resolve() if path else page
-            if not to.exists() or (anchor and to.suffix == ".md" and anchor not in _anchors(to)):
-                broken.append(f"{page.name}: {target}")
-    assert broken == []
-
-
-def _without_blocks(page: Path) -> str:
-    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
-def _anchors(page: Path) -> set[str]:
-    text = _without_blocks(page)
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return set(re.findall(r'<a id="([^"]+)">', text)) | {
-        re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings
-    }
-
-
 def test_the_curl_example_is_answered_as_it_is_shown(server: Running) -> None:
     """The body that is shown is taken, with the answer that is shown."""
     (body,) = re.findall(r"-d '(\{\n.*?\n\})'\n```", README, re.DOTALL)
