@@ -15,6 +15,7 @@ from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
+from storage.datasets import Datasets
 from storage.deletions import Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
@@ -116,6 +117,7 @@ class Store:
         self.listing = Listing(database)
         self.outlines = Outlines(database)
         self.exports = Exports(database)
+        self.datasets = Datasets(database, writer)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

@@ -97,8 +97,12 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
 
     hook = {"url": f"http://127.0.0.1:{unused_port()}/{mark}", "secret": None}
     connection = {"name": "judge", "baseUrl": "http://127.0.0.1:9/v1", "model": mark, "apiKey": f"sk-{mark}"}
+    dataset_id = made("datasets", {"name": "qa", "description": mark})
+    made(f"datasets/{dataset_id}/versions", {"items": [{"id": "one", "input": mark}]})
     return {
         "tenant": tenant,
+        "dataset_id": dataset_id,
+        "version": "1",
         "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
         "trace_rule_id": made("projects/shop/trace-eval-rules", _rule("whole", mark, target="TRACE")),
         "webhook_id": made("projects/shop/alert-webhooks", hook),

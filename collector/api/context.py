@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, BinaryIO, cast
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, cast
 
 from fastapi import Depends, Request
 
@@ -26,6 +27,7 @@ from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
 from storage.alerts import Alerts
+from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
@@ -96,6 +98,9 @@ class Context:
     listing: Listing
     outlines: Outlines
     exports: Exports
+    datasets: Datasets
+    redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
+    data: Path
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]

@@ -5,6 +5,7 @@ import click
 from collector.cli.alerts import alerts
 from collector.cli.backup import backup, restore
 from collector.cli.connections import connections
+from collector.cli.datasets import datasets
 from collector.cli.deletions import deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
@@ -47,6 +48,7 @@ for command in (
     alerts,
     webhooks,
     monitors,
+    datasets,
     sweep,
     deletions,
     reread,
