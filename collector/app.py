@@ -247,6 +247,8 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         outlines=parts.store.outlines,
         exports=parts.store.exports,
         datasets=parts.store.datasets,
+        runs=parts.store.runs,
+        run_items=parts.store.run_items,
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
         data=settings.data,
         backup=partial(open_backup, parts.store, settings.data),

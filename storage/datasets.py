@@ -234,6 +234,14 @@ class Datasets:
         """Those of some items that a version has."""
         return self._items(sql.query("items_by_id"), {"version_key": version.version_key, "ids": list(ids)})
 
+    def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
+        """Those of some items that the version of a run has, by their ids; of a deleted dataset none."""
+        with self._database.cursor() as cursor:
+            asked = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
+            cursor.execute(sql.query("dataset_versions"), asked)
+            found = [Version(**row) for row in named(cursor)]
+        return {item.item_id: item for each in found for item in self.items_by_id(each, ids)}
+
     def every_item(self, version: Version) -> Iterator[Item]:
         """All items of a version in their order, read in pages."""
         first = 0

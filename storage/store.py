@@ -36,6 +36,8 @@ from storage.retention import Retention
 from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_items import RunItems
+from storage.runs import Runs
 from storage.search import Search
 from storage.spending import Spending
 from storage.spool import Position, Spool
@@ -118,6 +120,8 @@ class Store:
         self.outlines = Outlines(database)
         self.exports = Exports(database)
         self.datasets = Datasets(database, writer)
+        self.runs = Runs(database, writer)
+        self.run_items = RunItems(database, writer)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

@@ -33,6 +33,20 @@ class Offline:
         assert response.status_code == status, response.text
         return response.json() if response.content else None
 
+    def begin(self, project: str = "shop", **more: Any) -> str:
+        """A new run; its id."""
+        made = self.ask("POST", f"projects/{project}/runs", 201, json={"experimentName": "qa", **more})
+        return str(made["runId"])
+
+    def report(self, run: str, *items: Mapping[str, Any], status: int = 201, **headers: str) -> Any:
+        """What came of reporting items."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.ask("POST", f"runs/{run}/items", status, json={"items": [*items]}, headers=named)
+
+    def end(self, run: str, status: str = "SUCCESS", answered: int = 200, **more: Any) -> Any:
+        """Let a run have ended."""
+        return self.ask("PATCH", f"runs/{run}", answered, json={"status": status, **more})
+
     def sql(self, statement: str) -> Any:
         """The rows that the server answers with."""
         return self.ask("POST", "sql", json={"sql": statement})["rows"]

@@ -99,8 +99,11 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
     connection = {"name": "judge", "baseUrl": "http://127.0.0.1:9/v1", "model": mark, "apiKey": f"sk-{mark}"}
     dataset_id = made("datasets", {"name": "qa", "description": mark})
     made(f"datasets/{dataset_id}/versions", {"items": [{"id": "one", "input": mark}]})
+    run_id, experiment_id = _run(tenancy, tenant)
     return {
         "tenant": tenant,
+        "run_id": run_id,
+        "experiment_id": experiment_id,
         "dataset_id": dataset_id,
         "version": "1",
         "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
@@ -113,6 +116,19 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
         "project": "shop",
         "service": f"service {mark}",
     }
+
+
+def _run(tenancy: Tenancy, tenant: str) -> tuple[str, str]:
+    """A run with an item and a score; its id, and that of its experiment."""
+    key, mark = tenancy.key(tenant), mark_of(tenant)
+    begun = {"experimentName": f"qa {mark}", "metadata": {"mark": mark}}
+    run = tenancy.server.ask("POST", f"{PROJECT}/runs", key=key, json=begun)
+    assert run.status_code == 201, run.text
+    score = {"name": "exact", "score": 1, "reason": mark}
+    items = {"items": [{"itemKey": mark, "inputs": {"input": mark}, "evalResults": [score]}]}
+    told = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/items", key=key, json=items)
+    assert told.status_code == 201, told.text
+    return run.json()["runId"], run.json()["experimentId"]
 
 
 def _make_late(tenancy: Tenancy, tenant: str) -> None:

@@ -26,6 +26,7 @@ from collector.api import (
     monitors,
     retention,
     rules,
+    runs,
     sql,
     status,
     traces,
@@ -59,6 +60,7 @@ _MODULES = (
     monitors,
     retention,
     rules,
+    runs,
     sql,
     status,
     traces,
@@ -94,7 +96,7 @@ def make_application(context: Context, names: Names, site: Site) -> FastAPI:
         application.add_middleware(
             CORSMiddleware,
             allow_origins=list(names.origins),
-            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=["ETag", "Idempotency-Replayed", "Link", "Location", "Retry-After", "X-Request-Id"],
         )

@@ -40,6 +40,8 @@ from storage.queries import Queries
 from storage.retention import Retention
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_items import RunItems
+from storage.runs import Runs
 from storage.search import Search
 from storage.status import StatusReader
 
@@ -99,6 +101,8 @@ class Context:
     outlines: Outlines
     exports: Exports
     datasets: Datasets
+    runs: Runs
+    run_items: RunItems
     redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
     data: Path
     backup: Callable[[], BinaryIO]
@@ -108,6 +112,15 @@ class Context:
     configured: Configured
     watch: Watch | None = None
     state: str = "starting"
+
+    def redacted(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """JSON that came with a request as it may be stored."""
+        return value if self.redact is None or value is None else self.redact(value)
+
+    def project_named(self, who: Caller, project: str) -> str:
+        """The name of the project that a path names by its name or its id."""
+        found = self.rulebook.project(who.sight, project)
+        return project if found is None else found.name
 
 
 def _context(request: Request) -> Context:
