@@ -249,6 +249,8 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         datasets=parts.store.datasets,
         runs=parts.store.runs,
         run_items=parts.store.run_items,
+        run_evaluations=parts.store.run_evaluations,
+        run_evaluator=parts.pipeline.run_evaluator,
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
         data=settings.data,
         backup=partial(open_backup, parts.store, settings.data),

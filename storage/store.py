@@ -36,6 +36,7 @@ from storage.retention import Retention
 from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_evaluations import RunEvaluations
 from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
@@ -122,6 +123,7 @@ class Store:
         self.datasets = Datasets(database, writer)
         self.runs = Runs(database, writer)
         self.run_items = RunItems(database, writer)
+        self.run_evaluations = RunEvaluations(database, writer)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

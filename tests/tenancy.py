@@ -99,11 +99,9 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
     connection = {"name": "judge", "baseUrl": "http://127.0.0.1:9/v1", "model": mark, "apiKey": f"sk-{mark}"}
     dataset_id = made("datasets", {"name": "qa", "description": mark})
     made(f"datasets/{dataset_id}/versions", {"items": [{"id": "one", "input": mark}]})
-    run_id, experiment_id = _run(tenancy, tenant)
     return {
         "tenant": tenant,
-        "run_id": run_id,
-        "experiment_id": experiment_id,
+        **_run(tenancy, tenant),
         "dataset_id": dataset_id,
         "version": "1",
         "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
@@ -118,8 +116,8 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
     }
 
 
-def _run(tenancy: Tenancy, tenant: str) -> tuple[str, str]:
-    """A run with an item and a score; its id, and that of its experiment."""
+def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
+    """A run with an item and a score, and an evaluation of it; their ids."""
     key, mark = tenancy.key(tenant), mark_of(tenant)
     begun = {"experimentName": f"qa {mark}", "metadata": {"mark": mark}}
     run = tenancy.server.ask("POST", f"{PROJECT}/runs", key=key, json=begun)
@@ -128,7 +126,14 @@ def _run(tenancy: Tenancy, tenant: str) -> tuple[str, str]:
     items = {"items": [{"itemKey": mark, "inputs": {"input": mark}, "evalResults": [score]}]}
     told = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/items", key=key, json=items)
     assert told.status_code == 201, told.text
-    return run.json()["runId"], run.json()["experimentId"]
+    asked = {"evaluator": "exact_match", "name": mark}
+    made = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/evaluations", key=key, json=asked)
+    assert made.status_code == 201, made.text
+    return {
+        "run_id": run.json()["runId"],
+        "experiment_id": run.json()["experimentId"],
+        "evaluation_id": made.json()["id"],
+    }
 
 
 def _make_late(tenancy: Tenancy, tenant: str) -> None:

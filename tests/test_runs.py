@@ -352,3 +352,25 @@ def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path) -
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         found = Offline(live.http, client).ask("GET", f"runs/{run}")
         assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (rounds * size,) * 3
+
+
+def test_what_failed_becomes_a_case_that_the_next_run_is_measured_on(api: Offline) -> None:
+    """An item of a run on the dataset is that item, corrected; one of another run is added, once."""
+    api.dataset("loop")
+    api.version({"id": "paris", "input": "France?", "expectedOutput": "Lyon"}, name="loop")
+    run = api.begin(datasetName="loop", datasetVersion=1)
+    api.report(run, {"datasetItemId": "paris", "actualOutputs": {"output": "Paris"}})
+    other = api.begin()
+    api.report(other, an_item("x", traceId="b" * 32))
+    ids = [api.ask("GET", f"runs/{each}")["items"]["content"][0]["id"] for each in (run, other)]
+    wanted = [{"itemResultId": ids[0], "overriddenExpectedOutput": {"output": "Paris"}}, {"itemResultId": ids[1]}]
+    promotion = {"datasetName": "loop", "description": "misses", "items": wanted}
+    made = api.ask("POST", "datasets/promote", 201, json=promotion)
+    assert (made["version"], made["added"], made["changed"], made["description"]) == (2, 1, 1, "misses")
+    paris, added = api.items("loop")
+    assert (paris["id"], paris["expectedOutputs"]) == ("paris", {"output": "Paris"})
+    assert (added["inputs"], added["source"]["runId"], added["source"]["traceId"]) == ({"q": "2+2?"}, other, "b" * 32)
+    api.ask("POST", "datasets/promote", 200, json=promotion)
+    api.ask("DELETE", f"runs/{other}", 204)
+    assert len(api.items("loop")) == 2
+    api.ask("POST", "datasets/promote", 404, json={"datasetName": "loop", "items": [{"itemResultId": ids[1]}]})

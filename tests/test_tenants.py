@@ -84,6 +84,8 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "api/v1/datasets": {"name": "mine now"},
     "datasets/promote": {"datasetName": "qa", "items": [{"traceId": TRACE}]},
     "{project}/runs": {"experimentName": "mine now"},
+    "{run_id}/evaluations": {"evaluator": "exact_match"},
+    "{run_id}/judge-jobs": {"evaluator": "exact_match"},
     "{run_id}/items": {"items": [{"itemKey": "mine now"}]},
     "{run_id}": {"status": "FAILED"},
     "{dataset_id}": {"description": "mine now"},

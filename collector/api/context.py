@@ -20,6 +20,7 @@ from collector.live.backfill import Backfills
 from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgingHub
 from collector.live.rules_in_force import RulesInForce
+from collector.live.run_evaluator import RunEvaluator
 from collector.live.sweeper import Sweeper
 from collector.live.trials import Trials
 from collector.meters import Meter
@@ -40,6 +41,7 @@ from storage.queries import Queries
 from storage.retention import Retention
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_evaluations import RunEvaluations
 from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
@@ -103,6 +105,8 @@ class Context:
     datasets: Datasets
     runs: Runs
     run_items: RunItems
+    run_evaluations: RunEvaluations
+    run_evaluator: RunEvaluator
     redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
     data: Path
     backup: Callable[[], BinaryIO]

@@ -1,5 +1,6 @@
-"""Items of datasets that come from what is stored: traces, spans, sessions."""
+"""Items of datasets that come from what is stored: traces, spans, sessions, items of runs."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -15,7 +16,15 @@ from collector.api.tenants import refuse_shared
 from collector.api.times import time_text
 from collector.conventions.trace import read_trace
 from collector.datasets.item import BadItem, ItemText
-from collector.datasets.promotion import Correction, Turn, case_of_session, corrected, item_of_case, named_after
+from collector.datasets.promotion import (
+    Correction,
+    Turn,
+    case_of_session,
+    corrected,
+    item_of_case,
+    item_of_result,
+    named_after,
+)
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
 from storage.datasets import Dataset, Item
@@ -31,13 +40,14 @@ _SESSION_S: Final = 10.0
 
 
 class Promoted(BaseModel):
-    """What becomes an item: a trace, a span of it, or a session; and what is expected of it, if that is known."""
+    """What becomes an item: a trace, a span of it, a session, or an item of a run; and what is expected, if known."""
 
     model_config = ConfigDict(extra="forbid")
 
     traceId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{32}$")  # noqa: N815 - as it is written
     spanId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{16}$")  # noqa: N815 - likewise
     sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)  # noqa: N815 - likewise
+    itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")  # noqa: N815 - likewise
     overriddenExpectedOutput: Any = None  # noqa: N815 - likewise
     useOutput: bool = Field(default=False, description="What came out is what is expected.")  # noqa: N815 - likewise
 
@@ -54,8 +64,11 @@ class Promoted(BaseModel):
         Raises:
             BadQuery: it names nothing, or more than one thing.
         """
-        if (self.traceId is None) is (self.sessionId is None) or (self.spanId and not self.traceId):
-            raise BadQuery("an item is promoted from a traceId, with or without a spanId, or from a sessionId")
+        named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
+        if len(named) != 1 or (self.spanId and not self.traceId):
+            raise BadQuery("an item is promoted from a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+        if self.itemResultId is not None:
+            return "result", self.itemResultId
         if self.sessionId is not None:
             return "session", self.sessionId
         span = () if self.spanId is None else (self.spanId.lower(),)
@@ -90,7 +103,7 @@ def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
     dataset = dataset_seen(here, who, body.datasetName)
     refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
     latest = here.datasets.versions(dataset)
-    ids = {named_after(*each.key()): each for each in body.items}
+    ids = {_id_of(here, dataset, each): each for each in body.items}
     there = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
     maker = maker_of(here, dataset)
     items = []
@@ -112,14 +125,35 @@ def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, store
     if stored is not None:
         return corrected(stored, correction)
     kind, key, *span = wanted.key()
-    names = {"session": "sessionId"}.get(kind, "traceId"), "spanId"
+    names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
     source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}
+    if kind == "result":
+        told = _result(here, dataset, key)
+        source |= {"runId": told["run_id"], "traceId": told["trace_id"]}
+        return item_of_result(told, item_id, source, correction)
     if kind == "session":
         return item_of_case(_session(here, dataset, key), item_id, source, correction)
     trace = _trace(here, dataset, key)
     source["project"] = trace.summary.project
     case = _case(here, trace, span[0] if span else None)
     return item_of_case(case, item_id, source, correction)
+
+
+def _id_of(here: Context, dataset: Dataset, wanted: Promoted) -> str:
+    """What the item is called. One of a run on this dataset is the item that it was a run of."""
+    kind, key, *rest = wanted.key()
+    if kind == "result":
+        told = _result(here, dataset, key)
+        if told["dataset_item_id"] is not None and told["dataset_id"] == dataset.dataset_id:
+            return str(told["dataset_item_id"])
+    return named_after(kind, key, *rest)
+
+
+def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
+    found = here.run_items.find(dataset.tenant, int(number))
+    if found is None:
+        raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
+    return found
 
 
 def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:

@@ -247,6 +247,7 @@ def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
         here.runs.touch(run, now_us=here.now_ns() // 1000)
     elif body.status is not None:
         run = here.runs.end(run, body.status, reason=body.reason, now_us=here.now_ns() // 1000)
+        here.run_evaluator.wake()
     if body.verdict is not None:
         run = here.runs.set_verdict(run, body.verdict)
     return {"status": "updated", "runStatus": run.status, "verdict": run.verdict}

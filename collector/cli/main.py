@@ -9,6 +9,7 @@ from collector.cli.datasets import datasets
 from collector.cli.deletions import deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
+from collector.cli.experiments import experiments
 from collector.cli.export import export
 from collector.cli.health import health
 from collector.cli.jobs import jobs
@@ -49,6 +50,7 @@ for command in (
     webhooks,
     monitors,
     datasets,
+    experiments,
     sweep,
     deletions,
     reread,

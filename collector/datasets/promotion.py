@@ -51,6 +51,25 @@ def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction
     )
 
 
+def item_of_result(
+    told: Mapping[str, Any], item_id: str, source: Mapping[str, Any], correction: Correction
+) -> ItemText:
+    """The item that an item of a run becomes: as it was run, but for what a person expects of it.
+
+    Raises:
+        BadItem: it tells no input.
+    """
+    inputs, expected = json.loads(told["inputs"]), json.loads(told["expected_outputs"])
+    if not inputs:
+        raise BadItem("it tells no input, and every item needs some")
+    if correction.expected is not None:
+        expected = correction.expected
+    elif correction.use_output:
+        expected = json.loads(told["actual_outputs"])
+    metadata = json.loads(told["metadata"])
+    return ItemText(item_id=item_id, inputs=inputs, expected_outputs=expected, metadata=metadata, source=source)
+
+
 def case_of_session(turns: Sequence[Turn]) -> Case:
     """The last turn of a session as a case: what was asked, after all that was said before it.
 
