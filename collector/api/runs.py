@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -223,11 +223,9 @@ def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)
 
 @router.post(_RUN + "/items", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ReportedItems))
 @needs(Permission.WRITE, by_tenant=True)
-def report(
-    run: Own, body: Items, here: Here, batch: Annotated[str | None, Header(alias="Idempotency-Key")] = None
-) -> dict[str, object]:
+def report(run: Own, body: Items, here: Here, request: Request) -> dict[str, object]:
     """Report items, each once for its key and trial, however often it is told, also after a crash."""
-    items, scores = items_of(here, run, body, batch)
+    items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
     told = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
     return {
         "status": "ok",

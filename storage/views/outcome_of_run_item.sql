@@ -2,6 +2,7 @@
 -- evaluated where an evaluation failed; passed where all scores that there are say so, and unjudged without any.
 CREATE OR REPLACE VIEW outcome_of_run_item AS
 SELECT
+    i.tenant,
     i.run_id,
     i.item_number,
     CASE
