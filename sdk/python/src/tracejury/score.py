@@ -82,3 +82,19 @@ def scores_of(said: Any, of: Named) -> list[Score]:
 
 def _name(function: Callable[..., Any]) -> str:
     return function.__name__ if inspect.isroutine(function) else type(function).__name__
+
+
+def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
+    """Let what an evaluator returned pass, or fail with its score and reason.
+
+    Raises:
+        AssertionError: it did not pass, or could not be scored.
+    """
+    for score in scores_of(said, Named("score") if of is None else named(of)):
+        if score.error is not None:
+            raise AssertionError(f"Evaluation '{score.name}' could not be made: {score.error}")
+        if score.success is False:
+            threshold = "" if score.threshold is None else f" (threshold={score.threshold:.2f})"
+            reason = "" if score.reason is None else f"\nReason: {score.reason}"
+            value = "not passed" if score.value is None else f"score={score.value:.2f}"
+            raise AssertionError(f"Evaluation '{score.name}' failed: {value}{threshold}{reason}")
