@@ -44,6 +44,7 @@ from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import TraceUpdater
 from collector.redaction.columns import Redactor
+from collector.redaction.values import ValueRedactor
 from collector.secrets import Secrets
 from collector.server_conditions import Watched, server_conditions
 from collector.server_meters import Measured, server_meters
@@ -245,6 +246,13 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         listing=parts.store.listing,
         outlines=parts.store.outlines,
         exports=parts.store.exports,
+        datasets=parts.store.datasets,
+        runs=parts.store.runs,
+        run_items=parts.store.run_items,
+        run_evaluations=parts.store.run_evaluations,
+        run_evaluator=parts.pipeline.run_evaluator,
+        redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,
+        data=settings.data,
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,

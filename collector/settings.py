@@ -156,6 +156,9 @@ class Settings(BaseModel):
         dict[str, Annotated[int, Field(ge=1, le=36_500)]],
         Field(description="The same for projects that differ: project, days."),
     ] = {}
+    run_retention_days: Annotated[
+        int | None, Field(ge=1, le=36_500, description="A run leaves this long after it ended; null: never.")
+    ] = None
     max_bytes: Annotated[
         int | None,
         Field(ge=16 * _MIB, description="Above this size of the database, the oldest traces leave early; null: never."),
@@ -391,6 +394,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "own_traces_endpoint": _or_none,
     "own_traces_headers": _yaml,
     "max_bytes": _yaml,
+    "run_retention_days": _yaml,
     "redaction": _yaml,
 }
 """How variables are read whose settings are more than one value, or may be none."""

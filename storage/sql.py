@@ -37,7 +37,7 @@ def select_of(view: str) -> str:
     return select.rstrip().removesuffix(";")
 
 
-_INTERNAL = frozenset({"evaluation_by_day", "trace_roll_up"})
+_INTERNAL = frozenset({"evaluation_by_day", "outcome_of_run_item", "trace_roll_up"})
 """Views that others are made of."""
 
 

@@ -15,6 +15,7 @@ from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
 from storage.database import Database, DatabaseOptions
+from storage.datasets import Datasets
 from storage.deletions import Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
@@ -35,6 +36,9 @@ from storage.retention import Retention
 from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_evaluations import RunEvaluations
+from storage.run_items import RunItems
+from storage.runs import Runs
 from storage.search import Search
 from storage.spending import Spending
 from storage.spool import Position, Spool
@@ -116,6 +120,10 @@ class Store:
         self.listing = Listing(database)
         self.outlines = Outlines(database)
         self.exports = Exports(database)
+        self.datasets = Datasets(database, writer)
+        self.runs = Runs(database, writer)
+        self.run_items = RunItems(database, writer)
+        self.run_evaluations = RunEvaluations(database, writer)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

@@ -97,8 +97,13 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
 
     hook = {"url": f"http://127.0.0.1:{unused_port()}/{mark}", "secret": None}
     connection = {"name": "judge", "baseUrl": "http://127.0.0.1:9/v1", "model": mark, "apiKey": f"sk-{mark}"}
+    dataset_id = made("datasets", {"name": "qa", "description": mark})
+    made(f"datasets/{dataset_id}/versions", {"items": [{"id": "one", "input": mark}]})
     return {
         "tenant": tenant,
+        **_run(tenancy, tenant),
+        "dataset_id": dataset_id,
+        "version": "1",
         "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
         "trace_rule_id": made("projects/shop/trace-eval-rules", _rule("whole", mark, target="TRACE")),
         "webhook_id": made("projects/shop/alert-webhooks", hook),
@@ -108,6 +113,26 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
         "span_id": TOOL_CALL,
         "project": "shop",
         "service": f"service {mark}",
+    }
+
+
+def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
+    """A run with an item and a score, and an evaluation of it; their ids."""
+    key, mark = tenancy.key(tenant), mark_of(tenant)
+    begun = {"experimentName": f"qa {mark}", "metadata": {"mark": mark}}
+    run = tenancy.server.ask("POST", f"{PROJECT}/runs", key=key, json=begun)
+    assert run.status_code == 201, run.text
+    score = {"name": "exact", "score": 1, "reason": mark}
+    items = {"items": [{"itemKey": mark, "inputs": {"input": mark}, "evalResults": [score]}]}
+    told = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/items", key=key, json=items)
+    assert told.status_code == 201, told.text
+    asked = {"evaluator": "exact_match", "name": mark}
+    made = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/evaluations", key=key, json=asked)
+    assert made.status_code == 201, made.text
+    return {
+        "run_id": run.json()["runId"],
+        "experiment_id": run.json()["experimentId"],
+        "evaluation_id": made.json()["id"],
     }
 
 

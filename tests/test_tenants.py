@@ -27,6 +27,7 @@ PEOPLE = ("acme", "other")
 
 QUESTIONS = {  # what a route wants to be asked, beside its path
     "/api/v1/export/spans": "?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z",
+    "/api/v1/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
     "/jaeger/api/operations": "?service=service {mark}",
     "/jaeger/api/v3/operations": "?service=service {mark}",
     "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",
@@ -37,6 +38,8 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/quality/results": "?rule={rule_id}&project=shop",
 }
 NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
+    "/api/v1/datasets/{dataset_id}/versions/{version}",
+    "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
     "/api/v1/projects",
     "/jaeger/api/dependencies",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
@@ -78,6 +81,16 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "acknowledge": {"by": "a thief"},
     "api-keys": {"name": "mine now", "role": "VIEWER"},
     "api/v1/traces": {"resourceSpans": []},
+    "api/v1/datasets": {"name": "mine now"},
+    "datasets/promote": {"datasetName": "qa", "items": [{"traceId": TRACE}]},
+    "{project}/runs": {"experimentName": "mine now"},
+    "{run_id}/evaluations": {"evaluator": "exact_match"},
+    "{run_id}/judge-jobs": {"evaluator": "exact_match"},
+    "{run_id}/items": {"items": [{"itemKey": "mine now"}]},
+    "{run_id}": {"status": "FAILED"},
+    "{dataset_id}": {"description": "mine now"},
+    "{dataset_id}/versions": {"items": [{"input": "mine now"}]},
+    "{dataset_id}/import": {"examples": [{"input": "mine now"}]},
 }
 RECEIVER = {"url": "https://receiver.example/x", "template": "json", "events": "alert.opened", "enabled": "on"}
 MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m", "protocol": "RESPONSES"}

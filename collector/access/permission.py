@@ -53,13 +53,16 @@ class Need:
 
     permission: Permission
     by_tenant: bool = False
+    takes_files: bool = False  # its body is a file, which may be larger than a request else may be
 
 
-def needs(permission: Permission, *, by_tenant: bool = False) -> Callable[[_Endpoint], _Endpoint]:
+def needs(
+    permission: Permission, *, by_tenant: bool = False, takes_files: bool = False
+) -> Callable[[_Endpoint], _Endpoint]:
     """Declare what a route asks for; below the line that makes it a route."""
 
     def declare(endpoint: _Endpoint) -> _Endpoint:
-        setattr(endpoint, _MARK, Need(permission=permission, by_tenant=by_tenant))
+        setattr(endpoint, _MARK, Need(permission=permission, by_tenant=by_tenant, takes_files=takes_files))
         return endpoint
 
     return declare

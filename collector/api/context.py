@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, BinaryIO, cast
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, cast
 
 from fastapi import Depends, Request
 
@@ -19,6 +20,7 @@ from collector.live.backfill import Backfills
 from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgingHub
 from collector.live.rules_in_force import RulesInForce
+from collector.live.run_evaluator import RunEvaluator
 from collector.live.sweeper import Sweeper
 from collector.live.trials import Trials
 from collector.meters import Meter
@@ -26,6 +28,7 @@ from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
 from storage.alerts import Alerts
+from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
@@ -38,6 +41,9 @@ from storage.queries import Queries
 from storage.retention import Retention
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
+from storage.run_evaluations import RunEvaluations
+from storage.run_items import RunItems
+from storage.runs import Runs
 from storage.search import Search
 from storage.status import StatusReader
 
@@ -96,6 +102,13 @@ class Context:
     listing: Listing
     outlines: Outlines
     exports: Exports
+    datasets: Datasets
+    runs: Runs
+    run_items: RunItems
+    run_evaluations: RunEvaluations
+    run_evaluator: RunEvaluator
+    redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
+    data: Path
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]
@@ -103,6 +116,15 @@ class Context:
     configured: Configured
     watch: Watch | None = None
     state: str = "starting"
+
+    def redacted(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """JSON that came with a request as it may be stored."""
+        return value if self.redact is None or value is None else self.redact(value)
+
+    def project_named(self, who: Caller, project: str) -> str:
+        """The name of the project that a path names by its name or its id."""
+        found = self.rulebook.project(who.sight, project)
+        return project if found is None else found.name
 
 
 def _context(request: Request) -> Context:

@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 MAX_JSON_BYTES: Final = 8 << 20
 """A request that is not of spans may be this large. A guess: an SQL statement of 1 MiB with all its parameters."""
 
+MAX_FILE_BYTES: Final = 1 << 30
+"""The same for a file, which is not held in memory. A guess: a million items of a kilobyte."""
+
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
 _YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
@@ -98,12 +101,13 @@ class Gate:
             return
         state.update(caller=caller)
         if need.permission is not Permission.SEND:
-            unfit = _unfit(Request(scope), is_page=is_page)
+            most_bytes = MAX_FILE_BYTES if need.takes_files else MAX_JSON_BYTES
+            unfit = _unfit(Request(scope), most_bytes, is_page=is_page)
             if unfit is not None:
                 await unfit(scope, receive, passage.send)
                 self._note(visit, caller, passage.status, need)
                 return
-            receive = _bounded(receive)
+            receive = _bounded(receive, most_bytes)
         began_ns = now_ns()
         try:
             await self._application(scope, receive, passage.send)
@@ -211,15 +215,15 @@ def _request_id(headers: Mapping[str, str]) -> str:
     return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
 
 
-def _unfit(request: Request, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
+def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
     """The answer to a body that is not what is taken here, or too large; None where it may be read."""
     length = request.headers.get("content-length", "")
     has_body = "transfer-encoding" in request.headers or length not in {"", "0"}
     if not has_body:
         return None
-    if length.isdecimal() and int(length) > MAX_JSON_BYTES:
-        return answer(request, 413, _TOO_LARGE)
-    if not changes(request.method):
+    if length.isdecimal() and int(length) > most_bytes:
+        return answer(request, 413, _too_large(most_bytes))
+    if not changes(request.method) or most_bytes == MAX_FILE_BYTES:  # the route looks at the type of a file
         return None
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if is_page and media_type != _FORM:
@@ -232,10 +236,12 @@ def _unfit(request: Request, *, is_page: bool) -> Any:  # noqa: ANN401 - an answ
 
 _STOPPED: Final = "the server stopped before this was done; look whether it was, and ask again"
 
-_TOO_LARGE: Final = f"the body is larger than {MAX_JSON_BYTES} bytes, which is the limit"
+
+def _too_large(most_bytes: int) -> str:
+    return f"the body is larger than {most_bytes} bytes, which is the limit"
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, most_bytes: int) -> Receive:
     """The same as far as a body may go."""
     received = 0
 
@@ -243,8 +249,8 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > MAX_JSON_BYTES:
-            raise HTTPException(413, _TOO_LARGE)
+        if received > most_bytes:
+            raise HTTPException(413, _too_large(most_bytes))
         return message
 
     return receive_some

@@ -118,11 +118,14 @@ class Repetitions:
 
 
 def _may_be_repeated(scope: Scope) -> bool:
-    """Whether it is a request that makes something. Spans that are sent twice are known by their ids."""
+    """Whether it is a request that makes something.
+
+    Spans that are sent twice are known by their ids, and files, which are not held in memory, by what is in them.
+    """
     if scope["type"] != "http" or scope["method"] != "POST":
         return False
     need: Need = scope["state"]["need"]
-    return need.permission in {Permission.WRITE, Permission.ADMINISTER}
+    return need.permission in {Permission.WRITE, Permission.ADMINISTER} and not need.takes_files
 
 
 async def _read(receive: Receive) -> bytes:

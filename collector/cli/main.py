@@ -5,9 +5,11 @@ import click
 from collector.cli.alerts import alerts
 from collector.cli.backup import backup, restore
 from collector.cli.connections import connections
+from collector.cli.datasets import datasets
 from collector.cli.deletions import deletions
 from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
+from collector.cli.experiments import experiments
 from collector.cli.export import export
 from collector.cli.health import health
 from collector.cli.jobs import jobs
@@ -47,6 +49,8 @@ for command in (
     alerts,
     webhooks,
     monitors,
+    datasets,
+    experiments,
     sweep,
     deletions,
     reread,

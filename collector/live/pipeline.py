@@ -10,6 +10,7 @@ from collector.live.judging_hub import JudgingHub, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
 from collector.live.monitors import MonitorThread
 from collector.live.rules_in_force import RulesInForce
+from collector.live.run_evaluator import RunEvaluator, RunStore
 from collector.live.trials import JudgesAtHand, Trials
 from collector.live.work.patience import Patience
 from collector.live.workers import WorkerOptions, Workers
@@ -29,6 +30,7 @@ class Pipeline:
     matcher: Matcher
     monitors: MonitorThread
     trials: Trials
+    run_evaluator: RunEvaluator
     _undo: ExitStack
 
     @classmethod
@@ -72,6 +74,12 @@ class Pipeline:
             at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
             trials = Trials(store.windows, OwnKeys(settings.attribute_keys), at_hand)
             undo.callback(trials.close)
+            of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
+            run_evaluator = RunEvaluator(
+                of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days
+            )
+            run_evaluator.start()
+            undo.callback(run_evaluator.close)
             matcher = Matcher(
                 store.matching,
                 rules.active,
@@ -89,6 +97,7 @@ class Pipeline:
                 matcher=matcher,
                 monitors=monitors,
                 trials=trials,
+                run_evaluator=run_evaluator,
                 _undo=undo.pop_all(),
             )
 

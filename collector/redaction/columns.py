@@ -48,6 +48,16 @@ class Redactor:
             logs=self._logs(batch.logs) if batch.logs.num_rows else batch.logs,
         )
 
+    def texts(self, texts: pa.StringArray) -> list[str]:
+        """Texts by themselves after all patterns."""
+        after: list[str] = self._text(texts)[0].to_pylist()
+        return after
+
+    def hidden_among(self, keys: list[str]) -> list[str]:
+        """Those of some keys whose values are taken out whole."""
+        hidden = self._hidden(pa.array(keys, pa.string()))
+        return [key for key, is_hidden in zip(keys, hidden, strict=True) if is_hidden]
+
     def _logs(self, logs: pa.Table) -> pa.Table:
         bodies, changed = self._text(_whole(logs, "body"))
         types = _whole(logs, "body_type")

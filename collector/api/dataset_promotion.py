@@ -1,0 +1,188 @@
+"""Items of datasets that come from what is stored: traces, spans, sessions, items of runs."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.datasets import Description, dataset_seen, maker_of, version_answer
+from collector.api.exact_json import body_of, exactly
+from collector.api.tenants import refuse_shared
+from collector.api.times import time_text
+from collector.conventions.trace import read_trace
+from collector.datasets.item import BadItem, ItemText
+from collector.datasets.promotion import (
+    Correction,
+    Turn,
+    case_of_session,
+    corrected,
+    item_of_case,
+    item_of_result,
+    named_after,
+)
+from collector.evaluation.trace_case import case_of_trace
+from evaluators.model import Case
+from storage.datasets import Dataset, Item
+from storage.errors import BadQuery, Missing
+from storage.listing import TracesLike
+from storage.records import Trace
+
+router = APIRouter(prefix="/api/v1/datasets")
+
+_MOST_TURNS: Final = 100
+_SESSION_S: Final = 10.0
+"""Guesses: a longer conversation makes no case that a person could look at."""
+
+
+class Promoted(BaseModel):
+    """What becomes an item: a trace, a span of it, a session, or an item of a run; and what is expected, if known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    traceId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{32}$")  # noqa: N815 - as it is written
+    spanId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{16}$")  # noqa: N815 - likewise
+    sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)  # noqa: N815 - likewise
+    itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")  # noqa: N815 - likewise
+    overriddenExpectedOutput: Any = None  # noqa: N815 - likewise
+    useOutput: bool = Field(default=False, description="What came out is what is expected.")  # noqa: N815 - likewise
+
+    def correction(self) -> Correction:
+        """What a person adds; what is no object is the output that he expects."""
+        expected = self.overriddenExpectedOutput
+        if expected is not None and not isinstance(expected, dict):
+            expected = {"output": expected}
+        return Correction(expected=expected, use_output=self.useOutput)
+
+    def key(self) -> tuple[str, ...]:
+        """What it is called by, after what kind of thing it is.
+
+        Raises:
+            BadQuery: it names nothing, or more than one thing.
+        """
+        named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
+        if len(named) != 1 or (self.spanId and not self.traceId):
+            raise BadQuery("an item is promoted from a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+        if self.itemResultId is not None:
+            return "result", self.itemResultId
+        if self.sessionId is not None:
+            return "session", self.sessionId
+        span = () if self.spanId is None else (self.spanId.lower(),)
+        return ("span" if span else "trace", str(self.traceId).lower(), *span)
+
+
+class Promotion(BaseModel):
+    """What is added to a dataset that there is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    datasetName: str = Field(min_length=1, max_length=200)  # noqa: N815 - as it is written
+    description: Description = ""
+    items: list[Promoted] = Field(min_length=1, max_length=200)
+
+
+Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
+
+
+@router.post(
+    "/promote",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(Promotion),
+    responses={404: {"description": "The dataset, or what is to be promoted, is not here."}},
+)
+@needs(Permission.WRITE, by_tenant=True)
+def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
+    """Make a version with the items of the latest one and these. What it has already is not added again (200).
+
+    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one.
+    """
+    dataset = dataset_seen(here, who, body.datasetName)
+    refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
+    latest = here.datasets.versions(dataset)
+    ids = {_id_of(here, dataset, each): each for each in body.items}
+    there = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
+    maker = maker_of(here, dataset)
+    items = []
+    for item_id, each in ids.items():
+        try:
+            items.append(maker.make(_text(here, dataset, item_id, each, there.get(item_id))))
+        except ValueError as error:
+            raise BadQuery(f"{' '.join(each.key())}: {error}") from None
+    now_us = here.now_ns() // 1000
+    wanted = here.datasets.add_items(dataset, items, now_us=now_us)
+    made = here.datasets.add_version(
+        dataset, wanted, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
+    )
+    return version_answer(dataset, made)
+
+
+def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, stored: Item | None) -> ItemText:
+    correction = wanted.correction()
+    if stored is not None:
+        return corrected(stored, correction)
+    kind, key, *span = wanted.key()
+    names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
+    source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}
+    if kind == "result":
+        told = _result(here, dataset, key)
+        source |= {"runId": told["run_id"], "traceId": told["trace_id"]}
+        return item_of_result(told, item_id, source, correction)
+    if kind == "session":
+        return item_of_case(_session(here, dataset, key), item_id, source, correction)
+    trace = _trace(here, dataset, key)
+    source["project"] = trace.summary.project
+    case = _case(here, trace, span[0] if span else None)
+    return item_of_case(case, item_id, source, correction)
+
+
+def _id_of(here: Context, dataset: Dataset, wanted: Promoted) -> str:
+    """What the item is called. One of a run on this dataset is the item that it was a run of."""
+    kind, key, *rest = wanted.key()
+    if kind == "result":
+        told = _result(here, dataset, key)
+        if told["dataset_item_id"] is not None and told["dataset_id"] == dataset.dataset_id:
+            return str(told["dataset_item_id"])
+    return named_after(kind, key, *rest)
+
+
+def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
+    found = here.run_items.find(dataset.tenant, int(number))
+    if found is None:
+        raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
+    return found
+
+
+def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:
+    """A trace of the dataset's tenant, or of none: those of others are not for whoever sees the dataset."""
+    found = here.queries.trace(trace_id, tenant=dataset.tenant)
+    if found is None:
+        raise Missing(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
+    return found
+
+
+def _case(here: Context, trace: Trace, span_id: str | None) -> Case:
+    spans = [span for span in trace.spans if span_id in {None, span.span_id}]
+    logs = [log for log in trace.logs if span_id in {None, log.span_id}]
+    if not spans:
+        raise Missing(f"the trace {trace.summary.trace_id} has no span {span_id}")
+    return case_of_trace(read_trace(spans, logs, here.own_keys), spans)
+
+
+def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
+    like = TracesLike(session=session_id)
+    listed = here.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
+    if not listed.traces:
+        raise Missing(f"no trace of the session {session_id} here")
+    if listed.next is not None:
+        raise BadItem(f"the session has more than {_MOST_TURNS} traces, or they could not be found in time")
+    turns = []
+    for summary in sorted(listed.traces, key=lambda each: each.start_ns):
+        trace = _trace(here, dataset, summary.trace_id)
+        reading = read_trace(trace.spans, trace.logs, here.own_keys)
+        answered = reading.output if reading.final_response is None else reading.final_response
+        turns.append(Turn(asked=reading.input, answered=answered))
+    return case_of_session(turns)

@@ -1,0 +1,282 @@
+"""`tracejury datasets`: cases in numbered versions, from files and into files, and from what was recorded."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from urllib.parse import quote
+
+import click
+import httpx
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import open_server
+from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.options import read_view
+from collector.cli.render import print_json, print_table
+from collector.cli.views import ColumnView, TableView
+from collector.visible import one_line, some_lines
+
+_ROOT: Final = "/api/v1/datasets"
+_FORMATS: Final = ("json", "jsonl", "csv", "parquet")
+_CHUNK_BYTES: Final = 1 << 18
+_FILE_TIMEOUT_S: Final = 3_600
+_MOST_CHANGES: Final = 1_000
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Dataset(_Shape):
+    name: str
+    tenant: str
+    latest_version: int | None
+    latest_item_count: int
+    description: str
+    updated_at: str
+
+
+class _Version(_Shape):
+    dataset_name: str
+    version: int
+    item_count: int
+    added: int
+    removed: int
+    changed: int
+    description: str = ""
+    created_by: str | None = None
+    created_at: str = ""
+
+
+class _Shown(_Dataset):
+    versions: list[_Version]
+
+
+class _Change(_Shape):
+    status: str
+    id: str
+
+
+class _Changes(_Shape):
+    content: list[_Change]
+    total_elements: int
+
+
+server_option = click.option(
+    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+format_option = click.option(
+    "--format", "form", type=click.Choice(_FORMATS), help="By default as the name of the file ends."
+)
+
+
+@click.group()
+def datasets() -> None:
+    """Cases that an application is run on, in versions that never change; one of them is written NAME@N."""
+
+
+@datasets.command("list")
+@json_option
+@server_option
+def list_datasets(*, as_json: bool, server: str) -> None:
+    """The datasets that there are, each with its latest version."""
+    with open_server(server, None) as asking:
+        documents = asking.whole(_ROOT)
+    if as_json:
+        print_json(documents)
+        return
+    found = [read_view(_Dataset, document) for document in documents]
+    rows = [(each.name, each.latest_version, each.latest_item_count, each.description) for each in found]
+    _print(("name", "latest version", "items", "description"), rows)
+
+
+@datasets.command()
+@click.argument("name")
+@json_option
+@server_option
+def show(*, name: str, as_json: bool, server: str) -> None:
+    """One dataset with its versions."""
+    with open_server(server, None) as asking:
+        document = asking.get(_path(name))
+    if as_json:
+        print_json(document)
+        return
+    rows = [
+        (each.version, each.item_count, each.added, each.removed, each.changed, each.created_at[:19], each.description)
+        for each in read_view(_Shown, document).versions
+    ]
+    _print(("version", "items", "added", "removed", "changed", "made (UTC)", "description"), rows)
+
+
+@datasets.command("import")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@format_option
+@click.option("--append", is_flag=True, help="Keep the items of the latest version; the file replaces those it names.")
+@click.option("--create", is_flag=True, help="Make the dataset where there is none.")
+@click.option("--description", default="", metavar="TEXT", help="What is said of the version.")
+@json_option
+@server_option
+def import_file(*, as_json: bool, server: str, **options: Any) -> None:
+    """Make a version of the items in a file. A file that was imported already makes none."""
+    name, file = options["name"], options["file"]
+    parameters = {
+        "format": options["form"] or _format_of(file),
+        "mode": "append" if options["append"] else "replace",
+        "description": options["description"],
+    }
+    with connect(server) as client:
+        if options["create"]:
+            _create(client, name)
+        with file.open("rb") as content, _answering(client):
+            response = client.post(
+                f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
+            )
+    _told(_document(response), as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
+
+
+@datasets.command()
+@click.argument("version", metavar="NAME[@N]")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@format_option
+@server_option
+def export(*, version: str, file: Path, form: str | None, server: str) -> None:
+    """Write a version into a file; imported again, it is the same version."""
+    name, number = _parts(version)
+    part = file.with_name(f"{file.name}.part")
+    place = f"{_path(name)}/versions/{number}/export"
+    parameters = {"format": form or _format_of(file)}
+    try:
+        with (
+            connect(server) as client,
+            _answering(client),
+            client.stream("GET", place, params=parameters, timeout=_FILE_TIMEOUT_S) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
+            with part.open("wb") as target:
+                for chunk in response.iter_bytes(_CHUNK_BYTES):
+                    target.write(chunk)
+        part.rename(file)
+    except OSError as error:
+        raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
+
+
+@datasets.command()
+@click.argument("version", metavar="NAME[@N]")
+@click.option("--base", metavar="N", help="The version to compare with; the one before by default.")
+@json_option
+@server_option
+def diff(*, version: str, base: str | None, as_json: bool, server: str) -> None:
+    """What a version adds, removes and changes."""
+    name, number = _parts(version)
+    with open_server(server, None) as asking:
+        document = asking.get(f"{_path(name)}/versions/{number}/diff", base=base, size=_MOST_CHANGES)
+    if as_json:
+        print_json(document)
+        return
+    found = read_view(_Changes, document)
+    _print(("status", "id"), [(each.status, each.id) for each in found.content])
+    if found.total_elements > len(found.content):
+        click.echo(f"and {found.total_elements - len(found.content):,} more", err=True)
+
+
+@datasets.command()
+@click.argument("name")
+@click.option("--trace", "trace_id", metavar="ID", help="A trace; with --span, a span of it.")
+@click.option("--span", "span_id", metavar="ID", help="A span of the trace.")
+@click.option("--session", "session_id", metavar="ID", help="A session: its last question, after all that was said.")
+@click.option("--expected", metavar="TEXT", help="The output that is right.")
+@click.option("--use-output", is_flag=True, help="What came out is right.")
+@json_option
+@server_option
+def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
+    """Add what was recorded to a dataset, as a new version. What it has already is not added again."""
+    item = {
+        "traceId": options["trace_id"],
+        "spanId": options["span_id"],
+        "sessionId": options["session_id"],
+        "overriddenExpectedOutput": options["expected"],
+        "useOutput": options["use_output"],
+    }
+    with open_server(server, None) as asking:
+        document = asking.post(f"{_ROOT}/promote", {"datasetName": name, "items": [item]})
+    _told(document, as_json=as_json, is_new=None)
+
+
+@datasets.command()
+@click.argument("name")
+@click.confirmation_option(prompt="Delete the dataset and all of its versions?")
+@server_option
+def delete(*, name: str, server: str) -> None:
+    """Delete a dataset with all of its versions."""
+    with connect(server) as client, _answering(client):
+        response = client.delete(_path(name))
+    if not response.is_success:
+        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
+    click.echo(f"dataset {one_line(name)} is deleted")
+
+
+def _path(name: str) -> str:
+    return f"{_ROOT}/{quote(name, safe='')}"
+
+
+def _parts(version: str) -> tuple[str, str]:
+    """The name and the number in NAME@N; the latest version where there is no number."""
+    name, _, number = version.partition("@")
+    return name, quote(number, safe="") or "latest"
+
+
+def _format_of(file: Path) -> str:
+    form = file.suffix.lower().removeprefix(".")
+    if form not in _FORMATS:
+        raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in none of {', '.join(_FORMATS)}")
+    return form
+
+
+def _chunks(content: BinaryIO) -> Iterator[bytes]:
+    while chunk := content.read(_CHUNK_BYTES):
+        yield chunk
+
+
+def _create(client: httpx.Client, name: str) -> None:
+    with _answering(client):
+        response = client.post(_ROOT, json={"name": name})
+    if response.status_code not in {httpx.codes.CREATED, httpx.codes.CONFLICT}:
+        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
+
+
+@contextmanager
+def _answering(client: httpx.Client) -> Iterator[None]:
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise unreachable(client, error) from error
+
+
+def _document(response: httpx.Response) -> object:
+    if not response.is_success:
+        raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
+    return json_of(response)
+
+
+def _told(document: object, *, as_json: bool, is_new: bool | None) -> None:
+    if as_json:
+        print_json(document)
+        return
+    made = read_view(_Version, document)
+    same = "" if is_new is not False else " (the same as before)"
+    counts = f"{made.item_count:,} items: {made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
+    click.echo(f"dataset://{one_line(made.dataset_name)}@{made.version}{same}: {counts}")
+
+
+def _print(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    columns = tuple(ColumnView(name=name, type="VARCHAR") for name in names)
+    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))

@@ -1,0 +1,235 @@
+"""`tracejury experiments`: runs of experiments, what came of them, and evaluators that are asked about them."""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import Asking, open_server
+from collector.cli.connecting import DEFAULT_SERVER
+from collector.cli.options import read_view
+from collector.cli.render import print_json, print_table
+from collector.cli.views import ColumnView, TableView
+from collector.visible import one_line
+
+_LOOK_S: Final = 0.5
+_OPEN: Final = frozenset({"WAITING", "RUNNING"})
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Latest(_Shape):
+    run_id: str
+    status: str
+    pass_rate: float | None
+    started_at: str
+
+
+class _Experiment(_Shape):
+    id: str
+    name: str
+    latest_run: _Latest | None
+
+
+class _Run(_Shape):
+    id: str
+    status: str
+    name: str | None
+    item_count: int
+    pass_rate: float | None
+    cost_usd: float | None
+    dataset_name: str | None
+    dataset_version: int | None
+    git_branch: str | None
+    started_at: str
+
+
+class _Evaluator(_Shape):
+    evaluator_name: str
+    scored_count: int
+    failed_count: int
+    skipped_count: int
+    passed_count: int
+    average_score: float | None
+
+
+class _Item(_Shape):
+    id: str
+    item_key: str | None
+    trial: int
+    outcome: str
+    error: str | None
+
+
+class _Items(_Shape):
+    content: list[_Item]
+
+
+class _Detail(_Shape):
+    id: str
+    experiment_name: str
+    status: str
+    status_reason: str | None
+    total_items: int
+    passed_items: int
+    not_passed_items: int
+    error_items: int
+    not_evaluated_items: int
+    unjudged_items: int
+    pass_rate: float | None
+    cost_usd: float | None
+    priced_item_count: int
+    tokenized_item_count: int
+    evaluators: list[_Evaluator]
+    items: _Items
+
+
+class _Evaluation(_Shape):
+    id: str
+    evaluator_name: str
+    status: str
+    last_error: str | None
+
+
+server_option = click.option(
+    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
+
+
+@click.group()
+def experiments() -> None:
+    """Runs of an application over the cases of a dataset, and what came of them."""
+
+
+@experiments.command("list")
+@click.argument("project")
+@json_option
+@server_option
+def list_experiments(*, project: str, as_json: bool, server: str) -> None:
+    """The experiments of a project, each with its latest run."""
+    with open_server(server, None) as asking:
+        documents = _experiments(asking, project)
+    if as_json:
+        print_json(documents)
+        return
+    rows = []
+    for each in (read_view(_Experiment, document) for document in documents):
+        run = each.latest_run
+        told = (None,) * 4 if run is None else (run.run_id, run.status, _share(run.pass_rate), run.started_at[:19])
+        rows.append((each.name, *told))
+    _print(("experiment", "latest run", "status", "passed", "began (UTC)"), rows)
+
+
+@experiments.command()
+@click.argument("project")
+@click.argument("experiment")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="At most this many.")
+@json_option
+@server_option
+def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str) -> None:
+    """The runs of an experiment, newest first."""
+    with open_server(server, None) as asking:
+        found = [read_view(_Experiment, document) for document in _experiments(asking, project)]
+        ids = [each.id for each in found if experiment in {each.name, each.id}]
+        if not ids:
+            raise click.ClickException(f"project {one_line(project)} has no experiment {one_line(experiment)}")
+        documents = asking.get(f"/api/v1/experiments/{ids[0]}/runs", size=limit)
+    if as_json or not isinstance(documents, list):
+        print_json(documents)
+        return
+    rows = []
+    for run in (read_view(_Run, document) for document in documents):
+        dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
+        told = (run.id, run.status, run.item_count, _share(run.pass_rate), run.cost_usd, dataset, run.git_branch)
+        rows.append((*told, run.started_at[:19]))
+    _print(("run", "status", "items", "passed", "USD", "dataset", "branch", "began (UTC)"), rows)
+
+
+@experiments.command()
+@click.argument("run")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Items that are shown.")
+@click.option(
+    "--outcome",
+    type=click.Choice(["passed", "not_passed", "error", "not_evaluated", "unjudged"]),
+    help="Only items with this outcome.",
+)
+@json_option
+@server_option
+def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: str) -> None:
+    """One run: what its items sum up to, what each evaluator said, and the items."""
+    with open_server(server, None) as asking:
+        document = asking.get(f"/api/v1/runs/{quote(run, safe='')}", size=limit, outcome=outcome)
+    if as_json:
+        print_json(document)
+        return
+    found = read_view(_Detail, document)
+    why = f" ({one_line(found.status_reason)})" if found.status_reason else ""
+    click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}: {found.status}{why}")
+    click.echo(
+        f"{found.passed_items} of {found.total_items} items passed ({_share(found.pass_rate)}), "
+        f"{found.not_passed_items} did not, {found.error_items} failed, {found.not_evaluated_items} not evaluated, "
+        f"{found.unjudged_items} not judged"
+    )
+    if found.cost_usd is not None:
+        part = found.priced_item_count < found.tokenized_item_count
+        of = f" ({found.priced_item_count}/{found.tokenized_item_count} items priced)" if part else ""
+        click.echo(f"USD {found.cost_usd:.4f}{of}")
+    said = [
+        (each.evaluator_name, each.average_score, each.passed_count, each.scored_count, each.failed_count)
+        for each in found.evaluators
+    ]
+    if said:
+        _print(("evaluator", "mean", "passed", "scored", "failed"), said)
+    items = [(each.id, each.item_key, each.trial, each.outcome, each.error) for each in found.items.content]
+    if items:
+        _print(("item", "case", "trial", "outcome", "error"), items)
+
+
+@experiments.command()
+@click.argument("run")
+@click.option("--evaluator", required=True, metavar="NAME", help="What judges; `tracejury evaluators` lists them.")
+@click.option("--config", metavar="JSON", help="Its configuration.")
+@click.option("--name", metavar="NAME", help="What its scores are called.")
+@click.option("--connection", metavar="NAME", help="The connection of its judge.")
+@click.option("--wait", is_flag=True, help="Wait until it is done; the exit code is 1 where it failed.")
+@server_option
+def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
+    """Have the items of a run scored by the server, without running the application again."""
+    try:
+        config = json.loads(options["config"] or "null")
+    except ValueError as error:
+        raise click.UsageError(f"--config is not JSON: {error}") from None
+    body = {"config": config, "connectionId": options["connection"]}
+    body |= {name: options[name] for name in ("evaluator", "name")}
+    place = f"/api/v1/runs/{quote(run, safe='')}/evaluations"
+    with open_server(server, None) as asking:
+        made = read_view(_Evaluation, asking.post(place, body))
+        while wait and made.status in _OPEN:
+            time.sleep(_LOOK_S)
+            listed = asking.get(place)
+            found = [read_view(_Evaluation, each) for each in (listed if isinstance(listed, list) else [])]
+            made = next((each for each in found if each.id == made.id), made)
+    click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}")
+    if made.last_error is not None:
+        raise click.ClickException(one_line(made.last_error))
+
+
+def _experiments(asking: Asking, project: str) -> list[object]:
+    return asking.whole(f"/api/v1/projects/{quote(project, safe='')}/experiments")
+
+
+def _share(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1%}"
+
+
+def _print(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    columns = tuple(ColumnView(name=name, type="VARCHAR") for name in names)
+    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))

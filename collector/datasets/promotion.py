@@ -1,0 +1,117 @@
+"""Items that come from what was recorded: a trace, a span of it, a session. They are copies that outlive it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, ItemText
+from evaluators.model import Case, text_of
+from storage.datasets import Item
+
+_KEPT: Final = ("tools", "tasks", "constraints")  # of the metadata of a case: what evaluators read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What a person adds. Without an expectation, what came out is one only if `use_output`."""
+
+    expected: Mapping[str, Any] | None = None
+    use_output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one trace of a session says."""
+
+    asked: str | None
+    answered: str | None
+
+
+def item_of_case(case: Case, item_id: str, source: Mapping[str, Any], correction: Correction) -> ItemText:
+    """The item that a recorded case is.
+
+    Raises:
+        BadItem: it tells no input.
+    """
+    document = json.loads(text_of(case))
+    inputs = document.get("inputs") or {}
+    if not inputs:
+        raise BadItem("it tells no input, and every item needs some")
+    outputs = {"output": document["actualOutputs"]["output"]} if _has_output(document) else {}
+    expected = correction.expected if correction.expected is not None else outputs if correction.use_output else {}
+    metadata = document.get("metadata") or {}
+    return ItemText(
+        item_id=item_id,
+        inputs=inputs,
+        expected_outputs=expected,
+        metadata={key: metadata[key] for key in _KEPT if key in metadata},
+        source=source,
+    )
+
+
+def item_of_result(
+    told: Mapping[str, Any], item_id: str, source: Mapping[str, Any], correction: Correction
+) -> ItemText:
+    """The item that an item of a run becomes: as it was run, but for what a person expects of it.
+
+    Raises:
+        BadItem: it tells no input.
+    """
+    inputs, expected = json.loads(told["inputs"]), json.loads(told["expected_outputs"])
+    if not inputs:
+        raise BadItem("it tells no input, and every item needs some")
+    if correction.expected is not None:
+        expected = correction.expected
+    elif correction.use_output:
+        expected = json.loads(told["actual_outputs"])
+    metadata = json.loads(told["metadata"])
+    return ItemText(item_id=item_id, inputs=inputs, expected_outputs=expected, metadata=metadata, source=source)
+
+
+def case_of_session(turns: Sequence[Turn]) -> Case:
+    """The last turn of a session as a case: what was asked, after all that was said before it.
+
+    Raises:
+        BadItem: no turn tells what was asked.
+    """
+    last = next((number for number in reversed(range(len(turns))) if turns[number].asked), None)
+    if last is None:
+        raise BadItem("no trace of the session tells an input")
+    said = [
+        {"role": role, "content": text}
+        for turn in turns[:last]
+        for role, text in (("user", turn.asked), ("assistant", turn.answered))
+        if text
+    ]
+    asked = turns[last].asked
+    answered = turns[last].answered
+    return Case(
+        inputs={"input": asked, "messages": [*said, {"role": "user", "content": asked}]},
+        actual_outputs={} if answered is None else {"output": answered},
+    )
+
+
+def corrected(stored: Item, correction: Correction) -> ItemText:
+    """An item that is there already: as it is, but for what a person expects of it by now."""
+    expected = correction.expected
+    return ItemText(
+        item_id=stored.item_id,
+        inputs=json.loads(stored.inputs),
+        expected_outputs=json.loads(stored.expected_outputs) if expected is None else expected,
+        metadata=json.loads(stored.metadata),
+        source=None if stored.source is None else json.loads(stored.source),
+    )
+
+
+def named_after(kind: str, *parts: str) -> str:
+    """The id of an item that came from this; the same each time."""
+    name = "-".join((kind, *parts))
+    if len(name) <= MAX_ID_CHARACTERS and name.isprintable():
+        return name
+    return f"{kind}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _has_output(document: Mapping[str, Any]) -> bool:
+    return (document.get("actualOutputs") or {}).get("output") is not None

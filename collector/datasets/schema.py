@@ -1,0 +1,83 @@
+"""The schemas that the items of a dataset have to follow, where it has some."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evaluators.tool_schema import BadSchema, Schema, compile_schema
+
+MAX_SCHEMA_BYTES: Final = 64 << 10  # a guess
+
+_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})  # members are names of theirs
+_VALUES: Final = frozenset({"enum", "const", "default", "examples"})
+_REFUSED: Final = frozenset({"pattern", "patternProperties"})
+"""Nothing could stop a regular expression that takes for ever, and while Python looks for it nobody is served."""
+
+
+class AgainstSchema(ValueError):
+    """An item is not what the schema of its dataset allows; the message says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemSchemas:
+    """The schemas of a dataset, compiled. Without any, every item passes."""
+
+    inputs: Schema | None = None
+    expected: Schema | None = None
+
+    def check(self, inputs: object, expected: object) -> None:
+        """Let an item pass.
+
+        Raises:
+            AgainstSchema: it does not follow a schema.
+        """
+        for name, schema, value in (("inputs", self.inputs, inputs), ("expectedOutputs", self.expected, expected)):
+            if schema is None:
+                continue
+            try:
+                wrong = schema.errors(value)
+            except BadSchema as error:
+                raise AgainstSchema(f"{name}: the schema cannot be used: {error}") from None
+            if wrong:
+                raise AgainstSchema(f"{name}: {wrong[0]}")
+
+
+def schemas_of(inputs: str | None, expected: str | None) -> ItemSchemas:
+    """The stored schemas, compiled."""
+    compiled = [None if text is None else compile_schema(json.loads(text)) for text in (inputs, expected)]
+    return ItemSchemas(inputs=compiled[0], expected=compiled[1])
+
+
+def schema_text(document: Mapping[str, Any] | None) -> str | None:
+    """A schema as it is stored.
+
+    Raises:
+        BadSchema: it is none, or has what is refused here.
+    """
+    if document is None:
+        return None
+    text = json.dumps(document, ensure_ascii=False)
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise BadSchema(f"a schema has at most {MAX_SCHEMA_BYTES} bytes")
+    refused = next((key for key in _keywords(document) if key in _REFUSED), None)
+    if refused is not None:
+        raise BadSchema(f"{refused} is not taken here, because nothing bounds the time that it takes")
+    compile_schema(document)
+    return text
+
+
+def _keywords(schema: object) -> Iterator[str]:
+    """Every keyword in a schema and in those inside of it; what only looks like one is a name or a value."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _keywords(each)
+    if not isinstance(schema, Mapping):
+        return
+    for key, value in schema.items():
+        yield key
+        if key in _NAMED and isinstance(value, Mapping):
+            for each in value.values():
+                yield from _keywords(each)
+        elif key not in _VALUES:
+            yield from _keywords(value)

@@ -1,0 +1,65 @@
+"""Taking things out of JSON values that come over the API, as out of attributes of spans."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from collector.redaction.columns import Redactor
+from collector.redaction.plan import REDACTED, Plan
+
+
+class ValueRedactor:
+    """Takes out of JSON what a plan says: the values under hidden keys at any depth, and what patterns find in texts.
+
+    A number in which a pattern finds something becomes a text.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._redactor = Redactor(plan)
+
+    def redact(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """The value without what is to be taken out."""
+        keys = sorted(set(_keys(value)))
+        hidden = frozenset(self._redactor.hidden_among(keys))
+        texts = [each if isinstance(each, str) else str(each) for each in _leaves(value, hidden)]
+        changed = self._redactor.texts(pa.array(texts, pa.string())) if texts else []
+        after = iter(zip(texts, changed, strict=True))
+        return _with_leaves(value, hidden, after)
+
+
+def _keys(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield key
+            yield from _keys(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _keys(member)
+
+
+def _leaves(value: Any, hidden: frozenset[str]) -> Iterator[Any]:  # noqa: ANN401 - JSON
+    """Texts and numbers, in the order in which they stand; those under hidden keys are none."""
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            if key not in hidden:
+                yield from _leaves(member, hidden)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _leaves(member, hidden)
+    elif value is not None and not isinstance(value, bool):
+        yield value
+
+
+def _with_leaves(value: Any, hidden: frozenset[str], after: Iterator[tuple[str, str]]) -> Any:  # noqa: ANN401 - JSON
+    """The value with its leaves as they are after that; what did not change keeps its type."""
+    if isinstance(value, Mapping):
+        return {
+            key: REDACTED if key in hidden else _with_leaves(member, hidden, after) for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_leaves(member, hidden, after) for member in value]
+    if value is None or isinstance(value, bool):
+        return value
+    before, changed = next(after)
+    return value if before == changed else changed

@@ -1,0 +1,226 @@
+"""Tests over datasets: one test for each example and repeat, and a run of a session that tells what came of them.
+
+    @pytest.mark.tracejury(dataset="dataset://qa@3", repeats=3)
+    def test_answers(example, record):
+        record.outputs(answer(example.input))
+        record.score("exact", record.output == example.expected_output)
+
+Nothing is imported and nobody is asked before a test has the mark.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tracejury.client import Client
+    from tracejury.dataset import Dataset, Example
+    from tracejury.experiment import ItemResult
+    from tracejury.reporter import Reporter
+    from tracejury.score import Score
+
+_MARK: Final = "tracejury"
+_SESSION: Final = "PYTEST_XDIST_TESTRUNUID"
+_OPTIONS: Final = frozenset({"dataset", "repeats", "experiment", "project", "metadata"})
+
+
+class Recording:
+    """What a test says of its example: outputs, and scores."""
+
+    def __init__(self) -> None:
+        self._outputs: Mapping[str, Any] = {}
+        self.scores: list[Score] = []
+
+    def outputs(self, outputs: Any) -> None:
+        """What the application answered: a mapping, or the one output."""
+        self._outputs = dict(outputs) if isinstance(outputs, Mapping) else {"output": outputs}
+
+    @property
+    def output(self) -> Any:
+        """The primary output."""
+        return self._outputs.get("output")
+
+    def told(self) -> Mapping[str, Any]:
+        """All outputs."""
+        return self._outputs
+
+    def score(self, name: str, said: Any, **more: Any) -> None:
+        """What an evaluator said: a number, a bool, or a `Score`."""
+        from tracejury.score import Named, scores_of
+
+        self.scores += scores_of(said, Named(name, **more))
+
+
+class Session:
+    """The runs of this session: one for each experiment, the same in every worker."""
+
+    def __init__(self) -> None:
+        self.key = os.environ.get(_SESSION) or uuid.uuid4().hex
+        self.client: Client | None = None
+        self.reporter: Reporter | None = None
+        self.runs: dict[tuple[str, str], str] = {}
+        self._datasets: dict[str, Dataset] = {}
+
+    def dataset(self, places: Any) -> Dataset:
+        """The dataset that a mark names."""
+        from tracejury.dataset import Dataset
+
+        named = (places,) if isinstance(places, str) else tuple(places)
+        key = repr(named)
+        if key not in self._datasets:
+            self._datasets[key] = Dataset.load(*named)
+        return self._datasets[key]
+
+    def report(self, options: Mapping[str, Any], item: ItemResult) -> None:
+        """Report an item, where there is a server."""
+        from tracejury.client import Client
+        from tracejury.experiment import document_of
+        from tracejury.reporter import Reporter
+
+        if self.client is None:
+            self.client = Client.from_environment()
+        if self.client is None:
+            return
+        if self.reporter is None:
+            self.reporter = Reporter(self.client)
+        dataset = self.dataset(options["dataset"])
+        run_id = self.run(options, dataset)
+        self.reporter.report(run_id, document_of(item, dataset))
+
+    def run(self, options: Mapping[str, Any], dataset: Dataset) -> str:
+        """The run of an experiment in this session."""
+        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
+        if where not in self.runs and self.client is not None:
+            body = {
+                "experimentName": where[1],
+                "runKey": f"pytest {self.key}",
+                "trials": int(options.get("repeats", 1)),
+            }
+            body |= {"metadata": dict(options.get("metadata", {}))}
+            if dataset.version is not None:
+                body |= {"datasetName": dataset.name, "datasetVersion": dataset.version}
+            self.runs[where] = self.client.send("POST", f"/projects/{where[0]}/runs", body)["runId"]
+        return self.runs[where]
+
+    def close(self, status: str | None) -> None:
+        """Deliver what there is; with a status, end the runs."""
+        if self.reporter is not None:
+            self.reporter.close()
+        if status is None or not self.runs:
+            return
+        from tracejury.client import Client
+
+        client = self.client or Client.from_environment()
+        if client is None:
+            return
+        for run_id in self.runs.values():
+            client.send("PATCH", f"/runs/{run_id}", {"status": status})
+
+
+_sessions: Final = pytest.StashKey[Session]()
+_results: Final = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what the mark is."""
+    config.addinivalue_line(
+        "markers", "tracejury(dataset, repeats=1, experiment, project, metadata): run over a dataset"
+    )
+    config.stash[_sessions] = Session()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test for each example and repeat."""
+    mark = metafunc.definition.get_closest_marker(_MARK)
+    if mark is None:
+        return
+    unknown = set(mark.kwargs) - _OPTIONS
+    if mark.args or unknown or "dataset" not in mark.kwargs:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: tracejury(dataset=…, {', '.join(sorted(_OPTIONS))})")
+    from tracejury.experiment import keys_of
+
+    keys = keys_of(metafunc.config.stash[_sessions].dataset(mark.kwargs["dataset"]))
+    repeats = int(mark.kwargs.get("repeats", 1))
+    wanted = [(key, example, trial) for key, example in keys.items() for trial in range(1, repeats + 1)]
+    ids = [key if repeats == 1 else f"{key}-{trial}" for key, _, trial in wanted]
+    metafunc.fixturenames.append("_tracejury_case")
+    metafunc.parametrize("_tracejury_case", wanted, ids=ids, indirect=True)
+
+
+@pytest.fixture
+def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, int, Recording]]:
+    """The example of this test, and what it records, which is reported when the test is over."""
+    from tracejury.experiment import ItemResult
+
+    key, example, trial = request.param
+    recording = Recording()
+    yield key, example, trial, recording
+    mark = request.node.get_closest_marker(_MARK)
+    error = request.node.stash.get(_results, None)
+    item = ItemResult(
+        example=example,
+        key=key,
+        trial=trial,
+        outputs=recording.told(),
+        scores=recording.scores,
+        error=error,
+        error_kind=None if error is None else "test",
+    )
+    request.config.stash[_sessions].report(mark.kwargs, item)
+
+
+@pytest.fixture
+def example(_tracejury_case: Any) -> Any:
+    """The example that a marked test is about."""
+    return _tracejury_case[1]
+
+
+@pytest.fixture
+def record(_tracejury_case: Any) -> Recording:
+    """What a marked test says of its example."""
+    recording: Recording = _tracejury_case[3]
+    return recording
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Note what a test raised that is no verdict: an assertion is one."""
+    try:
+        return (yield)
+    except AssertionError as error:
+        if not _has_scores(item):
+            item.stash[_results] = f"AssertionError: {error}"
+        raise
+    except Exception as error:
+        item.stash[_results] = f"{type(error).__name__}: {error}"
+        raise
+
+
+def _has_scores(item: pytest.Item) -> bool:
+    """Whether a score says what the assertion says too."""
+    case = getattr(item, "funcargs", {}).get("_tracejury_case")
+    return case is not None and any(score.success is False for score in case[3].scores)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:  # noqa: ARG001 - as the hook is called
+    """Hear from a worker which runs it reported to."""
+    told = getattr(node, "workeroutput", {}).get("tracejury_runs", {})
+    node.config.stash[_sessions].runs |= {tuple(where): run_id for where, run_id in told}
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Deliver, and end the runs: once, by whoever began the workers."""
+    is_worker = hasattr(session.config, "workerinput")
+    finished = int(exitstatus) in {int(pytest.ExitCode.OK), int(pytest.ExitCode.TESTS_FAILED)}
+    found = session.config.stash.get(_sessions, None)
+    if found is None:
+        return
+    if is_worker:
+        session.config.workeroutput["tracejury_runs"] = [(list(where), run) for where, run in found.runs.items()]  # type: ignore[attr-defined] # of xdist
+    found.close(None if is_worker else "SUCCESS" if finished else "FAILED")

@@ -1,0 +1,10 @@
+-- Versions of a dataset, newest first; one of them where $version is given.
+SELECT
+    v.* EXCLUDE (tenant, created_at),
+    epoch_us(v.created_at) * 1000 AS created_at_ns
+FROM dataset_version AS v
+WHERE v.dataset_id = $dataset_id
+    AND ($version::INTEGER IS NULL OR v.version = $version)
+ORDER BY v.version DESC
+LIMIT $versions
+OFFSET $skip;

@@ -1,0 +1,2 @@
+-- Delete the versions of a dataset.
+DELETE FROM dataset_version WHERE dataset_id = $dataset_id;

@@ -1,0 +1,2 @@
+-- Delete what was asked about a run.
+DELETE FROM run_evaluation WHERE run_id = $run_id;

@@ -1,0 +1,24 @@
+-- What each evaluator said in some runs; of one whose fingerprint differs within a run, there is no one fingerprint.
+SELECT
+    s.run_id,
+    s.name,
+    count(*) FILTER (s.outcome = 'scored') AS scored,
+    count(*) FILTER (s.outcome = 'failed') AS failed,
+    count(*) FILTER (s.outcome = 'skipped') AS skipped,
+    count(*) FILTER (s.passed) AS passed,
+    avg(s.score) AS mean,
+    stddev_samp(s.score) AS deviation,
+    min(s.score) AS lowest,
+    max(s.score) AS highest,
+    CASE WHEN count(DISTINCT coalesce(s.fingerprint, '')) = 1 THEN min(s.fingerprint) END AS fingerprint,
+    CASE WHEN count(DISTINCT coalesce(s.evaluator_version, '')) = 1 THEN min(s.evaluator_version) END AS "version",
+    CASE WHEN count(DISTINCT s.threshold) = 1 THEN min(s.threshold) END AS threshold,
+    CASE WHEN count(DISTINCT s.direction) = 1 THEN min(s.direction) END AS direction,
+    sum(s.cost_usd) AS cost_usd
+FROM run_score AS s
+WHERE s.run_id IN (SELECT unnest($runs::VARCHAR[]))
+    AND s.score_number NOT IN (
+        SELECT score_number FROM superseded_score WHERE run_id IN (SELECT unnest($runs::VARCHAR[]))
+    )
+GROUP BY s.run_id, s.name
+ORDER BY s.run_id, s.name;

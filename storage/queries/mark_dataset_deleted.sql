@@ -1,0 +1,13 @@
+-- Mark a dataset that has this version as deleted, and forget what people wrote about it.
+UPDATE dataset SET
+    description = '',
+    tags = [],
+    input_schema = NULL,
+    expected_schema = NULL,
+    "version" = "version" + 1,
+    updated_at = make_timestamp($now_us::BIGINT),
+    deleted_at = make_timestamp($now_us::BIGINT)
+WHERE dataset_id = $dataset_id
+    AND deleted_at IS NULL
+    AND "version" = $version
+RETURNING "version";

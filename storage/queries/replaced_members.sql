@@ -1,0 +1,9 @@
+-- The items of the next version, which are those that are wanted and no others.
+SELECT w.ordinal, i.item_key, w.item_id, w.digest
+FROM wanted_items AS w
+INNER JOIN (
+    SELECT item_id, digest, min(item_key) AS item_key
+    FROM dataset_item
+    WHERE dataset_id = $dataset_id
+    GROUP BY item_id, digest
+) AS i USING (item_id, digest);

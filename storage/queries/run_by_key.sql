@@ -1,0 +1,7 @@
+-- The run of an experiment that has this key, or this id.
+SELECT r.run_id
+FROM run AS r
+WHERE r.tenant = $tenant
+    AND r.project = $project
+    AND r.experiment = $experiment
+    AND (r.run_id = $run_id OR r.run_key = $run_key);

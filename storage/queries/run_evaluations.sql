@@ -1,0 +1,12 @@
+-- What was asked about runs, in that order: about one of them, or what is open about those that have ended.
+SELECT
+    e.* EXCLUDE (created_at, ended_at),
+    r.project,
+    r.state AS run_state,
+    epoch_us(e.created_at) * 1000 AS created_at_ns,
+    epoch_us(e.ended_at) * 1000 AS ended_at_ns
+FROM run_evaluation AS e
+INNER JOIN run AS r ON r.run_id = e.run_id
+WHERE ($run_id::VARCHAR IS NULL OR e.run_id = $run_id)
+    AND (NOT $only_open OR (e.state IN ('waiting', 'running') AND r.state != 'RUNNING'))
+ORDER BY e.created_at, e.evaluation_id;

@@ -1,0 +1,24 @@
+-- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those that somebody
+-- has to look after, where that is given.
+SELECT
+    r.* EXCLUDE (started_at, reported_at, completed_at, "state"),
+    CASE
+        WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
+        ELSE r.state
+    END AS status,
+    epoch_us(r.started_at) * 1000 AS started_at_ns,
+    epoch_us(r.reported_at) * 1000 AS reported_at_ns,
+    epoch_us(r.completed_at) * 1000 AS completed_at_ns
+FROM run AS r
+LEFT JOIN (
+    SELECT run_id, count(*) AS "open"
+    FROM run_evaluation
+    WHERE "state" IN ('waiting', 'running')
+    GROUP BY run_id
+) AS e ON e.run_id = r.run_id
+WHERE ($tenant::VARCHAR IS NULL OR r.tenant IN ($tenant, ''))
+    AND ($run_id::VARCHAR IS NULL OR r.run_id = $run_id)
+    AND ($experiment_id::VARCHAR IS NULL OR r.experiment_id = $experiment_id)
+ORDER BY r.started_at DESC, r.run_id DESC
+LIMIT $runs
+OFFSET $skip;

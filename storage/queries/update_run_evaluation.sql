@@ -1,0 +1,8 @@
+-- Say how far an evaluation is that is not over.
+UPDATE run_evaluation SET
+    "state" = $state,
+    error = $error,
+    ended_at = CASE WHEN $state != 'running' THEN make_timestamp($now_us::BIGINT) END
+WHERE evaluation_id = $evaluation_id
+    AND "state" IN ('waiting', 'running')
+RETURNING evaluation_id;

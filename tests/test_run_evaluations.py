@@ -1,0 +1,206 @@
+"""Evaluators of the server on the items of runs: scored once, stored under their names, apart from the status."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import PATIENCE_S, a_client, a_live_server, until
+from tests.model_server import Says, Status, a_model
+from tests.offline import Offline, an_offline_server
+from tests.serving import run as execute
+
+PRICE = {"inputUsdPerMillion": 1.0, "outputUsdPerMillion": 2.0}
+EXACT: dict[str, Any] = {"evaluator": "exact_match"}
+
+
+@pytest.fixture(name="server", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all."""
+    with an_offline_server(tmp_path_factory.mktemp("evaluations") / "data") as server:
+        yield server
+
+
+@pytest.fixture(name="api")
+def one_server(server: Offline) -> Offline:
+    """The same; each test begins runs of its own."""
+    return server
+
+
+def answers(count: int = 2, **more: Any) -> list[dict[str, Any]]:
+    """Items of which every second has the answer that is expected."""
+    return [
+        {
+            "itemKey": str(number),
+            "inputs": {"input": "2+2?"},
+            "expectedOutputs": {"output": "4"},
+            "actualOutputs": {"output": "4" if number % 2 else "5"},
+            **more,
+        }
+        for number in range(1, count + 1)
+    ]
+
+
+def ended(api: Offline, *items: dict[str, Any]) -> str:
+    """A run with these items that has ended."""
+    run = api.begin()
+    api.report(run, *items)
+    api.end(run)
+    return run
+
+
+def ask(api: Offline, run: str, status: int = 201, **body: Any) -> Any:
+    """Ask an evaluator about a run."""
+    return api.ask("POST", f"runs/{run}/evaluations", status, json=body)
+
+
+def evaluated(api: Offline, run: str) -> Any:
+    """The run once nothing is open."""
+    return until(
+        lambda: api.ask("GET", f"runs/{run}"), lambda found: found["status"] != "EVALUATING", within_s=2 * PATIENCE_S
+    )
+
+
+def test_the_items_of_a_run_are_scored(api: Offline) -> None:
+    """A check scores each item, with the fingerprint that it has everywhere; the run is EVALUATING until it is done."""
+    run = ended(api, *answers(4))
+    made = ask(api, run, **EXACT)
+    assert (made["evaluator"], made["status"]) == ("exact_match", "WAITING")
+    found = evaluated(api, run)
+    assert (found["status"], found["passedItems"], found["notPassedItems"]) == ("SUCCESS", 2, 2)
+    (evaluator,) = found["evaluators"]
+    assert (evaluator["evaluatorName"], evaluator["scoredCount"], evaluator["direction"]) == (
+        "Exact Match",
+        4,
+        "higher",
+    )
+    assert len(evaluator["fingerprint"]) == 64
+    (listed,) = api.ask("GET", f"runs/{run}/evaluations")
+    assert (listed["status"], listed["completedAt"] is not None) == ("DONE", True)
+
+
+def test_an_evaluation_waits_until_the_run_has_ended(api: Offline) -> None:
+    """Asked while items come in, it scores those that come after it too."""
+    run = api.begin()
+    ask(api, run, **EXACT)
+    api.report(run, *answers(3))
+    assert api.ask("GET", f"runs/{run}")["status"] == "RUNNING"
+    api.end(run)
+    assert evaluated(api, run)["evaluators"][0]["scoredCount"] == 3
+
+
+def test_asked_again_with_another_threshold_the_later_scores_count(api: Offline) -> None:
+    """The application is not run again; the earlier scores stay, and count no more."""
+    run = ended(api, {"itemKey": "a", "inputs": {"input": "x"}, "actualOutputs": {"output": "four words are here"}})
+    config = {"minimumOutputLength": 0, "maximumOutputLength": 100}
+    ask(api, run, evaluator="length", config=config)
+    assert evaluated(api, run)["passedItems"] == 1
+    ask(api, run, evaluator="length", config=config | {"maximumOutputLength": 3})
+    assert evaluated(api, run)["passedItems"] == 0
+    scores = api.sql(f"SELECT passed, superseded FROM run_scores WHERE run_id = '{run}' ORDER BY score_number")
+    assert scores == [[True, True], [False, False]]
+
+
+def test_what_cannot_be_judged_is_told_apart(api: Offline) -> None:
+    """An item whose task failed is skipped, one without what the evaluator needs is a failure; neither has a score."""
+    run = ended(api, answers(1)[0], {"itemKey": "b", "error": "boom"}, {"itemKey": "c", "inputs": {"input": "x"}})
+    ask(api, run, **EXACT)
+    found = evaluated(api, run)
+    (evaluator,) = found["evaluators"]
+    assert [evaluator[name] for name in ("scoredCount", "failedCount", "skippedCount")] == [1, 1, 1]
+    assert (found["passedItems"], found["errorItems"], found["notEvaluatedItems"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "body, status",
+    [
+        ({"evaluator": "no_such"}, 400),
+        ({"evaluator": "regex", "config": {}}, 400),
+        ({"evaluator": "code_judge", "config": {"command": ["true"]}}, 400),
+        ({"evaluator": "faithfulness"}, 409),
+        ({"connectionId": "none", "evaluator": "faithfulness"}, 400),
+        ({}, 400),
+    ],
+)
+def test_an_evaluator_that_cannot_be_asked_is_refused(api: Offline, body: dict[str, Any], status: int) -> None:
+    """What does not exist, cannot be used, runs a program, or has no model to ask is told at once."""
+    run = ended(api, *answers())
+    api.ask("POST", f"runs/{run}/evaluations", status, json=body)
+    assert api.ask("GET", f"runs/{run}")["status"] == "SUCCESS"
+
+
+def test_an_evaluation_is_cancelled(api: Offline) -> None:
+    """One that waits is over, and one that is over is not cancelled; another run's is not there."""
+    run = api.begin()
+    made = ask(api, run, **EXACT)
+    ask(api, run, 409, **EXACT)
+    api.ask("DELETE", f"runs/{api.begin()}/evaluations/{made['id']}", 404)
+    api.ask("DELETE", f"runs/{run}/evaluations/{made['id']}", 204)
+    api.ask("DELETE", f"runs/{run}/evaluations/{made['id']}", 409)
+    api.report(run, *answers())
+    api.end(run)
+    assert evaluated(api, run)["unjudgedItems"] == 2
+
+
+def with_a_model(tmp_path: Path, url: str) -> Any:
+    """A server with one connection."""
+    connection = {"baseUrl": url, "model": "m", "protocol": "CHAT_COMPLETIONS", "price": PRICE}
+    return an_offline_server(tmp_path / "data", llm_connections={"local": connection})
+
+
+def test_a_judge_scores_over_its_connection(tmp_path: Path) -> None:
+    """What the seeds send makes a judge; its cost is on record with the scores, and with what judges took today."""
+    with a_model(Says({"score": 0.9, "reason": "it is right"})) as model, with_a_model(tmp_path, model.base_url) as api:
+        run = ended(api, *answers(3))
+        job = {"connectionId": "local", "evaluatorName": "Quality", "criteria": "Is it right?", "threshold": 0.8}
+        made = api.ask("POST", f"runs/{run}/judge-jobs", 201, json=job)
+        assert made["evaluatorName"] == "Quality"
+        found = evaluated(api, run)
+        (evaluator,) = found["evaluators"]
+        assert (evaluator["scoredCount"], evaluator["averageScore"]) == (3, pytest.approx(0.9))
+        assert evaluator["costUsd"] > 0
+        assert found["passedItems"] == 3
+        assert api.sql("SELECT count(*) FROM judge_call WHERE outcome = 'answered'") == [[3]]
+
+
+def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
+    """An endpoint that refuses makes failures, and items that were not evaluated."""
+    with a_model(Status(400)) as model, with_a_model(tmp_path, model.base_url) as api:
+        run = ended(api, *answers(2))
+        ask(api, run, evaluatorName="Quality", criteria="Is it right?", connectionId="local")
+        found = evaluated(api, run)
+        assert (found["notEvaluatedItems"], found["notPassedItems"]) == (2, 0)
+        assert found["evaluators"][0]["failedCount"] == 2
+
+
+def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Whenever the server is killed, each item has one score that counts in the end."""
+    items = answers(1_500)
+    with a_live_server(tmp_path / "data") as live, a_client() as client:
+        api = Offline(live.http, client)
+        run = ended(api, *items)
+        ask(api, run, **EXACT)
+        until(lambda: api.sql("SELECT count(*) FROM run_score"), lambda rows: rows[0][0] > 0)
+        live.kill()
+    with a_live_server(tmp_path / "data") as live, a_client() as client:
+        api = Offline(live.http, client)
+        found = evaluated(api, run)
+        assert (found["evaluators"][0]["scoredCount"], found["passedItems"]) == (1_500, 750)
+        assert api.sql("SELECT count(*), count(DISTINCT item_number) FROM run_score") == [[1_500, 1_500]]
+
+
+def test_the_command_line_shows_runs_and_has_them_scored(api: Offline) -> None:
+    """A run is listed under its experiment, scored by the server, and shown with what came of it."""
+    where = ("--server", api.url)
+    run = ended(api, *answers(4, tokensIn=1), {"itemKey": "priced", "costUsd": 0.5, "tokensIn": 2})
+    told = execute("experiments", "evaluate", run, "--evaluator", "exact_match", "--name", "Same", "--wait", *where)
+    assert (told.exit_code, "(Same): DONE" in told.output) == (0, True), told.output
+    shown = execute("experiments", "show", run, "--outcome", "not_passed", *where).output
+    assert "2 of 5 items passed (40.0%), 2 did not" in shown
+    assert "(1/5 items priced)" in shown
+    assert "Same" in shown
+    assert run in execute("experiments", "runs", "shop", "qa", "--limit", "1000", "--json", *where).output
+    assert "qa" in execute("experiments", "list", "shop", *where).output
+    assert execute("experiments", "runs", "shop", "nothing", *where).exit_code == 1
+    assert execute("experiments", "evaluate", run, "--evaluator", "none", *where).exit_code == 1

@@ -1,0 +1,264 @@
+"""The SDK against the real server: datasets, experiments, and what becomes of items when the server is away."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from tests.offline import Offline, an_offline_server, lines
+from tests.serving import unused_port
+from tracejury import (
+    Client,
+    Dataset,
+    DatasetNotFound,
+    Example,
+    Experiment,
+    LostItems,
+    Measured,
+    Refused,
+    Score,
+    Unreachable,
+    evaluator,
+    replay,
+)
+
+CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(6)]
+
+
+@pytest.fixture(name="server", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all, with a dataset of one version."""
+    with an_offline_server(tmp_path_factory.mktemp("sdk") / "data") as server:
+        server.dataset()
+        server.version(*CASES)
+        yield server
+
+
+@pytest.fixture(name="client")
+def a_client(server: Offline) -> Iterator[Client]:
+    """A client that waits for nothing."""
+    client = Client(server.url, sleep=lambda _: None)
+    yield client
+    client.close()
+
+
+@pytest.fixture(name="dataset")
+def from_the_server(client: Client, tmp_path: Path) -> Dataset:
+    """The version of the server."""
+    return Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
+
+
+def doubled(example: Example) -> dict[str, Any]:
+    """The task of most tests, which is wrong about 3."""
+    return {"output": example.input * 2 if example.input != 3 else 7}
+
+
+def exact(example: Example, outputs: dict[str, Any]) -> bool:
+    """Whether it is right."""
+    return bool(outputs["output"] == example.expected_output)
+
+
+def away() -> Client:
+    """A client of a server that is not there."""
+    return Client(f"http://127.0.0.1:{unused_port()}", sleep=lambda _: None)
+
+
+def test_an_experiment_is_reported_item_by_item(server: Offline, client: Client, dataset: Dataset) -> None:
+    """The server has each item with its score, the version of the dataset, and the run has ended."""
+    result = Experiment("sdk", dataset, doubled, [exact], project="shop", trials=2, client=client, parallelism=3).run()
+    assert result.pass_rate == pytest.approx(5 / 6, abs=1e-6)
+    assert (len(result.items), result.lost_items) == (12, 0)
+    assert result.average_score("exact") == pytest.approx(5 / 6)
+    assert result.score_std_dev("exact") == 0
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["status"], found["datasetVersion"], found["trials"]) == ("SUCCESS", 1, 2)
+    assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (12, 6, 10)
+    assert {each["datasetItemId"] for each in found["items"]["content"]} == {str(number) for number in range(6)}
+
+
+def test_results_stand_in_the_order_of_the_dataset(dataset: Dataset) -> None:
+    """However long each takes, and however many run at a time; never more than were allowed."""
+    running, most = 0, 0
+
+    async def task(example: Example) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.05 if example.input % 2 else 0)
+        running -= 1
+        return example.input * 2
+
+    result = Experiment("order", dataset, task, [exact], parallelism=2).run()
+    assert [item.example.input for item in result.items] == list(range(6))
+    assert (result.pass_rate, most) == (1.0, 2)
+    assert result.run_id is None
+
+
+def test_what_raises_costs_no_other_result(server: Offline, client: Client, dataset: Dataset) -> None:
+    """A task that raises is an error, an evaluator that raises a failure, and the other scores of its item stay."""
+
+    def task(example: Example) -> Measured:
+        if example.input == 1:
+            raise ValueError("no")
+        return Measured({"output": 0}, tokens_in=3, cost_usd=0.5)
+
+    def broken(_example: Example, _outputs: Any) -> float:
+        raise RuntimeError("judge is down")
+
+    result = Experiment("broken", dataset, task, [exact, broken], project="shop", client=client).run()
+    assert result.items[1].error == "ValueError: no"
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["errorItems"], found["notEvaluatedItems"], found["notPassedItems"]) == (1, 1, 4)
+    assert (found["pricedItemCount"], found["costUsd"]) == (5, 2.5)
+    by_name = {each["evaluatorName"]: each for each in found["evaluators"]}
+    assert (by_name["broken"]["failedCount"], by_name["exact"]["scoredCount"]) == (5, 5)
+
+
+def test_a_task_that_takes_too_long_is_an_error(dataset: Dataset) -> None:
+    """The time is over for it alone."""
+
+    async def task(example: Example) -> Any:
+        await asyncio.sleep(60 if example.input == 2 else 0)
+        return example.input * 2
+
+    result = Experiment("slow", dataset, task, [exact], timeout_s=0.5, parallelism=6).run()
+    assert [item.error_kind for item in result.items] == [None, None, "timeout", None, None, None]
+
+
+def test_evaluators_say_what_they_are(dataset: Dataset) -> None:
+    """Names, thresholds, directions, several scores at once, and nothing to judge."""
+
+    @evaluator(name="Closeness", threshold=0.9)
+    def close(_example: Example, _outputs: Any) -> float:
+        return 0.8
+
+    def several(_example: Example, _outputs: Any) -> list[Score]:
+        return [Score(value=0.1, threshold=0.2, direction="lower", name="errors"), Score(name="none")]
+
+    result = Experiment("said", dataset, doubled, [close, several]).run()
+    said = {score.name: score.success for score in result.items[0].scores}
+    assert said == {"Closeness": False, "errors": True, "none": None}
+
+
+def test_an_interrupted_run_goes_on(server: Offline, client: Client, dataset: Dataset) -> None:
+    """With a key, items that the run has are not run again, and each is there once."""
+    begun = {"experimentName": "resumed", "runKey": "k", "datasetName": "qa", "datasetVersion": 1}
+    run = server.ask("POST", "projects/shop/runs", 201, json=begun)["runId"]
+    server.report(run, *({"itemKey": str(number), "trial": 1} for number in range(4)))
+    again = Experiment("resumed", dataset, doubled, [exact], project="shop", run_key="k", client=client).run()
+    assert (again.run_id, again.skipped, len(again.items)) == (run, 4, 2)
+    assert server.ask("GET", f"runs/{run}")["totalItems"] == 6
+
+
+def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
+    server: Offline, client: Client, dataset: Dataset, tmp_path: Path
+) -> None:
+    """They are counted, handed over, written down, and what is replayed is there once."""
+    told: list[int] = []
+    lost = Experiment("lost", dataset, doubled, [exact], project="shop", client=client, spool=tmp_path / "spool")
+    lost.on_lost = lambda _run, count, _items: told.append(count)
+    send = client.send
+
+    def refusing(method: str, path: str, body: Any, *, key: str | None = None) -> Any:
+        if path.endswith("/items"):
+            raise Unreachable("away")
+        if method == "PATCH":
+            return None
+        return send(method, path, body, key=key)
+
+    client.send = refusing  # type: ignore[method-assign] # the wire is cut here
+    result = lost.run()
+    client.send = send  # type: ignore[method-assign] # and mended
+    assert (result.lost_items, sum(told)) == (6, 6)
+    assert server.ask("GET", f"runs/{result.run_id}")["totalItems"] == 0
+    assert replay(tmp_path / "spool", client) == 6
+    assert replay(tmp_path / "spool", client) == 0
+    assert server.ask("GET", f"runs/{result.run_id}")["passedItems"] == 5
+    lost.fail_on_lost = True
+    client.send = refusing  # type: ignore[method-assign] # and cut again
+    with pytest.raises(LostItems, match="6 items"):
+        lost.run()
+
+
+def test_without_a_server_an_experiment_runs_all_the_same(dataset: Dataset) -> None:
+    """A server that is away when a run begins costs no result, unless that was to be an error."""
+    experiment = Experiment("alone", dataset, doubled, [exact], client=away())
+    assert experiment.run().pass_rate == pytest.approx(5 / 6, abs=1e-6)
+    experiment.fail_on_lost = True
+    with pytest.raises(Unreachable):
+        experiment.run()
+
+
+def test_a_numbered_version_is_pinned_through_an_outage(client: Client, tmp_path: Path) -> None:
+    """It is read from the cache where nobody answers; `latest` is not, and a 404 is told."""
+    pinned = Dataset.load("dataset://qa@1", client=client, cache=tmp_path)
+    assert (pinned.version, len(pinned)) == (1, 6)
+    latest = Dataset.load("dataset://qa@latest", client=client, cache=tmp_path)
+    assert latest.version == 1
+    assert list(Dataset.load("dataset://qa@1", client=away(), cache=tmp_path)) == list(pinned)
+    with pytest.raises(Unreachable):
+        Dataset.load("dataset://qa@latest", client=away(), cache=tmp_path)
+    with pytest.raises(Refused) as told:
+        Dataset.load("dataset://qa@9", client=client, cache=tmp_path)
+    assert told.value.status == 404
+    with pytest.raises(ValueError, match="the version is a number"):
+        Dataset.load("dataset://qa", client=client)
+
+
+def test_without_a_url_files_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`dataset://` is passed over, and where nothing is left it is told why of each place."""
+    monkeypatch.delenv("TRACEJURY_URL", raising=False)
+    file = tmp_path / "cases.jsonl"
+    file.write_text("\ufeff" + lines(*CASES) + "\n", encoding="utf-8")
+    assert len(Dataset.load("dataset://qa@1", file)) == 6
+    with pytest.raises(DatasetNotFound, match=r"TRACEJURY_URL names no server; .*no such file"):
+        Dataset.load("dataset://qa@1", tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_what_the_server_exports_is_read(server: Offline, form: str, tmp_path: Path) -> None:
+    """Files of simple and of complex examples are read, and the line of what is wrong is named."""
+    file = tmp_path / f"cases.{form}"
+    simple = {"json": json.dumps({"name": "n", "examples": CASES}), "jsonl": lines(*CASES)}
+    file.write_text(simple.get(form, "ID,Input,output,level\n1,a,b,c\n"), encoding="utf-8")
+    first = Dataset.load(file)[0]
+    assert (first.input, first.expected_output) == (("a", "b") if form == "csv" else (0, 0))
+    if form != "csv":
+        file.write_bytes(server.exported(form))
+        assert [each.inputs for each in Dataset.load(file)] == [{"input": number} for number in range(6)]
+    file.write_text({"json": '{"examples": [{}]}', "jsonl": '{"input": 1}\n{', "csv": "a\n"}[form], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line [12]|example 1"):
+        Dataset.load(file)
+
+
+def test_each_item_is_linked_to_its_trace(server: Offline, client: Client, dataset: Dataset) -> None:
+    """The task runs inside of a span, in whatever thread, and the item names its trace."""
+    trace.set_tracer_provider(TracerProvider())
+    seen: dict[Any, str] = {}
+    lock = threading.Lock()
+
+    def task(example: Example) -> Any:
+        with lock:
+            seen[str(example.input)] = f"{trace.get_current_span().get_span_context().trace_id:032x}"
+        return example.input * 2
+
+    result = Experiment("traced", dataset, task, [exact], project="shop", client=client, parallelism=4).run()
+    found = server.ask("GET", f"runs/{result.run_id}")["items"]["content"]
+    assert {each["datasetItemId"]: each["traceId"] for each in found} == seen
+    assert len(set(seen.values())) == 6
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"dataset": Dataset("none", [])}, {"evaluators": []}, {"trials": 0}, {"parallelism": 0}]
+)
+def test_what_cannot_be_run_is_refused_at_once(dataset: Dataset, wrong: dict[str, Any]) -> None:
+    """An empty dataset, no evaluator, no trial, nothing at a time."""
+    right: dict[str, Any] = {"name": "x", "dataset": dataset, "task": doubled, "evaluators": [exact]}
+    with pytest.raises(ValueError, match=r"empty|evaluator|trials"):
+        Experiment(**(right | wrong))
