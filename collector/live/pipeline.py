@@ -57,17 +57,7 @@ class Pipeline:
             monitors = MonitorThread(store.monitors, rules.revision, ingest_is_behind=ingest_is_behind)
             monitors.start()
             undo.callback(monitors.close)
-            workers = Workers(
-                store.jobs,
-                store.windows,
-                rules.revision,
-                judging.judges,
-                WorkerOptions(
-                    own=OwnKeys(settings.attribute_keys),
-                    code_judges=settings.code_judges,
-                    patience=Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
-                ),
-            )
+            workers = Workers(store.jobs, store.windows, rules.revision, judging.judges, _worker_options(settings))
             judging.connections.follow(workers.wake)
             workers.start()
             undo.callback(workers.close)
@@ -104,6 +94,14 @@ class Pipeline:
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()
+
+
+def _worker_options(settings: Settings) -> WorkerOptions:
+    return WorkerOptions(
+        own=OwnKeys(settings.attribute_keys),
+        code_judges=settings.code_judges,
+        patience=Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
+    )
 
 
 def _names(judging: JudgingHub, tenant: str) -> set[str]:
