@@ -74,11 +74,7 @@ class Pipeline:
             at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
             trials = Trials(store.windows, OwnKeys(settings.attribute_keys), at_hand)
             undo.callback(trials.close)
-            of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
-            run_evaluator = RunEvaluator(
-                of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days
-            )
-            run_evaluator.start()
+            run_evaluator = _evaluating_runs(store, settings, judging, workers)
             undo.callback(run_evaluator.close)
             matcher = Matcher(
                 store.matching,
@@ -104,6 +100,14 @@ class Pipeline:
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()
+
+
+def _evaluating_runs(store: Store, settings: Settings, judging: JudgingHub, workers: Workers) -> RunEvaluator:
+    """What has the items of runs judged, started."""
+    of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
+    evaluator = RunEvaluator(of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days)
+    evaluator.start()
+    return evaluator
 
 
 def _names(judging: JudgingHub, tenant: str) -> set[str]:
