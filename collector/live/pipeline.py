@@ -57,25 +57,16 @@ class Pipeline:
             monitors = MonitorThread(store.monitors, rules.revision, ingest_is_behind=ingest_is_behind)
             monitors.start()
             undo.callback(monitors.close)
-            workers = Workers(
-                store.jobs,
-                store.windows,
-                rules.revision,
-                judging.judges,
-                WorkerOptions(
-                    own=OwnKeys(settings.attribute_keys),
-                    code_judges=settings.code_judges,
-                    patience=Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
-                ),
-            )
+            own = OwnKeys(settings.attribute_keys)
+            patience = Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget)
+            options = WorkerOptions(own=own, code_judges=settings.code_judges, patience=patience)
+            workers = Workers(store.jobs, store.windows, rules.revision, judging.judges, options)
             judging.connections.follow(workers.wake)
             workers.start()
             undo.callback(workers.close)
-            at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
-            trials = Trials(store.windows, OwnKeys(settings.attribute_keys), at_hand)
+            trials = Trials(store.windows, own, JudgesAtHand(of=judging.judges, run=workers.run))
             undo.callback(trials.close)
-            run_evaluator = _evaluating_runs(store, settings, judging, workers)
-            undo.callback(run_evaluator.close)
+            run_evaluator = _evaluating_runs(store, settings, judging, workers, undo)
             matcher = Matcher(
                 store.matching,
                 rules.active,
@@ -102,11 +93,14 @@ class Pipeline:
         self._undo.close()
 
 
-def _evaluating_runs(store: Store, settings: Settings, judging: JudgingHub, workers: Workers) -> RunEvaluator:
-    """What has the items of runs judged, started."""
+def _evaluating_runs(
+    store: Store, settings: Settings, judging: JudgingHub, workers: Workers, undo: ExitStack
+) -> RunEvaluator:
+    """What has the items of runs judged, until the stack is closed."""
     of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
     evaluator = RunEvaluator(of_runs, judging.judges, workers.run, retention_days=settings.run_retention_days)
     evaluator.start()
+    undo.callback(evaluator.close)
     return evaluator
 
 
