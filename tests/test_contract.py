@@ -38,7 +38,7 @@ def document(server: Closed) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_server_does_what_the_document_says(tmp_path: Path) -> None:
     """No request, valid or not, gets a server error, an answer that is not documented, or one of another shape."""
     with a_closed_server(tmp_path / "data") as server:  # of its own: the fuzzer deletes what keys it finds
