@@ -70,6 +70,7 @@ class Kind(Generic[Settings]):
     direction: Direction = "higher"
     judge: Callable[[Settings], Need] = lambda _: "never"
     prompts: tuple[str, ...] = ()
+    cpu_s: float = math.inf  # of one check, where that has a limit of its own below that of all checks
 
     def settings(self, configuration: Mapping[str, Any]) -> Settings:
         """The configuration, checked.

@@ -27,7 +27,7 @@ from tests.storing import a_store
 LOOPBACK = ("127.0.0.0/8",)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PASSPHRASE = "a passphrase for tests"
-QUICK = TimeLimits(connect_s=1, total_s=2)
+QUICK = TimeLimits(connect_s=0.5, total_s=3)
 PATIENT = TimeLimits(connect_s=60, total_s=60)
 """On a machine that is busy otherwise, an attempt that was cut off would be one more."""
 

@@ -339,6 +339,22 @@ def test_whatever_is_answered_is_bounded(
         assert (delivery.last_status, delivery.state) == (status, "delivered" if status else "pending")
 
 
+def test_an_attempt_has_all_of_its_time(tmp_path: Path) -> None:
+    """A receiver that takes longer to answer than to connect, and less than an attempt may in all, has been told."""
+
+    def think(handler: BaseHTTPRequestHandler, _: int) -> None:
+        time.sleep(QUICK.connect_s + 0.3)
+        answer(handler, 200)
+
+    with a_receiver() as (url, script), an_alerting(tmp_path, limits=QUICK) as alerting:
+        script.act = think
+        webhook = alerting.webhook(url)
+        alerting.open()
+        alerting.attempted(webhook, 1)
+        (delivery,) = alerting.store.outbox.deliveries(webhook.webhook_id)
+        assert (delivery.state, delivery.last_status) == ("delivered", 200)
+
+
 def test_redirects_are_not_followed(tmp_path: Path) -> None:
     """A redirect, to loopback or elsewhere, is a failed attempt, and what it points to is never asked."""
     with a_receiver() as (url, script), a_receiver() as (inside, within), an_alerting(tmp_path) as alerting:

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from storage.windows import Limits
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
-from tests.working import LONG_S, QUICK, Book, evaluated, states, working
+from tests.working import LONG_S, QUICK, Book, evaluated, eventually, states, working
 
 SLOW_OUTPUT = "x" * 40
 
@@ -140,6 +140,26 @@ def test_an_expression_that_never_ends_fails_alone(tmp_path: Path) -> None:
             assert workers.wait_idle(LONG_S)
         found = rows(store, "SELECT rule, outcome, error_kind, count(*) FROM evaluations GROUP BY ALL ORDER BY ALL")
         assert found == [("quick", "scored", None, 6), ("slow", "failed", "timeout", 3)]
+
+
+def test_many_jobs_of_a_slow_expression_hold_up_no_other_rule(tmp_path: Path) -> None:
+    """In a batch that begins with dozens of jobs of a slow expression, others wait for a few of them alone."""
+    traces = range(60)
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_output(SLOW_OUTPUT, trace=trace) for trace in traces)))
+        book = Book(store)
+        slow = book.rule(evaluator="regex", config={"pattern": r"(x+x+)+y"}, name="slow")
+        quick = book.rule(evaluator="length", config={"maximumOutputLength": 100}, name="quick")
+        for rule in (slow, quick):
+            book.enqueue(rule, [(trace_id(trace), span_id(trace)) for trace in traces])
+        with working(book) as workers:
+            eventually(lambda: states(store).get("scored"), lambda scored: scored == len(traces))
+            assert int(str(states(store).get("failed", 0))) < 10
+            assert workers.wait_idle(LONG_S)
+        assert states(store) == {"scored": len(traces), "failed": len(traces)}
+        assert rows(store, "SELECT DISTINCT error_kind, attempts FROM evaluation WHERE outcome = 'failed'") == [
+            ("timeout", 1)
+        ]
 
 
 def test_a_configuration_that_cannot_be_used_is_told(tmp_path: Path) -> None:

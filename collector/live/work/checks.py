@@ -81,11 +81,12 @@ class Checks:
             self._hand_in(done, left)
 
     def _hand_in(self, done: Sequence[Examined], left: dict[int, Task]) -> None:
-        results = [self._result(examined) for examined in done]
-        for result in results:
-            del left[result.job_id]
+        results = [self._result(examined) for examined in done if not examined.postponed]
+        for examined in done:
+            del left[examined.task.job.job_id]
         self._let_go([examined.task for examined in done])
         self._desk.outlet.finish(results)
+        self._desk.hand_back([examined.task for examined in done if examined.postponed])
 
     def _let_go(self, tasks: Sequence[Task]) -> None:
         for queue in (self._common, self._slow):

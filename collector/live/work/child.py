@@ -18,12 +18,12 @@ from collector.children import inside
 from collector.children.process import MORE
 from collector.children.wire import receive, send
 from collector.conventions.own import OwnKeys
-from collector.live.work.target import case_for_rule, case_of_target
+from collector.live.work.target import POSTPONED, case_for_rule, case_of_target
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
-from evaluators.registry import build
+from evaluators.registry import build, kind_of
 from storage.records import LogRecord, Span
 from storage.rows import logs_of, spans_of
 
@@ -110,20 +110,27 @@ class Examination:
     ) -> AsyncIterator[Answer]:
         """What came of each job, or the test case that it is about, in order of their targets.
 
-        `begin` is told of each job when it is, or its target.
+        `begin` is told of each job when it is, or its target. Of a revision that took too long once, the jobs after that are
+        postponed, so that others wait for one of them and not for all.
         """
         spans, logs = _by_target(tables)
         of_target: dict[Target, list[Wanted]] = defaultdict(list)
         for job in (Wanted(*values) for values in header["jobs"]):
             of_target[job.tenant, job.trace_id, job.span_id].append(job)
         rules: Mapping[str, Mapping[str, Any]] = header["rules"]
+        slow: set[int] = set()
         for target, jobs in of_target.items():
             begin(jobs[0].job_id)
             case = self._case(spans[target], logs[target])
             for job in jobs:
                 begin(job.job_id)
                 began_s = time.perf_counter()
+                if job.revision in slow:
+                    yield job.job_id, {POSTPONED: True}, 0.0
+                    continue
                 document = await self._answer(job, rules[str(job.revision)], case, wants_case=header["wants"] == "case")
+                if (document.get("failure") or {}).get("kind") == TooLong.kind:
+                    slow.add(job.revision)
                 yield job.job_id, document, (time.perf_counter() - began_s) * 1000
 
     def _case(self, spans: list[Span], logs: list[LogRecord]) -> Case | Broken:
@@ -152,7 +159,7 @@ class Examination:
             return _broken(name, evaluator)
         try:
             try:
-                signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
+                signal.setitimer(signal.ITIMER_PROF, min(self.cpu_s, kind_of(rule["evaluator"]).cpu_s))
                 outcome = await run(evaluator, whole)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)

@@ -10,7 +10,8 @@ from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.work.desk import Task
 from collector.live.work.patience import Patience
-from collector.live.work.results import result_of, skipped
+from collector.live.work.results import failed, result_of, skipped
+from collector.live.work.target import POSTPONED
 from evaluators.outcome import Failure
 from storage.jobs import Job, Result
 from storage.windows import EVERYTHING, Limits, TraceKey, Window, Windows
@@ -63,11 +64,18 @@ class Examined:
         """The document of the test case, where there is one."""
         return None if self.document is None else self.document.get("case")
 
+    @property
+    def postponed(self) -> bool:
+        """Whether it was left for later, because its evaluator took too long for another job of the batch."""
+        return self.document is not None and POSTPONED in self.document
+
     def result(self) -> Result:
         """What came of the job, where no case was made."""
         job, active = self.task
         if self.document is None:
             return skipped(job, active, "target_gone", "not evaluated, because nothing of it is stored any more")
+        if self.postponed:
+            return failed(job, active, "timeout", "not evaluated, because the evaluator took too long just before")
         document = self.document if self.part is None else self.part.told_in(self.document)
         return result_of(job, document, latency_ms=self.latency_ms)
 

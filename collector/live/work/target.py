@@ -1,7 +1,7 @@
 """The test case that the target of a rule is."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
@@ -10,6 +10,9 @@ from evaluators.errors import BadConfiguration
 from evaluators.model import Case
 from evaluators.registry import kind_of
 from storage.records import LogRecord, Span
+
+POSTPONED: Final = "postponed"
+"""In the document of a job that was not looked at, because its evaluator took too long for another one just before."""
 
 
 def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:
