@@ -4,13 +4,14 @@ import hashlib
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
 from evaluators.case import require
 from evaluators.configuration import Configuration
+from evaluators.cutting import cut_to_fit
 from evaluators.errors import BadConfiguration, Broken
 from evaluators.judging import Judge, Meter
 from evaluators.model import Case
@@ -30,6 +31,9 @@ class Assessment:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     vacuous: bool = False  # nothing was there to check, and the score says so little
 
+
+LEFT_OUT: Final = "charactersLeftOut"
+"""In the metadata of a verdict: how much of the test case the judge was not shown."""
 
 Check: TypeAlias = Callable[[Case, Judge | None], Awaitable[Assessment]]
 """The heart of an evaluator, already configured. It raises `Broken` where there can be no assessment."""
@@ -117,7 +121,10 @@ class Configured:
 
     async def __call__(self, case: Case) -> Outcome:
         """Judge one test case."""
-        meter = None if self.judge is None else Meter(self.judge)
+        meter, left_out = None, 0
+        if self.judge is not None:
+            meter = Meter(self.judge)
+            case, left_out = cut_to_fit(case)
         try:
             require(case, self.settings.evaluation_params)
             assessment = await self.check(case, meter)
@@ -130,6 +137,8 @@ class Configured:
                 usage=_usage(meter),
                 retry_after_s=getattr(broken, "retry_after_s", None),
             )
+        if left_out:
+            assessment = replace(assessment, metadata={**assessment.metadata, LEFT_OUT: left_out})
         return self._settle(assessment, meter)
 
     def _settle(self, assessment: Assessment, meter: Meter | None) -> Verdict | Skipped:

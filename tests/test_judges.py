@@ -75,7 +75,9 @@ def test_a_judge_that_does_not_score_is_a_failure(answer: object, words: str) ->
 def test_a_judge_that_cannot_be_asked_is_a_failure() -> None:
     """An endpoint that breaks is told apart from a judge that answers badly."""
     failure = failure_of("llm_judge", HELPFUL, ASKED, Status(500))
-    assert (failure.kind, failure.usage) == ("unavailable", None)
+    assert failure.kind == "unavailable"
+    assert failure.usage is not None
+    assert (failure.usage.calls, failure.usage.input_tokens, failure.usage.cost_usd) == (1, 0, 0)
     assert failure_of("llm_judge", HELPFUL, ASKED, Status(401)).kind == "refused"
 
 

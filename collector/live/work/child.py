@@ -110,8 +110,8 @@ class Examination:
     ) -> AsyncIterator[Answer]:
         """What came of each job, or the test case that it is about, in order of their targets.
 
-        `begin` is told of each job when it is, or its target. Of a revision that took too long once, the jobs after that are
-        postponed, so that others wait for one of them and not for all.
+        `begin` is told of each job when it is, or its target. Of a revision that took too long once, the later jobs are
+        postponed: others wait for one of them and not for all.
         """
         spans, logs = _by_target(tables)
         of_target: dict[Target, list[Wanted]] = defaultdict(list)

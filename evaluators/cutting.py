@@ -1,0 +1,47 @@
+"""What is too long for a judge: texts of a test case are cut in their middle, and what is left says so."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from evaluators.model import Case
+
+MOST_CHARACTERS: Final = 400_000
+"""Of all texts of a case together, some 100,000 tokens. A guess: what models with 128,000 take, with a prompt."""
+
+_LIMITS: Final = (100_000, 30_000, 10_000, 3_000, 1_000)
+"""Of one text: the first of these with which all of them together fit, or the last. Guesses."""
+
+
+def cut_to_fit(case: Case) -> tuple[Case, int]:
+    """The case with no more text than a judge is shown, and how many characters of it were left out."""
+    parts = {name: getattr(case, name) for name in type(case).model_fields}
+    lengths = [*chain.from_iterable(map(_lengths, parts.values()))]
+    if sum(lengths) <= MOST_CHARACTERS and max(lengths, default=0) <= _LIMITS[0]:
+        return case, 0
+    fitting = (most for most in _LIMITS if sum(min(length, most) for length in lengths) <= MOST_CHARACTERS)
+    most = next(fitting, _LIMITS[-1])
+    cut = case.model_copy(update={name: _cut(values, most) for name, values in parts.items()})
+    return cut, sum(length - most for length in lengths if length > most)
+
+
+def _lengths(value: object) -> Iterator[int]:
+    if isinstance(value, str):
+        yield len(value)
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _lengths(inner)
+
+
+def _cut(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
+    match value:
+        case str() if len(value) > most:
+            head = most // 2
+            told = f"\n[… {len(value) - most} characters are left out here …]\n"
+            return f"{value[:head]}{told}{value[head - most :]}"
+        case Mapping():
+            return {key: _cut(inner, most) for key, inner in value.items()}
+        case list() | tuple():
+            return [_cut(inner, most) for inner in value]
+        case _:
+            return value
