@@ -64,6 +64,22 @@ def test_a_job_is_claimed_once(tmp_path: Path) -> None:
         assert states(store) == {"claimed": 4}
 
 
+def test_jobs_of_one_target_are_claimed_together(tmp_path: Path) -> None:
+    """Of jobs that became due together, those of all rules about a target come one after the other."""
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        for evaluator in ("tool_error", "tool_call_validity"):
+            active = book.rule(target="TRACE", evaluator=evaluator)
+            book.enqueue(active, [(trace_id(number), None) for number in range(3)])
+        (claimed,) = store.jobs.take_turn(a_turn(claims=[Claim(revisions=[1, 2], jobs=4)]))
+        assert [(job.trace_id, job.revision) for job in claimed] == [
+            (trace_id(0), 1),
+            (trace_id(0), 2),
+            (trace_id(1), 1),
+            (trace_id(1), 2),
+        ]
+
+
 def test_finishing_twice_equals_finishing_once(tmp_path: Path) -> None:
     """A turn that is taken again stores nothing twice, and a job that is gone has no second evaluation."""
     with a_store(tmp_path) as store:
