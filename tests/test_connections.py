@@ -357,9 +357,9 @@ def test_the_command_lists_and_tries_connections(tmp_path: Path) -> None:
             listed = run("connections", "list", *where).stdout
             assert "\x1b" not in listed
             assert [line.split()[0] for line in listed.splitlines()[1:3]] == ["\\x1b[31mred", "judge"]
-            assert json.loads(run("connections", "list", "--json", *where).stdout)[1]["spentToday"]["calls"] == 4
+            assert json.loads(run("connections", "list", "--json", *where).stdout)[1]["spentToday"]["calls"] == 3
         assert (
-            json.loads(run("connections", "list", "--json", "--data", tmp_path).stdout)[1]["spentToday"]["calls"] == 4
+            json.loads(run("connections", "list", "--json", "--data", tmp_path).stdout)[1]["spentToday"]["calls"] == 3
         )
         assert run("connections", "test", "judge", "--data", tmp_path).exit_code == 0
 
