@@ -48,6 +48,7 @@ bench: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m kill --kills 20
+	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Hashes without addresses: the files say what is installed, and the environment says where it comes from.

@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flag that writes the golden files again, how long functions are called, and how often to kill."""
     parser.addoption("--update-golden", action="store_true", help="Write tests/golden again; the diff is the review.")
     parser.addoption("--kills", type=int, default=3, help="How often the tests marked `kill` kill a process.")
+    parser.addoption("--examples", type=int, default=5, help="Requests that are made up for each route and each check.")
     parser.addoption("--fuzz-seconds", type=float, help="Call DuckDB's functions for so long, each time other ones.")
 
 

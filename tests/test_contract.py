@@ -14,7 +14,6 @@ from collector.api.contract_page import SECURITY_POLICY
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.serving import an_export
 
-EXAMPLES = 20
 """For each operation and phase. A guess between time and what is found; the seed is new in each run."""
 
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
@@ -39,15 +38,15 @@ def document(server: Closed) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(1200)
-def test_the_server_does_what_the_document_says(tmp_path: Path) -> None:
+def test_the_server_does_what_the_document_says(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """No request, valid or not, gets a server error, an answer that is not documented, or one of another shape."""
     with a_closed_server(tmp_path / "data") as server:  # of its own: the fuzzer deletes what keys it finds
-        fuzz(f"http://{server.running.http}/openapi.json", tmp_path)
+        fuzz(f"http://{server.running.http}/openapi.json", tmp_path, request.config.getoption("--examples"))
 
 
-def fuzz(url: str, folder: Path) -> None:
+def fuzz(url: str, folder: Path, examples: int) -> None:
     """Run the fuzzer, which has to find nothing."""
-    options = ["--max-examples", str(EXAMPLES), "--no-color", "--continue-on-failure", "--warnings", "off"]
+    options = ["--max-examples", str(examples), "--no-color", "--continue-on-failure", "--warnings", "off"]
     fuzzer = Path(sysconfig.get_path("scripts"), "schemathesis")
     done = subprocess.run(
         [fuzzer, "--config-file", CONFIGURATION, "run", url, "-H", f"Authorization: Bearer {OPERATOR_KEY}", *options],
