@@ -84,7 +84,7 @@ def test_an_outage_costs_no_job(tmp_path: Path, step: Step) -> None:
     with a_book(tmp_path, traces=12) as book, a_model(script) as model:
         ask(book, traces=12)
         patience = replace(QUICK, attempts=3)
-        with working(book, {"main": a_connection(model.base_url, timeout_s=0.1)}, patience=patience) as workers:
+        with working(book, {"main": a_connection(model.base_url, timeout_s=0.4)}, patience=patience) as workers:
             eventually(lambda: script.asked, lambda asked: asked > 6)
             time.sleep(1)
             assert set(states(book.store)) <= {"ready", "waiting", "claimed"}
