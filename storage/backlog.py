@@ -1,4 +1,4 @@
-"""What waits for the writer: durable spans and log records, dealt out in commits, and errands between them."""
+"""What waits for the writer: durable spans and log records, dealt out in commits, and write tasks between them."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ import duckdb
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.errors import Overloaded, Unusable
-from storage.spool import Group, Position
+from storage.spool import Position, SpoolGroup
 
 MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
@@ -20,8 +20,8 @@ MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 SEQ_BITS = 20
 """Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
 
-_ERRAND_PATIENCE_S = 1.0
-"""A guess: a commit of a whole row group takes a tenth of it, so errands cost spans little and are not starved."""
+_WRITE_TASK_PATIENCE_S = 1.0
+"""A guess: a commit of a whole row group takes a tenth of it, so write tasks cost spans little and are not starved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class WriteTask:
     """Something else to do between the commits of spans, such as a transaction of its own."""
 
     run: Callable[[], None]
@@ -48,15 +48,15 @@ class Backlog:
     """Durable groups that are not committed yet, oldest first, counted in bytes."""
 
     def __init__(self, position: Position) -> None:
-        self._groups: deque[tuple[float, Group]] = deque()
-        self._errands: deque[Errand] = deque()
+        self._groups: deque[tuple[float, SpoolGroup]] = deque()
+        self._write_tasks: deque[WriteTask] = deque()
         self._changed = threading.Condition()
         self._position = position
         self._spans = 0
         self._closed = False
         self.nbytes = 0
 
-    def add(self, groups: list[Group]) -> None:
+    def add(self, groups: list[SpoolGroup]) -> None:
         """Put groups behind all others."""
         now = time.monotonic()
         with self._changed:
@@ -68,27 +68,27 @@ class Backlog:
 
     def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
         """Let something else, of so many rows, be done soon; the future is cancelled if the writer stops first."""
-        errand = Errand(run, rows, Future(), time.monotonic())
+        write_task = WriteTask(run, rows, Future(), time.monotonic())
         with self._changed:
             if self._closed:
-                errand.written.cancel()
+                write_task.written.cancel()
             else:
-                self._errands.append(errand)
+                self._write_tasks.append(write_task)
                 self._changed.notify_all()
-        return errand.written
+        return write_task.written
 
-    def refuse_errands(self, error: Exception) -> None:
-        """Let all errands that wait fail."""
+    def refuse_write_tasks(self, error: Exception) -> None:
+        """Let all write tasks that wait fail."""
         with self._changed:
-            while self._errands:
-                self._errands.popleft().written.set_exception(error)
+            while self._write_tasks:
+                self._write_tasks.popleft().written.set_exception(error)
 
     def close(self) -> None:
-        """Let nothing wait for more: what is here is due at once, and errands are off."""
+        """Let nothing wait for more: what is here is due at once, and write tasks are off."""
         with self._changed:
             self._closed = True
-            while self._errands:
-                self._errands.popleft().written.cancel()
+            while self._write_tasks:
+                self._write_tasks.popleft().written.cancel()
             self._changed.notify_all()
 
     def wait_empty(self, timeout_s: float) -> bool:
@@ -96,26 +96,26 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | Errand | None:
+    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | WriteTask | None:
         """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
 
         With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
         where it began.
 
-        An errand is run where no commit is due, and before one if it has waited long.
+        A write task is run where no commit is due, and before one if it has waited long.
         """
         with self._changed:
             while True:
                 now_s = time.monotonic()
-                if self._errands and now_s - self._errands[0].since_s > _ERRAND_PATIENCE_S:
-                    return self._errands.popleft()
+                if self._write_tasks and now_s - self._write_tasks[0].since_s > _WRITE_TASK_PATIENCE_S:
+                    return self._write_tasks.popleft()
                 due_in_s = self._groups[0][0] + interval_s - now_s if self._groups else None
                 if self._spans >= min(most_rows, MAX_COMMIT_ROWS) or (
                     due_in_s is not None and (due_in_s <= 0 or self._closed)
                 ):
                     return self._take(most_rows)
-                if self._errands:
-                    return self._errands.popleft()
+                if self._write_tasks:
+                    return self._write_tasks.popleft()
                 if self._closed and not self._groups:
                     return None
                 self._changed.wait(due_in_s)
@@ -130,7 +130,7 @@ class Backlog:
             self._position = chunk.after
             self._changed.notify_all()
 
-    def _committed_of(self, group: Group) -> int:
+    def _committed_of(self, group: SpoolGroup) -> int:
         """The spans of a group that the last process committed before it ended."""
         rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
         return min(rows, int(group.batch.spans.num_rows))
@@ -166,14 +166,14 @@ def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> in
     return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)
 
 
-def wait_for(errand: "Future[None]") -> None:
+def wait_for(write_task: "Future[None]") -> None:
     """Wait until it is done.
 
     Raises:
         Overloaded: it failed, or was cancelled.
     """
     try:
-        errand.result()
+        write_task.result()
     except CancelledError:
         raise Overloaded("the store is closing") from None
     except (duckdb.Error, Unusable) as error:

@@ -67,7 +67,7 @@ _STOP_S = 1.0
 """For the commits of what a recovery that failed had read; the spool has all of it. A guess."""
 
 _FLUSH_S = 5.0
-"""For putting on record what the last calls to judges took, which else count as reserved. A guess: an errand of the
+"""For putting on record what the last calls to judges took, which else count as reserved. A guess: a write task of the
 writer waits a second under full ingest."""
 
 

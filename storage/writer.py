@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, Errand, wait_for
+from storage.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, WriteTask, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import spelled_out
@@ -24,10 +24,10 @@ from storage.known_spans import KnownSpans
 from storage.logs import new_logs
 from storage.meaning import NobodyReads, Reads
 from storage.span_rows import SpanRows
-from storage.spool import Group, Position
+from storage.spool import Position, SpoolGroup
 from storage.state import Totals, read_state
 from storage.windows import TraceKey, counts_of
-from storage.work import Attempt
+from storage.work import ThreadWork
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Writer:
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
-        self.attempt = Attempt(self._thread)
+        self.attempt = ThreadWork(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
@@ -130,7 +130,7 @@ class Writer:
             raise Unusable(f"{self._database.path} cannot be read: {error}") from error
         self._thread.start()
 
-    def enqueue(self, groups: list[Group]) -> None:
+    def enqueue(self, groups: list[SpoolGroup]) -> None:
         """Commit these after all that came before; they are durable in the spool already."""
         self._backlog.add(groups)
 
@@ -186,11 +186,11 @@ class Writer:
                 return
 
     def _repeat(self, attempt: Callable[[], bool]) -> bool:
-        """Try until it succeeds; False when the writer was stopped before. Errands do not wait for that, but fail."""
+        """Try until it succeeds; False when the writer was stopped before. Write tasks do not wait, but fail."""
         pauses = _pauses()
         while not attempt():
             why = f"the database cannot be written ({self.failing})"
-            self._backlog.refuse_errands(Overloaded(why, retry_after_s=5))
+            self._backlog.refuse_write_tasks(Overloaded(why, retry_after_s=5))
             with self.attempt.paused():
                 if self._stopping.wait(next(pauses)):
                     return False
@@ -207,7 +207,7 @@ class Writer:
         return True
 
     def _chunks(self) -> Iterator[Chunk]:
-        """The commits to make; errands between them are run on the way."""
+        """The commits to make; write tasks between them are run on the way."""
         while not self._stopping.is_set():
             with self.attempt.paused():
                 work = self._backlog.next_work(self._options.commit_interval_s, most_rows=self._most_rows)
@@ -216,7 +216,7 @@ class Writer:
             if isinstance(work, Chunk):
                 yield work
             elif work.written.set_running_or_notify_cancel():
-                self._run_errand(work)
+                self._run_write_task(work)
                 self._rows_since_open += work.rows
             del work  # likewise
 
@@ -224,17 +224,17 @@ class Writer:
         with self._database.transaction() as cursor:
             write(cursor)
 
-    def _run_errand(self, errand: Errand) -> None:
+    def _run_write_task(self, write_task: WriteTask) -> None:
         try:
             try:
-                errand.run()
+                write_task.run()
             except Reopened:  # because of a reader: nothing was stored, and nothing is wrong with it
-                errand.run()
+                write_task.run()
         except Exception as error:  # noqa: BLE001 - told to whoever asked; the thread goes on
             self._mend(error)
-            errand.written.set_exception(error)
+            write_task.written.set_exception(error)
         else:
-            errand.written.set_result(None)
+            write_task.written.set_result(None)
 
     def _remember_latest(self) -> None:
         with self._database.cursor() as cursor:

@@ -388,7 +388,7 @@ def test_a_request_that_outlasts_the_stop_is_told_to_come_again(tmp_path: Path) 
             server.store._writer.ask(lambda _: time.sleep(4), 0)
             rules = f"http://{server.http}/api/v1/projects/*/trace-eval-rules"
             asked = pool.submit(request, rules, "POST", json={"name": "a", "evaluator": "tool_error"})
-            until(lambda: len(server.store._writer._backlog._errands), bool)
+            until(lambda: len(server.store._writer._backlog._write_tasks), bool)
         answer = asked.result(30)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert "the server stopped" in answer.json()["error"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.statistics.comparison import Difference, Measured, Options, compare
+from rules.statistics.comparison import Difference, Options, ScoredItems, compare
 from rules.statistics.finished import (
     Resampling,
     holm,
@@ -28,7 +28,7 @@ def keyed(*values: float) -> dict[str, float]:
     return {f"item-{at}": value for at, value in enumerate(values)}
 
 
-def difference(*values: Measured, options: Options = QUICK) -> Difference:
+def difference(*values: ScoredItems, options: Options = QUICK) -> Difference:
     """How the one measured differs."""
     return compare(values, options)[0]
 
@@ -100,16 +100,16 @@ def test_holm_reproduces_an_example() -> None:
 def test_a_direction_decides_what_is_worse() -> None:
     """The same fall is a regression where higher is better and an improvement where lower is."""
     before, after = keyed(*[1.0] * 20), keyed(*[0.0] * 10, *[1.0] * 10)
-    found = difference(Measured(name="a", baseline=before, candidate=after))
+    found = difference(ScoredItems(name="a", baseline=before, candidate=after))
     assert (found.verdict, found.delta, found.test.method) == ("REGRESSED", -0.5, "mcnemar_exact")
-    assert difference(Measured(name="a", baseline=before, candidate=after, better="lower")).verdict == "IMPROVED"
-    assert difference(Measured(name="a", baseline=after, candidate=before)).verdict == "IMPROVED"
+    assert difference(ScoredItems(name="a", baseline=before, candidate=after, better="lower")).verdict == "IMPROVED"
+    assert difference(ScoredItems(name="a", baseline=after, candidate=before)).verdict == "IMPROVED"
 
 
 def test_a_difference_must_be_large_enough_to_matter() -> None:
     """A significant difference below the minimum effect, or within epsilon, is none."""
     before, after = keyed(*[0.5] * 20), keyed(*[0.48] * 20)
-    measured = Measured(name="a", baseline=before, candidate=after)
+    measured = ScoredItems(name="a", baseline=before, candidate=after)
     assert difference(measured).verdict == "REGRESSED"
     assert difference(measured, options=Options(minimum_effect=0.05, resampling=FEW)).verdict == "UNCHANGED"
     assert difference(measured, options=Options(epsilon=0.03, resampling=FEW)).verdict == "UNCHANGED"
@@ -118,8 +118,8 @@ def test_a_difference_must_be_large_enough_to_matter() -> None:
 def test_another_evaluator_changes_no_p_value_but_the_corrected_ones() -> None:
     """With a second evaluator the first has the same p-value and interval; only the corrected p-value doubles."""
     scores = [0.1, 0.9, 0.4, 0.6, 0.3, 0.8, 0.7, 0.2, 0.5, 0.65, 0.35, 0.45, 0.55]
-    one = Measured(name="a", baseline=keyed(*scores), candidate=keyed(*[max(s - 0.1, 0.05) for s in scores]))
-    other = Measured(name="b", baseline=keyed(*scores), candidate=keyed(*scores))
+    one = ScoredItems(name="a", baseline=keyed(*scores), candidate=keyed(*[max(s - 0.1, 0.05) for s in scores]))
+    other = ScoredItems(name="b", baseline=keyed(*scores), candidate=keyed(*scores))
     alone, beside = compare([one], QUICK)[0], compare([other, one], QUICK)[1]
     assert alone.test == beside.test
     assert alone.verdict == "REGRESSED"
@@ -128,7 +128,7 @@ def test_another_evaluator_changes_no_p_value_but_the_corrected_ones() -> None:
 
 def test_items_of_one_side_are_told_and_not_compared() -> None:
     """Added and removed items are named; the means are over all items of a side, and the difference over the pairs."""
-    found = difference(Measured(name="a", baseline={"x": 1.0, "y": 0.0}, candidate={"y": 1.0, "z": 0.0}))
+    found = difference(ScoredItems(name="a", baseline={"x": 1.0, "y": 0.0}, candidate={"y": 1.0, "z": 0.0}))
     assert (found.added, found.removed, found.compared, found.delta) == (("z",), ("x",), 1, 1.0)
     assert (found.baseline_mean, found.candidate_mean) == (0.5, 0.5)
     assert (found.verdict, found.smallest_detectable) == ("UNCHANGED", None)
@@ -138,9 +138,9 @@ def test_the_smallest_detectable_effect_is_detected_as_often_as_said() -> None:
     """With 400 items each and a spread of 0.3, it is 2.8 standard errors, and nothing is detectable of five items."""
     before = {f"{at}": 0.2 + 0.6 * (at % 2) for at in range(400)}
     after = {f"{at}": 0.2 + 0.6 * (at % 2) for at in range(400)}
-    found = difference(Measured(name="a", baseline=before, candidate=after, paired=False))
+    found = difference(ScoredItems(name="a", baseline=before, candidate=after, paired=False))
     assert found.smallest_detectable == pytest.approx(2.8016 * 0.3 * math.sqrt(2 / 399), rel=1e-3)
-    few = Measured(name="a", baseline=keyed(*[1.0] * 5), candidate=keyed(*[0.0] * 5))
+    few = ScoredItems(name="a", baseline=keyed(*[1.0] * 5), candidate=keyed(*[0.0] * 5))
     assert difference(few).smallest_detectable is None
     assert difference(few).verdict == "UNCHANGED"
 
@@ -151,8 +151,8 @@ def test_exchanging_the_sides_turns_the_difference_around(pairs: list[tuple[floa
     """With the sides exchanged, the difference has the other sign and the p-value of all signs is the same."""
     before = {f"{at}": one for at, (one, _) in enumerate(pairs)}
     after = {f"{at}": other for at, (_, other) in enumerate(pairs)}
-    forth = difference(Measured(name="a", baseline=before, candidate=after))
-    back = difference(Measured(name="a", baseline=after, candidate=before))
+    forth = difference(ScoredItems(name="a", baseline=before, candidate=after))
+    back = difference(ScoredItems(name="a", baseline=after, candidate=before))
     assert forth.delta == pytest.approx(-back.delta)
     assert forth.test.p_value == pytest.approx(back.test.p_value)
 

@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ScoredItems:
     """What one evaluator found in both sets: a score for each item, by its key. A pass is 1 and a failure 0."""
 
     name: str
@@ -75,7 +75,7 @@ class Difference:
     smallest_detectable: float | None  # what would have been found with the power asked for; None where nothing would
 
 
-def compare(measures: Sequence[Measured], options: Options | None = None) -> list[Difference]:
+def compare(measures: Sequence[ScoredItems], options: Options | None = None) -> list[Difference]:
     """Each evaluator's difference, in the order given.
 
     Significant is what is below alpha after Holm's correction over the evaluators. Adding an evaluator changes no
@@ -103,7 +103,7 @@ def smallest_detectable(spread: float, reached: int, options: Options) -> float 
     return (normal.inv_cdf(1 - options.alpha / 2) + normal.inv_cdf(options.power)) * spread
 
 
-def _difference(measured: Measured, options: Options) -> Difference:
+def _difference(measured: ScoredItems, options: Options) -> Difference:
     baseline, candidate = measured.baseline, measured.candidate
     if measured.paired:
         keys = [key for key in baseline if key in candidate]
@@ -155,7 +155,7 @@ def _binary(values: Sequence[float]) -> bool:
     return all(value in {0, 1} for value in values)
 
 
-def _verdict(delta: float, p_value: float, measured: Measured, options: Options) -> Verdict:
+def _verdict(delta: float, p_value: float, measured: ScoredItems, options: Options) -> Verdict:
     if p_value >= options.alpha or abs(delta) <= options.epsilon or abs(delta) < options.minimum_effect:
         return "UNCHANGED"
     return "IMPROVED" if (delta > 0) == (measured.better == "higher") else "REGRESSED"
