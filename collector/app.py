@@ -9,16 +9,16 @@ from functools import partial
 
 from starlette.middleware.cors import CORSMiddleware
 
-from collector.access.entrance import Entrance
+from collector.access.entrance import Authenticator
 from collector.access.journal import Journal
 from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import Rates
 from collector.api.application import make_application
 from collector.api.backup import open_backup
-from collector.api.context import Configured, Context, SqlLimits
+from collector.api.context import Context, ProjectSettings, SqlLimits
 from collector.api.turns import Turns
-from collector.conditions import Conditions
+from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
 from collector.conventions.own import OwnKeys
 from collector.delivery.configured import file_webhooks
@@ -46,8 +46,8 @@ from collector.reading.updater import TraceUpdater
 from collector.redaction.columns import Redactor
 from collector.redaction.values import ValueRedactor
 from collector.secrets import Secrets
-from collector.server_conditions import Watched, server_conditions
-from collector.server_meters import Measured, server_meters
+from collector.server_conditions import ServerState, server_conditions
+from collector.server_meters import MeasuredServer, server_meters
 from collector.setting_values import bytes_of_size
 from collector.settings import BadSettings, Settings
 from collector.web.site import make_site
@@ -197,7 +197,7 @@ class _Parts:
     store: Store
     ingest: Ingest
     reader: OtlpReader
-    entrance: Entrance
+    entrance: Authenticator
     pipeline: Pipeline
     receivers: Receivers
     sweeper: Sweeper
@@ -256,7 +256,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,
-        configured=Configured(
+        configured=ProjectSettings(
             retention_days=settings.retention_days,
             project_retention_days=settings.project_retention_days,
             max_bytes=settings.max_bytes,
@@ -265,9 +265,9 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
     )
 
 
-def _measured(settings: Settings, parts: _Parts, conditions: Conditions) -> Measured:
+def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:
     """What is measured."""
-    return Measured(
+    return MeasuredServer(
         data=settings.data,
         store=parts.store,
         ingest=parts.ingest,
@@ -280,11 +280,11 @@ def _measured(settings: Settings, parts: _Parts, conditions: Conditions) -> Meas
     )
 
 
-def _watching(parts: _Parts, stack: AsyncExitStack) -> Conditions:
+def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
     """What looks at the state of the server, until the stack is closed."""
-    conditions = Conditions(
+    conditions = ServerConditions(
         server_conditions(
-            Watched(
+            ServerState(
                 store=parts.store,
                 ingest=parts.ingest,
                 traffic=parts.entrance.traffic,
@@ -322,7 +322,7 @@ async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, w
     return receivers
 
 
-def _entrance(settings: Settings, store: Store, stack: AsyncExitStack) -> Entrance:
+def _entrance(settings: Settings, store: Store, stack: AsyncExitStack) -> Authenticator:
     """Who may come in. The audit of it is started, and stopped with the `stack`.
 
     Raises:
@@ -341,7 +341,7 @@ def _entrance(settings: Settings, store: Store, stack: AsyncExitStack) -> Entran
     journal = Journal(store.access, keyring, kept=settings.audit_entries)
     journal.start()
     stack.push_async_callback(asyncio.to_thread, journal.close)
-    return Entrance(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)
+    return Authenticator(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)
 
 
 def operator_key(settings: Settings) -> str | None:

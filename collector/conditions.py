@@ -21,7 +21,7 @@ Found: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class ServerCondition:
     """A state that the server may be in for a while."""
 
     name: str  # one word, the same in the log, in the status and in /metrics
@@ -50,10 +50,10 @@ class _Episode:
     has_begun: bool = False
 
 
-class Conditions:
+class ServerConditions:
     """Looks at some conditions all the time. Safe to ask from any thread."""
 
-    def __init__(self, conditions: Sequence[Condition]) -> None:
+    def __init__(self, conditions: Sequence[ServerCondition]) -> None:
         self._conditions = conditions
         self._due_s = dict.fromkeys((condition.name for condition in conditions), float("-inf"))
         self._episodes: dict[tuple[str, str], _Episode] = {}
@@ -93,7 +93,7 @@ class Conditions:
                 self._follow(condition, _found(condition), now_s)
         self._lasting = tuple(self._held())
 
-    def _follow(self, condition: Condition, found: Found, now_s: float) -> None:
+    def _follow(self, condition: ServerCondition, found: Found, now_s: float) -> None:
         for about, told in found.items():
             key = condition.name, about
             if key not in self._episodes:
@@ -121,7 +121,7 @@ class Conditions:
             self.look(time.monotonic())
 
 
-def _found(condition: Condition) -> Found:
+def _found(condition: ServerCondition) -> Found:
     try:
         return condition.look()
     except Exception as error:  # noqa: BLE001 - what cannot be looked at must not hide the others, and is told itself

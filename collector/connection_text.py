@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, Strict, ValidationError, model_validator
 
-from evaluators.chat.connection import Connection, Price, check_base_url, check_key
+from evaluators.chat.connection import ModelConnection, Price, check_base_url, check_key
 from evaluators.chat.wire import Protocol
 from evaluators.configuration import Amount, Count, Flag, Upper
 from evaluators.model import NonBlank
-from evaluators.wire import Wire, unknown
+from evaluators.wire import WireModel, unknown
 from rules.rule import Budget
 
 MAX_NAME: Final = 200
@@ -26,7 +26,7 @@ Credential: TypeAlias = Literal["apiKey", "credentialRef"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ConnectionProblem:
     """One thing that is wrong: which key, and what would be right."""
 
     key: str  # as in `limits.inFlight`; empty for the whole
@@ -39,7 +39,7 @@ class Problem:
 class BadText(Exception):
     """A document that describes nothing; it names everything that is wrong with it, and repeats none of it."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[ConnectionProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
 
@@ -65,14 +65,14 @@ def _variable(name: str) -> str:
 _Daily: TypeAlias = Annotated[Count, Field(le=_MAX_A_DAY)]
 
 
-class PriceText(Wire):
+class PriceText(WireModel):
     """What a model costs."""
 
     input_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
     output_usd_per_million: Annotated[Amount, Field(le=_MAX_A_DAY)]
 
 
-class LimitsText(Wire):
+class LimitsText(WireModel):
     """How patiently, and how often, a model is asked."""
 
     in_flight: Annotated[int, Strict(), Field(ge=1, le=256)] = 8
@@ -81,7 +81,7 @@ class LimitsText(Wire):
     requests_per_minute: Annotated[float, Strict(), Field(gt=0, le=1e6)] | None = None
 
 
-class BudgetText(Wire):
+class BudgetText(WireModel):
     """What may be spent in a day."""
 
     calls_per_day: _Daily | None = None
@@ -94,7 +94,7 @@ class BudgetText(Wire):
         return Budget(**self.model_dump())
 
 
-class ConnectionText(Wire):
+class ConnectionText(WireModel):
     """Everything that can be said of a connection."""
 
     name: Annotated[NonBlank, Field(max_length=MAX_NAME)]
@@ -122,14 +122,14 @@ class ConnectionText(Wire):
         """It, as JSON has it, without the key; what is at its default is left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"api_key"})
 
-    def connection(self, key: str | None) -> Connection:
+    def connection(self, key: str | None) -> ModelConnection:
         """What the chat client needs.
 
         Raises:
             BadConnection: no request could be made with this key.
         """
         price = self.price
-        return Connection(
+        return ModelConnection(
             base_url=self.base_url,
             model=self.model,
             protocol=self.protocol,
@@ -162,13 +162,15 @@ def parse_file_connections(documents: object) -> dict[str, ConnectionText]:
         BadText: one of them describes none, or holds a key.
     """
     if not isinstance(documents, Mapping):
-        raise BadText([Problem(key="", message="must be a mapping of names and connections")])
-    found, problems = dict[str, ConnectionText](), list[Problem]()
+        raise BadText([ConnectionProblem(key="", message="must be a mapping of names and connections")])
+    found, problems = dict[str, ConnectionText](), list[ConnectionProblem]()
     for name, document in documents.items():
         try:
             found[str(name)] = _parse_named(str(name), document)
         except BadText as error:
-            problems += [Problem(key=f"{name}.{each.key}".rstrip("."), message=each.message) for each in error.problems]
+            problems += [
+                ConnectionProblem(key=f"{name}.{each.key}".rstrip("."), message=each.message) for each in error.problems
+            ]
     if problems:
         raise BadText(problems)
     return found
@@ -176,11 +178,13 @@ def parse_file_connections(documents: object) -> dict[str, ConnectionText]:
 
 def _parse_named(name: str, document: object) -> ConnectionText:
     if not isinstance(document, Mapping):
-        raise BadText([Problem(key="", message="must be a mapping, as in {baseUrl: …, model: …}")])
+        raise BadText([ConnectionProblem(key="", message="must be a mapping, as in {baseUrl: …, model: …}")])
     if {"apiKey", "api_key"} & document.keys():
-        raise BadText([Problem(key="apiKey", message="is not taken from files; name a variable in credentialRef")])
+        raise BadText(
+            [ConnectionProblem(key="apiKey", message="is not taken from files; name a variable in credentialRef")]
+        )
     if document.get("name", name) != name:
-        raise BadText([Problem(key="name", message="is told already, by the key of the mapping")])
+        raise BadText([ConnectionProblem(key="name", message="is told already, by the key of the mapping")])
     return parse_connection({**document, "name": name})
 
 
@@ -191,14 +195,14 @@ def parse_project_budgets(documents: object) -> dict[str, Budget]:
         BadText: one of them is none.
     """
     if not isinstance(documents, Mapping):
-        raise BadText([Problem(key="", message="must be a mapping of projects and budgets")])
-    found, problems = dict[str, Budget](), list[Problem]()
+        raise BadText([ConnectionProblem(key="", message="must be a mapping of projects and budgets")])
+    found, problems = dict[str, Budget](), list[ConnectionProblem]()
     for name, document in documents.items():
         try:
             found[str(name)] = BudgetText.model_validate(document).budget()
         except ValidationError as error:
             problems += [
-                Problem(key=f"{name}.{each.key}".rstrip("."), message=each.message)
+                ConnectionProblem(key=f"{name}.{each.key}".rstrip("."), message=each.message)
                 for each in _problems(error, BudgetText)
             ]
     if problems:
@@ -206,20 +210,20 @@ def parse_project_budgets(documents: object) -> dict[str, Budget]:
     return found
 
 
-def _problems(error: ValidationError, shape: type[Wire]) -> list[Problem]:
+def _problems(error: ValidationError, shape: type[WireModel]) -> list[ConnectionProblem]:
     return [_problem(each, shape) for each in error.errors(include_url=False, include_input=False)]
 
 
-def _problem(problem: Mapping[str, Any], shape: type[Wire]) -> Problem:
+def _problem(problem: Mapping[str, Any], shape: type[WireModel]) -> ConnectionProblem:
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
         names = [field.alias or name for name, field in shape.model_fields.items()]
-        return Problem(key=key, message=unknown(key, names) if len(problem["loc"]) == 1 else "unknown key")
+        return ConnectionProblem(key=key, message=unknown(key, names) if len(problem["loc"]) == 1 else "unknown key")
     if problem["type"] == "missing":
-        return Problem(key=key, message="is required")
+        return ConnectionProblem(key=key, message="is required")
     if not key and problem["type"] != "value_error":
-        return Problem(key="", message="must be an object, as in {name: …, baseUrl: …, model: …}")
+        return ConnectionProblem(key="", message="must be an object, as in {name: …, baseUrl: …, model: …}")
     message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"]).removeprefix(f"{key} ")
     if not key and ": " in message:  # a rule over several keys, which it names
         key, _, message = message.partition(": ")
-    return Problem(key=key, message=message[:1].lower() + message[1:])
+    return ConnectionProblem(key=key, message=message[:1].lower() + message[1:])

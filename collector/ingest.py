@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from collector.observing import Done, Watch, is_ours
+from collector.observing import FinishedWork, Watch, is_ours
 from collector.otlp.decode import Decoded, Receipt, Request, decode, failed, join
 from collector.otlp.signals import LOGS, TRACES
 from collector.redaction.columns import Redactor
@@ -229,7 +229,7 @@ class Ingest:
         return [why if isinstance(each, Receipt) else each for each in decoded.outcomes]
 
 
-def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | None) -> Done:
+def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | None) -> FinishedWork:
     """A group that was answered, for whoever traces the server."""
     told = {
         "tracejury.requests": len(offers),
@@ -237,7 +237,7 @@ def _done(decoded: Decoded, offers: list[_Offer], began_ns: int, failed: str | N
         "tracejury.spans": decoded.batch.spans.num_rows,
         "tracejury.log_records": decoded.batch.logs.num_rows,
     }
-    return Done(name="ingest group", began_ns=began_ns, failed=failed, told=told)
+    return FinishedWork(name="ingest group", began_ns=began_ns, failed=failed, told=told)
 
 
 def _answer(offers: list[_Offer], outcomes: list[Receipt | Exception]) -> None:

@@ -17,7 +17,7 @@ INTERNAL_HEADER: Final = "x-tracejury-internal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class FinishedWork:
     """Something that is over."""
 
     name: str
@@ -27,7 +27,7 @@ class Done:
     told: Mapping[str, Value | None] = field(default_factory=dict)
 
 
-Watch: TypeAlias = Callable[[Done], None]
+Watch: TypeAlias = Callable[[FinishedWork], None]
 """Hears of what is over, from any thread. It neither waits nor raises."""
 
 
@@ -59,7 +59,7 @@ def commits_told(watch: Watch) -> Callable[[SpanBatch, int, int], None]:
                 "tracejury.log_records": batch.logs.num_rows,
                 "tracejury.stored": stored,
             }
-            watch(Done(name="commit", began_ns=began_ns, told=told))
+            watch(FinishedWork(name="commit", began_ns=began_ns, told=told))
 
     return committed
 

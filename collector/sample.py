@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 
-from collector.sample_agents import DOCUMENTS, SUPPORT, TRAVEL, Application, Step
+from collector.sample_agents import DOCUMENTS, SUPPORT, TRAVEL, Application, SampleSpan
 
 PROJECT = "sample"
 
@@ -64,8 +64,8 @@ def send_sample(*, grpc: str, otlp_http: str, key: str | None = None) -> SampleR
     now_ns = time.time_ns()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     with (
-        closing(Watched(grpc_exporter(grpc, headers), f"gRPC to {grpc}")) as over_grpc,
-        closing(Watched(_http_exporter(otlp_http, headers), f"HTTP to {otlp_http}")) as over_http,
+        closing(WatchedExporter(grpc_exporter(grpc, headers), f"gRPC to {grpc}")) as over_grpc,
+        closing(WatchedExporter(_http_exporter(otlp_http, headers), f"HTTP to {otlp_http}")) as over_http,
     ):
         traces = (
             send_trace(SUPPORT, over_grpc, now_ns - 60_000 * _NS_PER_MS),
@@ -106,7 +106,7 @@ def describe(report: SampleReport, *, http: str, options: str = "", command: str
 _QUESTION = "SELECT name, count(*) AS n, avg(duration_ms) AS avg_ms FROM spans GROUP BY name ORDER BY avg_ms DESC"
 
 
-class Watched(SpanExporter):
+class WatchedExporter(SpanExporter):
     """An exporter that remembers what the batch processor would only log."""
 
     def __init__(self, exporter: SpanExporter, door: str) -> None:
@@ -154,7 +154,7 @@ def _http_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
     return HttpExporter(endpoint=endpoint, headers=headers, timeout=_EXPORT_TIMEOUT_S, session=session)
 
 
-def send_trace(application: Application, exporter: Watched, start_ns: int) -> SampleTrace:
+def send_trace(application: Application, exporter: WatchedExporter, start_ns: int) -> SampleTrace:
     """Send one trace that starts then.
 
     Raises:
@@ -196,7 +196,7 @@ class _Ids(IdGenerator):
         return int.from_bytes(hashlib.sha256(f"{self._trace_id}/{self._spans}".encode()).digest()[:8])
 
 
-def _play(tracer: Tracer, step: Step, start_ns: int, parent: Context) -> str:
+def _play(tracer: Tracer, step: SampleSpan, start_ns: int, parent: Context) -> str:
     """Record a step and those inside it; returns the trace id."""
     span = tracer.start_span(
         step.name,
@@ -215,5 +215,5 @@ def _play(tracer: Tracer, step: Step, start_ns: int, parent: Context) -> str:
     return f"{span.get_span_context().trace_id:032x}"
 
 
-def _count(step: Step) -> int:
+def _count(step: SampleSpan) -> int:
     return 1 + sum(map(_count, step.steps))

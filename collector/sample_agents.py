@@ -15,7 +15,7 @@ _MODEL: Final = "gpt-5-mini"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SampleSpan:
     """One span of the sample, with times in ms since the start of its trace."""
 
     name: str
@@ -23,7 +23,7 @@ class Step:
     from_ms: int
     to_ms: int
     attributes: Mapping[str, AttributeValue]
-    steps: "tuple[Step, ...]" = ()
+    steps: "tuple[SampleSpan, ...]" = ()
     error: Exception | None = None
 
 
@@ -37,7 +37,7 @@ class Application:
     scope: str
     scope_version: str
     about: str
-    root: Step
+    root: SampleSpan
 
 
 def _json(value: object) -> str:
@@ -57,7 +57,7 @@ def _answer(tool: str, response: object) -> dict[str, object]:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"call_{tool}", "response": response}]}
 
 
-def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[Step, ...]) -> Step:
+def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[SampleSpan, ...]) -> SampleSpan:
     """An agent that is asked and answers, with what it does in between."""
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
@@ -67,7 +67,7 @@ def agent_step(agent: str, asked: str, answered: str, to_ms: int, steps: tuple[S
         "gen_ai.input.messages": _json([_text("user", asked)]),
         "gen_ai.output.messages": _json([_text("assistant", answered)]),
     }
-    return Step(name=f"invoke_agent {agent}", from_ms=0, to_ms=to_ms, attributes=attributes, steps=steps)
+    return SampleSpan(name=f"invoke_agent {agent}", from_ms=0, to_ms=to_ms, attributes=attributes, steps=steps)
 
 
 def _chat(
@@ -77,7 +77,7 @@ def _chat(
     answer: object,
     tokens: tuple[int, int],
     tools: Sequence[object] = (),
-) -> Step:
+) -> SampleSpan:
     attributes: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -91,10 +91,10 @@ def _chat(
     }
     if tools:
         attributes["gen_ai.tool.definitions"] = _json(tools)
-    return Step(name=f"chat {_MODEL}", kind=SpanKind.CLIENT, from_ms=from_ms, to_ms=to_ms, attributes=attributes)
+    return SampleSpan(name=f"chat {_MODEL}", kind=SpanKind.CLIENT, from_ms=from_ms, to_ms=to_ms, attributes=attributes)
 
 
-def tool_step(from_ms: int, to_ms: int, name: str, arguments: object, result: object = None) -> Step:
+def tool_step(from_ms: int, to_ms: int, name: str, arguments: object, result: object = None) -> SampleSpan:
     """A tool that is called."""
     attributes: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "execute_tool",
@@ -105,7 +105,7 @@ def tool_step(from_ms: int, to_ms: int, name: str, arguments: object, result: ob
     }
     if result is not None:
         attributes["gen_ai.tool.call.result"] = _json(result)
-    return Step(name=f"execute_tool {name}", from_ms=from_ms, to_ms=to_ms, attributes=attributes)
+    return SampleSpan(name=f"execute_tool {name}", from_ms=from_ms, to_ms=to_ms, attributes=attributes)
 
 
 def _tool(name: str, description: str, properties: Mapping[str, object]) -> dict[str, object]:
@@ -182,14 +182,14 @@ def _documents() -> Application:
         "llm.token_count.total": 170,
     }
     steps = (
-        Step(
+        SampleSpan(
             name="retrieve",
             from_ms=2,
             to_ms=131,
             attributes=retrieve,
-            steps=(Step(name="embed", from_ms=5, to_ms=88, attributes={**embed, "input.value": asked}),),
+            steps=(SampleSpan(name="embed", from_ms=5, to_ms=88, attributes={**embed, "input.value": asked}),),
         ),
-        Step(name="ChatCompletion", kind=SpanKind.CLIENT, from_ms=135, to_ms=984, attributes=complete),
+        SampleSpan(name="ChatCompletion", kind=SpanKind.CLIENT, from_ms=135, to_ms=984, attributes=complete),
     )
     chain = {"openinference.span.kind": "CHAIN", "input.value": asked, "output.value": answered}
     chain |= {"input.mime_type": "text/plain", "output.mime_type": "text/plain", "session.id": "session-8"}
@@ -200,7 +200,7 @@ def _documents() -> Application:
         scope="openinference.instrumentation.openai",
         scope_version="0.1.30",
         about="a question answered from retrieved documents",
-        root=Step(name="answer_question", from_ms=0, to_ms=987, attributes=chain, steps=steps),
+        root=SampleSpan(name="answer_question", from_ms=0, to_ms=987, attributes=chain, steps=steps),
     )
 
 
@@ -218,7 +218,7 @@ def _travel() -> Application:
         "error.type": "TimeoutError",
     }
     late = TimeoutError("the airline API did not answer within 3 s")
-    call = Step(name="GET", kind=SpanKind.CLIENT, from_ms=760, to_ms=3761, attributes=request, error=late)
+    call = SampleSpan(name="GET", kind=SpanKind.CLIENT, from_ms=760, to_ms=3761, attributes=request, error=late)
     steps = (
         _chat(3, 754, said, search, (131, 27)),
         replace(tool_step(758, 3764, "search_flights", arguments), steps=(call,), error=late),

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
-from collector.sample import Watched, grpc_exporter, send_trace
+from collector.sample import WatchedExporter, grpc_exporter, send_trace
 from collector.sample_agents import Application, agent_step, tool_step
 
 _GOOD: Final = 24
@@ -23,7 +23,7 @@ def send_history(*, grpc: str, key: str | None = None) -> int:
     """
     now_ns = time.time_ns()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    with closing(Watched(grpc_exporter(grpc, headers), f"gRPC to {grpc}")) as over_grpc:
+    with closing(WatchedExporter(grpc_exporter(grpc, headers), f"gRPC to {grpc}")) as over_grpc:
         for number in range(_GOOD + _BAD):
             is_good = number < _GOOD or (number - _GOOD) % 4 == 0
             version = "1.8.0" if number < _GOOD else "1.9.0"

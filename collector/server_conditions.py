@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from collector.conditions import CANNOT_COMMIT, Condition, Found
+from collector.conditions import CANNOT_COMMIT, Found, ServerCondition
 from collector.ingest import Ingest
 from collector.live.active import ActiveRule
 from collector.otlp.signals import TRACES
@@ -30,7 +30,7 @@ _NOT_TOLD: Final = frozenset({"unauthenticated", "forbidden"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class ServerState:
     """What of a server is watched."""
 
     store: Store
@@ -41,23 +41,25 @@ class Watched:
     stuck_s: float = _STUCK_S
 
 
-def server_conditions(watched: Watched) -> Sequence[Condition]:
+def server_conditions(watched: ServerState) -> Sequence[ServerCondition]:
     """All that is watched."""
     store = watched.store
     return (
-        Condition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
-        Condition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
-        Condition(name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_PATIENCE_S),
-        Condition(name="memory_raised", look=lambda: _memory_raised(store)),
-        Condition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
-        Condition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
+        ServerCondition(name="turned_away", look=_Refusals(watched).look, ends_after_s=_QUIET_S),
+        ServerCondition(name="disk_full", look=lambda: _disk_full(store), ends_after_s=_QUIET_S),
+        ServerCondition(
+            name=CANNOT_COMMIT, look=lambda: _cannot_commit(store, watched.stuck_s), begins_after_s=_PATIENCE_S
+        ),
+        ServerCondition(name="memory_raised", look=lambda: _memory_raised(store)),
+        ServerCondition(name="matching_behind", look=lambda: _behind(store), every_s=10.0, ends_after_s=_QUIET_S),
+        ServerCondition(name="judge_unable", look=lambda: _unable(watched), every_s=5.0),
     )
 
 
 class _Refusals:
     """Export requests that were turned away since the last look, by their reason."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: ServerState) -> None:
         self._watched = watched
         self._seen: Counter[str] = Counter()
 
@@ -113,7 +115,7 @@ def _behind(store: Store) -> Found:
     return {"": f"{count_text(behind.spans, 'span')} wait to be matched, the first of them for {waits}"}
 
 
-def _unable(watched: Watched) -> Found:
+def _unable(watched: ServerState) -> Found:
     problems = {rule.rule_id: (rule, watched.judge_problem(rule)) for rule in watched.rules()}
     return {
         rule_id: f"the rule {rule.rule.name!r} judges nothing: {problem}"

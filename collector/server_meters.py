@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.access.entrance import Entrance
+from collector.access.entrance import Authenticator
 from collector.access.journal import Journal
-from collector.conditions import Conditions
+from collector.conditions import ServerConditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.live.budgets import Budgets
@@ -17,26 +17,26 @@ from collector.otlp import wire
 from collector.reading.spans import ReadingCounts
 from collector.traffic import Traffic
 from collector.versions import versions
-from storage.gauges import Behind, Standing
+from storage.gauges import Behind, WaitingCounts
 from storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredServer:
     """What of a server is measured."""
 
     data: Path
     store: Store
     ingest: Ingest
-    entrance: Entrance
+    entrance: Authenticator
     budgets: Budgets
     sweeper: Sweeper
     exporter: ResultsExporter | None
-    conditions: Conditions
+    conditions: ServerConditions
     reading: ReadingCounts
 
 
-def server_meters(measured: Measured) -> Sequence[Meter]:
+def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
     """All numbers of a server."""
     look = measured.store.gauges.look
     return (
@@ -165,7 +165,7 @@ def _behind(waiting: str, what: str, told: str, look: Callable[[], Behind]) -> S
     )
 
 
-def _work_meters(look: Callable[[], Standing]) -> Sequence[Meter]:
+def _work_meters(look: Callable[[], WaitingCounts]) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_jobs",
@@ -246,7 +246,7 @@ def _sweep_meters(sweeper: Sweeper) -> Sequence[Meter]:
     )
 
 
-def _deletion_meters(store: Store, look: Callable[[], Standing]) -> Sequence[Meter]:
+def _deletion_meters(store: Store, look: Callable[[], WaitingCounts]) -> Sequence[Meter]:
     erasure = store.erasure
     return (
         Meter(
@@ -297,7 +297,7 @@ def _disk_meters(store: Store, data: Path) -> Sequence[Meter]:
     )
 
 
-def _results_meters(look: Callable[[], Standing], exporter: ResultsExporter | None) -> Sequence[Meter]:
+def _results_meters(look: Callable[[], WaitingCounts], exporter: ResultsExporter | None) -> Sequence[Meter]:
     if exporter is None:
         return ()
     return (
@@ -314,7 +314,7 @@ def _results_meters(look: Callable[[], Standing], exporter: ResultsExporter | No
     )
 
 
-def _other_meters(ingest: Ingest, journal: Journal, conditions: Conditions) -> Sequence[Meter]:
+def _other_meters(ingest: Ingest, journal: Journal, conditions: ServerConditions) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_conditions",

@@ -14,7 +14,7 @@ from pydantic.functional_validators import AfterValidator
 
 from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
-from collector.redaction.plan import Plan, make_plan
+from collector.redaction.plan import RedactionPlan, make_plan
 from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl, Size
 from rules.errors import BadPattern
 
@@ -118,7 +118,7 @@ class Redaction(BaseModel):
     ] = ()
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> RedactionPlan:
         """The same, ready to be applied."""
         return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
 

@@ -28,7 +28,7 @@ class Spanlike(Protocol):
 AnySpan = TypeVar("AnySpan", bound=Spanlike)
 
 
-class Place(Enum):
+class Placement(Enum):
     """Why a span stands where it does."""
 
     ROOT = auto()
@@ -40,17 +40,17 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node(Generic[AnySpan]):
+class SpanNode(Generic[AnySpan]):
     """A span and where it stands."""
 
     span: AnySpan
-    place: Place
+    place: Placement
     depth: int  # 0 at the root level
     last: bool  # of its siblings
     has_children: bool
 
 
-def in_tree_order(spans: Sequence[AnySpan]) -> Iterator[Node[AnySpan]]:
+def in_tree_order(spans: Sequence[AnySpan]) -> Iterator[SpanNode[AnySpan]]:
     """Depth first, siblings by start time; roots first, then orphans, then what hangs on a cycle.
 
     Of several spans with one id the first is the parent of those that name it.
@@ -58,8 +58,8 @@ def in_tree_order(spans: Sequence[AnySpan]) -> Iterator[Node[AnySpan]]:
     forest = _Forest(spans)
     roots = [index for index, span in enumerate(spans) if not span.parent_span_id]
     orphans = [index for index, span in enumerate(spans) if span.parent_span_id and forest.parent(index) is None]
-    yield from forest.walk(roots, Place.ROOT)
-    yield from forest.walk(orphans, Place.ORPHAN)
+    yield from forest.walk(roots, Placement.ROOT)
+    yield from forest.walk(orphans, Placement.ORPHAN)
     yield from forest.walk_cycles()
 
 
@@ -83,23 +83,23 @@ class _Forest(Generic[AnySpan]):
         parent_id = self._spans[index].parent_span_id
         return self._by_id.get(parent_id) if parent_id else None
 
-    def walk(self, tops: Sequence[int], place: Place) -> Iterator[Node[AnySpan]]:
+    def walk(self, tops: Sequence[int], place: Placement) -> Iterator[SpanNode[AnySpan]]:
         """The trees under `tops`, without the spans that were walked before."""
         stack = self._layer(tops, 0, place)
         while stack:
             index, depth, last, why = stack.pop()
             self._seen[index] = True
-            below = self._layer(self._children[index], depth + 1, Place.CHILD)
-            yield Node(span=self._spans[index], place=why, depth=depth, last=last, has_children=bool(below))
+            below = self._layer(self._children[index], depth + 1, Placement.CHILD)
+            yield SpanNode(span=self._spans[index], place=why, depth=depth, last=last, has_children=bool(below))
             stack.extend(below)
 
-    def walk_cycles(self) -> Iterator[Node[AnySpan]]:
+    def walk_cycles(self) -> Iterator[SpanNode[AnySpan]]:
         """What no root or orphan leads to, each cycle from its earliest span."""
         for index in self._by_start(range(len(self._spans))):
             if not self._seen[index]:
-                yield from self.walk([self._by_start(self._cycle_above(index))[0]], Place.CYCLE)
+                yield from self.walk([self._by_start(self._cycle_above(index))[0]], Placement.CYCLE)
 
-    def _layer(self, siblings: Sequence[int], depth: int, place: Place) -> list[tuple[int, int, bool, Place]]:
+    def _layer(self, siblings: Sequence[int], depth: int, place: Placement) -> list[tuple[int, int, bool, Placement]]:
         """Siblings that were not walked, last one first: the order in which a stack gives them back."""
         backwards = self._by_start(index for index in siblings if not self._seen[index])[::-1]
         return [(index, depth, position == 0, place) for position, index in enumerate(backwards)]

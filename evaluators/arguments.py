@@ -10,7 +10,7 @@ from evaluators.configuration import Flag, Upper
 from evaluators.model import ToolCall
 from evaluators.pairing import Matches
 from evaluators.values import Key, member_keys
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 Mode: TypeAlias = Annotated[Literal["EXACT", "SUBSET", "SUPERSET", "IGNORE"], Upper]
 Members: TypeAlias = Mapping[str, Key]
@@ -19,7 +19,7 @@ _WHOLE: Final = ""
 """The name of the one member of arguments that are no object."""
 
 
-class ArgumentMatcher(Wire):
+class ArgumentMatcher(WireModel):
     """When the actual arguments of a call are what was expected."""
 
     mode: Mode = Field(

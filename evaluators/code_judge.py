@@ -15,7 +15,7 @@ from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
-from evaluators.process import NotRun, Program, run
+from evaluators.process import JudgeProgram, NotRun, run
 from evaluators.summary import summary_of
 from evaluators.wire import parse_json
 
@@ -68,7 +68,7 @@ class CodeJudge(Configuration):
 
 def code_judge(settings: CodeJudge) -> Check:
     """Run the program on the case."""
-    program = Program(
+    program = JudgeProgram(
         command=settings.script,
         environment={**ENVIRONMENT, **settings.environment},
         folder=None if settings.cwd is None else Path(settings.cwd),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, Strict
 
 from evaluators.path import Path, parse_path
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 Parameter: TypeAlias = Literal["INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT"]
 """A part of a test case: its primary input, its primary actual output, its primary expected output."""
@@ -46,7 +46,7 @@ WhenVacuous: TypeAlias = Annotated[Literal["PASS", "FAIL", "SKIP"], Upper]
 """What becomes of a check that found nothing to check."""
 
 
-class Configuration(Wire):
+class Configuration(WireModel):
     """What every evaluator can be told. Subclasses give the defaults of their evaluator."""
 
     unfingerprinted: ClassVar[frozenset[str]] = frozenset({"name"})

@@ -34,7 +34,7 @@ class BadCase(Broken):
     kind = "bad_case"
 
 
-class TooLarge(Broken):
+class TooMuchToCompare(Broken):
     """There is more to compare than can be compared in seconds; the message says how much."""
 
     kind = "too_large"

@@ -13,7 +13,7 @@ from evaluators.case import require
 from evaluators.configuration import Configuration
 from evaluators.cutting import cut_to_fit
 from evaluators.errors import BadConfiguration, Broken
-from evaluators.judging import Judge, Meter
+from evaluators.judging import CostMeter, Judge
 from evaluators.model import Case
 from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
 from evaluators.prompting import prompt
@@ -98,7 +98,7 @@ class Kind(Generic[Settings]):
         if need == "always" and judge is None:
             raise BadConfiguration(f"{self.name}: needs a judge, and none is configured")
         asked = None if need == "never" else judge
-        return Configured(
+        return ConfiguredEvaluator(
             name=settings.name or self.title,
             fingerprint=_fingerprint(self, settings, asked),
             direction=self.direction,
@@ -109,7 +109,7 @@ class Kind(Generic[Settings]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ConfiguredEvaluator:
     """An evaluator of some kind, with its configuration."""
 
     name: str
@@ -123,7 +123,7 @@ class Configured:
         """Judge one test case."""
         meter, left_out = None, 0
         if self.judge is not None:
-            meter = Meter(self.judge)
+            meter = CostMeter(self.judge)
             case, left_out = cut_to_fit(case)
         try:
             require(case, self.settings.evaluation_params)
@@ -141,7 +141,7 @@ class Configured:
             assessment = replace(assessment, metadata={**assessment.metadata, LEFT_OUT: left_out})
         return self._settle(assessment, meter)
 
-    def _settle(self, assessment: Assessment, meter: Meter | None) -> Verdict | Skipped:
+    def _settle(self, assessment: Assessment, meter: CostMeter | None) -> Verdict | Skipped:
         """The verdict, with what is configured for a check that found nothing to check."""
         score, reason = assessment.score, assessment.reason
         usage = _usage(meter)
@@ -188,7 +188,7 @@ def pure(check: Callable[[Case], Assessment]) -> Check:
     return asked
 
 
-def _usage(meter: Meter | None) -> Usage | None:
+def _usage(meter: CostMeter | None) -> Usage | None:
     return None if meter is None else meter.usage
 
 

@@ -25,7 +25,7 @@ class Reply:
     usage: Usage
 
 
-class Unusable(BadReply):
+class UnusableAnswer(BadReply):
     """A judge's answer that lacks what was asked for; it cost as much as a good one."""
 
     def __init__(self, message: str, usage: Usage) -> None:
@@ -48,7 +48,7 @@ class Judge(Protocol):
         """
 
 
-class Meter:
+class CostMeter:
     """A judge that counts what its answers cost. One is made for each evaluation."""
 
     def __init__(self, judge: Judge) -> None:

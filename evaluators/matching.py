@@ -12,7 +12,7 @@ from evaluators.judging import Judge
 from evaluators.model import text_of
 from evaluators.prompting import prompt
 from evaluators.values import same
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 PROMPT: Final = "item_match"
 """What the judge of `llmBased` is asked."""
@@ -23,7 +23,7 @@ Type: TypeAlias = Literal[
 Matches: TypeAlias = Callable[[object, object, Judge | None], Awaitable[bool]]
 
 
-class MatchingStrategy(Wire):
+class MatchingStrategy(WireModel):
     """When a retrieved item counts as an expected one."""
 
     type: Type = Field(default="byEquality", description="The rule.")

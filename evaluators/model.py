@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 Role = Literal["user", "assistant", "system", "tool"]
 Values = Mapping[str, Any]
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 
 
-class ToolCall(Wire):
+class ToolCall(WireModel):
     """One call of a tool.
 
     `arguments` are an object, as agents are meant to send them; anything else that an agent sent is kept as it came,
@@ -46,7 +46,7 @@ class ToolCall(Wire):
         return None if self.result is None else text_of(self.result)
 
 
-class ToolDefinition(Wire):
+class ToolDefinition(WireModel):
     """A tool that the agent may call: the schema of its arguments is a JSON Schema."""
 
     name: NonBlank
@@ -54,7 +54,7 @@ class ToolDefinition(Wire):
     input_schema: Mapping[str, Any] | bool | None = None
 
 
-class Message(Wire):
+class Message(WireModel):
     """One message of a conversation; what an assistant called belongs to its message."""
 
     role: Role
@@ -62,7 +62,7 @@ class Message(Wire):
     tool_calls: tuple[ToolCall, ...] = ()
 
 
-class Conversation(Wire):
+class Conversation(WireModel):
     """The messages that a user and an assistant exchanged."""
 
     messages: tuple[Message, ...] = ()
@@ -92,7 +92,7 @@ class Conversation(Wire):
         return "\n".join(lines)
 
 
-class AgentTrace(Wire):
+class AgentTrace(WireModel):
     """What an agent did on the way to its answer."""
 
     tool_calls: tuple[ToolCall, ...] = ()
@@ -116,7 +116,7 @@ class AgentTrace(Wire):
         )
 
 
-class Case(Wire):
+class Case(WireModel):
     """A test case: what went in, what came out, what should have, and what else is known."""
 
     inputs: Values = Field(default_factory=dict)
@@ -139,7 +139,7 @@ def text_of(value: object) -> str:
 
 def _plain(value: object) -> object:
     """What `json` cannot take by itself: our own shapes, and mappings that are no dictionaries."""
-    if isinstance(value, Wire):
+    if isinstance(value, WireModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, Mapping):
         return dict(value)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from evaluators.errors import TooLarge
+from evaluators.errors import TooMuchToCompare
 
 MOST_COMPARISONS: Final = 4_000_000
 """Comparisons of two elements that one pairing may take: two seconds, at half a microsecond each."""
@@ -63,7 +63,7 @@ def refuse_more(comparisons: int) -> None:
         TooLarge: it would.
     """
     if comparisons > MOST_COMPARISONS:
-        raise TooLarge(f"{comparisons} comparisons are needed, and at most {MOST_COMPARISONS} are made")
+        raise TooMuchToCompare(f"{comparisons} comparisons are needed, and at most {MOST_COMPARISONS} are made")
 
 
 def most_pairs(

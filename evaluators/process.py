@@ -30,7 +30,7 @@ class NotRun(Broken):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class JudgeProgram:
     """What is run, and its bounds."""
 
     command: Sequence[str] | str  # a text is for the shell
@@ -40,7 +40,7 @@ class Program:
     output_bytes: int
 
 
-async def run(program: Program, document: bytes) -> bytes:
+async def run(program: JudgeProgram, document: bytes) -> bytes:
     """What the program prints when it reads the document.
 
     Raises:
@@ -64,7 +64,7 @@ async def run(program: Program, document: bytes) -> bytes:
     return bytes(running.stdout)
 
 
-async def _start(program: Program, running: "_Running") -> asyncio.SubprocessTransport:
+async def _start(program: JudgeProgram, running: "_Running") -> asyncio.SubprocessTransport:
     loop = asyncio.get_running_loop()
     command, folder, environment = program.command, program.folder, dict(program.environment)
     start = loop.subprocess_shell if isinstance(command, str) else loop.subprocess_exec

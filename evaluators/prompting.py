@@ -14,7 +14,7 @@ _SECTION = re.compile(r"^\[(system|user)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class PromptFile:
     """One prompt file: a version, a part for the system, a part for the user."""
 
     name: str
@@ -35,12 +35,12 @@ class Prompt:
 
 
 @functools.cache
-def prompt(name: str) -> Prompt:
+def prompt(name: str) -> PromptFile:
     """The prompt in the file of that name: a line `version: N`, then the sections [system] and [user]."""
     text = (files("evaluators") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
     head, *parts = _SECTION.split(text)
     sections = {section: content.strip() for section, content in zip(parts[::2], parts[1::2], strict=True)}
-    return Prompt(
+    return PromptFile(
         name=name,
         version=int(head.strip().removeprefix("version:")),
         system=sections["system"],

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from evaluators.configuration import Amount, Configuration, Count, Share
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case
-from evaluators.summary import TraceSummary, summary_of
+from evaluators.summary import RunSummary, summary_of
 
 _ROUNDING: Final = 1e-9
 """What binary fractions may be off, so that 0.8 is within 0.2 of 0.6."""
@@ -70,14 +70,14 @@ def _told(result: Mapping[str, Any]) -> str:
     return f"{result['limit']} is {result['wanted']}, and it is {actual}"
 
 
-def _exploration(summary: TraceSummary, tools: tuple[str, ...]) -> float | None:
+def _exploration(summary: RunSummary, tools: tuple[str, ...]) -> float | None:
     """The share of calls that look around; None without calls."""
     if not summary.event_count or summary.tool_calls_by_name is None:
         return None
     return sum(summary.tool_calls_by_name.get(tool, 0) for tool in set(tools)) / summary.event_count
 
 
-_MEASURES: Final[Mapping[str, Callable[[TraceSummary], float | None]]] = {
+_MEASURES: Final[Mapping[str, Callable[[RunSummary], float | None]]] = {
     "max_tool_calls": lambda summary: summary.event_count,
     "max_llm_calls": lambda summary: summary.llm_call_count,
     "max_tokens": lambda summary: summary.tokens,

@@ -10,10 +10,10 @@ from evaluators.configuration import Amount, Count
 from evaluators.errors import BadCase
 from evaluators.model import Case
 from evaluators.path import Path
-from evaluators.wire import Wire, explain
+from evaluators.wire import WireModel, explain
 
 
-class TokenUsage(Wire):
+class TokenUsage(WireModel):
     """Tokens of a run; cached ones are part of neither number."""
 
     input: Count | None = None
@@ -21,7 +21,7 @@ class TokenUsage(Wire):
     cached: Count | None = None
 
 
-class TraceSummary(Wire):
+class RunSummary(WireModel):
     """A run in numbers. None: not known."""
 
     event_count: Count | None = Field(default=None, description="Tool calls.")
@@ -43,7 +43,7 @@ class TraceSummary(Wire):
         return None if usage is None or usage.input is None or usage.output is None else usage.input + usage.output
 
 
-def summary_of(case: Case, path: Path | None = None) -> TraceSummary:
+def summary_of(case: Case, path: Path | None = None) -> RunSummary:
     """What `metadata.traceSummary` tells; what it does not tell of tool calls, the tool calls themselves.
 
     Raises:
@@ -51,9 +51,9 @@ def summary_of(case: Case, path: Path | None = None) -> TraceSummary:
     """
     told = find(case, "metadata", "traceSummary")
     try:
-        summary = TraceSummary() if told is None else TraceSummary.model_validate(told)
+        summary = RunSummary() if told is None else RunSummary.model_validate(told)
     except ValidationError as error:
-        raise BadCase(explain(error, TraceSummary, root="metadata.traceSummary")) from None
+        raise BadCase(explain(error, RunSummary, root="metadata.traceSummary")) from None
     if find(case, "actual_outputs", "toolCalls") is None:
         if told is None:
             raise BadCase("both metadata.traceSummary and actualOutputs.toolCalls are missing")

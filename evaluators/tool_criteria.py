@@ -17,7 +17,7 @@ from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
 from evaluators.pairing import longest_common, most_pairs
 from evaluators.values import same
-from evaluators.wire import Wire, explain, parse_json
+from evaluators.wire import WireModel, explain, parse_json
 
 Calls = Sequence[ToolCall]
 Criteria = TypeVar("Criteria")
@@ -35,7 +35,7 @@ Operator = Literal["=", "==", "!=", ">", "<", ">=", "<="]
 Wanted = tuple[Operator, Annotated[int, BeforeValidator(_whole_number)]]
 
 
-class ExpectedArguments(Wire):
+class ExpectedArguments(WireModel):
     """A call that is expected, with its arguments: `{name, args, id}`, or a tool call of which these are read."""
 
     name: NonBlank
@@ -50,7 +50,7 @@ class ExpectedArguments(Wire):
         return {"name": value.name, "args": value.arguments} if isinstance(value, ToolCall) else value
 
 
-class ExpectedOutput(Wire):
+class ExpectedOutput(WireModel):
     """A call that is expected, with its output."""
 
     name: NonBlank

@@ -12,10 +12,10 @@ from evaluators.case import actual_calls
 from evaluators.configuration import Configuration, Flag
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, ToolCall
-from evaluators.wire import Wire, parse_json
+from evaluators.wire import WireModel, parse_json
 
 
-class ErrorDetector(Wire):
+class ErrorDetector(WireModel):
     """What in a result's text says that the call failed."""
 
     contains: str | tuple[str, ...] = Field(description="A text, or several, any of which says so.")

@@ -13,14 +13,14 @@ from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
 from evaluators.pairing import longest_common
 from evaluators.summary import summary_of
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 ArgsMatch: TypeAlias = Annotated[Literal["exact", "superset", "subset", "ignore"], Lower]
 Found: TypeAlias = "list[int | None]"
 """For each expected step the call that is it."""
 
 
-class Step(Wire):
+class ExpectedStep(WireModel):
     """One expected call."""
 
     tool: NonBlank
@@ -42,7 +42,7 @@ class ToolSteps(Configuration):
     minimums: Mapping[str, Count] | None = Field(
         default=None, description="Of any_order: how often each tool is called at least."
     )
-    expected: tuple[Step, ...] | None = Field(default=None, description="Of in_order and exact: the steps.")
+    expected: tuple[ExpectedStep, ...] | None = Field(default=None, description="Of in_order and exact: the steps.")
     args_match: ArgsMatch = Field(
         default="superset",
         description="How arguments are compared. superset: the expected ones are there; exact: and no others; "
@@ -140,7 +140,7 @@ class _Sequences:
     arguments: Sequence[Members]
 
     @classmethod
-    def of(cls, steps: Sequence[Step], calls: Sequence[ToolCall], default: ArgsMatch) -> "_Sequences":
+    def of(cls, steps: Sequence[ExpectedStep], calls: Sequence[ToolCall], default: ArgsMatch) -> "_Sequences":
         """Take from both what is compared."""
         return cls(
             tools=[step.tool for step in steps],
@@ -154,7 +154,7 @@ class _Sequences:
         return self.tools[step] == self.names[call] and self.fits[step](self.arguments[call])
 
 
-def _fit(step: Step, default: ArgsMatch) -> Callable[[Members], bool]:
+def _fit(step: ExpectedStep, default: ArgsMatch) -> Callable[[Members], bool]:
     if not isinstance(step.args, Mapping):
         return lambda _: True
     rule, expected = MODES[_ARGS_MODES[step.args_match or default]], members_of(step.args)
@@ -183,14 +183,14 @@ def _by_longest(both: _Sequences) -> Found:
     return [pairs.get(step) for step in range(len(both.tools))]
 
 
-def _missing(step: Step, calls: Sequence[ToolCall]) -> str:
+def _missing(step: ExpectedStep, calls: Sequence[ToolCall]) -> str:
     """Why a step was not found, as far as one can say."""
     if not any(call.name == step.tool for call in calls):
         return " was not called"
     return f" was not called in its place{f' with {text_of(step.args)}' if isinstance(step.args, Mapping) else ''}"
 
 
-def _note_duration(tally: _Tally, step: Step, call: ToolCall | None) -> None:
+def _note_duration(tally: _Tally, step: ExpectedStep, call: ToolCall | None) -> None:
     """A limit that nothing was measured against is neither kept nor broken; that of a missing step is broken."""
     if call is None:
         tally.note(hit=False, told=f"{step.tool} could not keep to {step.max_duration_ms} ms")

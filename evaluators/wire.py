@@ -15,7 +15,7 @@ _VALUE_CHARACTERS = 80
 """Of a refused value, this much is quoted. A guess."""
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """A shape on the wire. A key in both spellings is refused."""
 
     model_config = ConfigDict(

@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from rules.conditions import Clause, Condition, Group, Operand
+from rules.conditions import Clause, Condition, ConditionGroup, Operand
 from rules.errors import BadPattern, Problem
 from rules.fields import FIELDS, MAPS, Field, field_of
 from rules.members import Members, shown
 from rules.operators import COMPARISONS, EXISTS, IN, OPERATORS, TEXT_TESTS, Scalar, number_of
 from rules.regex import glob, regex
-from rules.tree import Node
+from rules.tree import ValueNode
 
 MAX_CONDITIONS: Final = 100
 MAX_OPERANDS: Final = 100  # of `in`
@@ -23,7 +23,7 @@ MAX_NUMBER: Final = 2**53 - 1
 _GROUPS: Final[tuple[Literal["all", "any"], ...]] = ("all", "any")
 
 
-class Conditions:
+class ConditionReader:
     """Reads the conditions of one rule."""
 
     def __init__(self, problems: list[Problem], *, count: int = 0) -> None:
@@ -31,28 +31,34 @@ class Conditions:
         self._problems = problems
         self._count = count
 
-    def read(self, node: Node, place: str) -> tuple[Clause, ...]:
+    def read(self, node: ValueNode, place: str) -> tuple[Clause, ...]:
         """The clauses: the members of a list or of an `all`, else what is there as the only one."""
         if isinstance(node.value, tuple):
             return self._clauses(node, place, 0) if node.value else ()
         clause = self._clause(node, place, 0)
-        return clause.members if isinstance(clause, Group) and clause.mode == "all" else (clause,) if clause else ()
+        return (
+            clause.members
+            if isinstance(clause, ConditionGroup) and clause.mode == "all"
+            else (clause,)
+            if clause
+            else ()
+        )
 
-    def _clauses(self, node: Node, place: str, depth: int) -> tuple[Clause, ...]:
+    def _clauses(self, node: ValueNode, place: str, depth: int) -> tuple[Clause, ...]:
         if not isinstance(node.value, tuple) or not node.value:
             self._wrong(node, place, f"must be a list with a condition in it (got {shown(node)})")
             return ()
         read = [self._clause(item, f"{place}[{number}]", depth) for number, item in enumerate(node.value)]
         return tuple(clause for clause in read if clause is not None)
 
-    def _clause(self, node: Node, place: str, depth: int) -> Clause | None:
+    def _clause(self, node: ValueNode, place: str, depth: int) -> Clause | None:
         if not isinstance(node.value, Mapping):
             self._wrong(node, place, f"must be {{field, op, value}}, {{all: […]}} or {{any: […]}} (got {shown(node)})")
             return None
         modes = [mode for mode in _GROUPS if mode in node.value]
         return self._group(node, place, depth, modes[0]) if modes else self._condition(node, place)
 
-    def _group(self, node: Node, place: str, depth: int, mode: Literal["all", "any"]) -> Group | None:
+    def _group(self, node: ValueNode, place: str, depth: int, mode: Literal["all", "any"]) -> ConditionGroup | None:
         members = Members(node, place, self._problems)
         inner = members.take(mode)
         members.unknown()
@@ -62,9 +68,9 @@ class Conditions:
         if inner is None:
             members.wrong(mode, "must be a list with a condition in it (got nothing)")
             return None
-        return Group(mode=mode, members=self._clauses(inner, f"{place}.{mode}", depth + 1))
+        return ConditionGroup(mode=mode, members=self._clauses(inner, f"{place}.{mode}", depth + 1))
 
-    def _condition(self, node: Node, place: str) -> Condition | None:
+    def _condition(self, node: ValueNode, place: str) -> Condition | None:
         self._count += 1
         if self._count == MAX_CONDITIONS + 1:
             self._wrong(node, place, f"a rule has at most {MAX_CONDITIONS} conditions")
@@ -90,14 +96,14 @@ class Conditions:
             members.wrong("value", wrong.message, wrong.node)
             return None
 
-    def _wrong(self, node: Node, place: str, message: str) -> None:
+    def _wrong(self, node: ValueNode, place: str, message: str) -> None:
         self._problems.append(Problem(line=node.line, key=place, message=message))
 
 
 class _Wrong(Exception):
     """What is wrong with a value."""
 
-    def __init__(self, message: str, node: Node | None = None) -> None:
+    def __init__(self, message: str, node: ValueNode | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.node = node
@@ -110,7 +116,7 @@ class _Operands:
         self._field = field
         self._operator = operator
 
-    def read(self, node: Node | None) -> Operand:
+    def read(self, node: ValueNode | None) -> Operand:
         """What is compared with.
 
         Raises:
@@ -124,17 +130,17 @@ class _Operands:
             return self._several(node)
         return self._text(node) if self._operator in TEXT_TESTS else self._scalar(node)
 
-    def _existence(self, node: Node) -> bool:
+    def _existence(self, node: ValueNode) -> bool:
         if isinstance(node.value, bool):
             return node.value
         raise _Wrong(f"must be true, or false for a field that is not there (got {shown(node)})", node)
 
-    def _several(self, node: Node) -> tuple[Scalar, ...]:
+    def _several(self, node: ValueNode) -> tuple[Scalar, ...]:
         if not isinstance(node.value, tuple) or not 1 <= len(node.value) <= MAX_OPERANDS:
             raise _Wrong(f"must be a list of 1 to {MAX_OPERANDS} values with {IN} (got {shown(node)})", node)
         return tuple(self._scalar(item) for item in node.value)
 
-    def _text(self, node: Node) -> str:
+    def _text(self, node: ValueNode) -> str:
         if self._field.type == "number":
             raise _Wrong(f"{self._operator} is for texts, and this field is a number; there are {_COMPARING}", node)
         if not isinstance(node.value, str) or not node.value or len(node.value) > MAX_TEXT:
@@ -148,7 +154,7 @@ class _Operands:
             raise _Wrong(f"{error} (got {shown(node)})", node) from None
         return node.value
 
-    def _scalar(self, node: Node) -> Scalar:
+    def _scalar(self, node: ValueNode) -> Scalar:
         value = node.value
         if isinstance(value, bool) and self._field.type == "text":
             value = "true" if value else "false"
@@ -158,7 +164,7 @@ class _Operands:
             raise _Wrong(f"must be a text or a number (got {shown(node)})", node)
         return self._whole_text(value, node)
 
-    def _number(self, number: float | None, node: Node) -> float:
+    def _number(self, number: float | None, node: ValueNode) -> float:
         if self._field.choices:
             raise _Wrong(f"must be one of {', '.join(self._field.choices)} (got {shown(node)})", node)
         if number is None:
@@ -169,7 +175,7 @@ class _Operands:
             )
         return number
 
-    def _whole_text(self, text: str, node: Node) -> str:
+    def _whole_text(self, text: str, node: ValueNode) -> str:
         field, operator = self._field, self._operator
         if field.type == "number":
             raise _Wrong(f"must be a number, without quotes (got {shown(node)})", node)

@@ -62,11 +62,11 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ConditionGroup:
     """Conditions of which all or any must hold. All of none hold, any of none do not."""
 
     mode: Literal["all", "any"]
-    members: tuple["Condition | Group", ...]
+    members: tuple["Condition | ConditionGroup", ...]
 
     def holds(self, row: Row) -> bool:
         """Whether a span meets it."""
@@ -81,7 +81,7 @@ class Group:
         return f"{self.mode} of ({'; '.join(map(str, self.members))})"
 
 
-Clause: TypeAlias = Condition | Group
+Clause: TypeAlias = Condition | ConditionGroup
 
 
 def fields_of(clauses: Iterable[Clause]) -> Iterator[Field]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rules.errors import Problem
-from rules.tree import Node
+from rules.tree import ValueNode
 from storage.records import JsonValue
 
 _SHOWN_CHARACTERS: Final = 60
@@ -17,7 +17,7 @@ class Members:
     What cannot be used is noted as a problem, and read as if it were not there.
     """
 
-    def __init__(self, node: Node, place: str, problems: list[Problem]) -> None:
+    def __init__(self, node: ValueNode, place: str, problems: list[Problem]) -> None:
         self.problems = problems
         self.line = node.line
         self._place = place
@@ -30,13 +30,13 @@ class Members:
         """The full name of a member."""
         return f"{self._place}.{key}" if self._place else key
 
-    def take(self, key: str) -> Node | None:
+    def take(self, key: str) -> ValueNode | None:
         """The member; None where it is not there, or null."""
         self._known.append(key)
         node = self._members.pop(key, None)
         return None if node is None or (node.value is None and node.text is not None) else node
 
-    def wrong(self, key: str, message: str, node: Node | None = None) -> None:
+    def wrong(self, key: str, message: str, node: ValueNode | None = None) -> None:
         """Note a problem with a member, or with one that is missing."""
         self.problems.append(
             Problem(line=self.line if node is None else node.line, key=self.place(key), message=message)
@@ -102,7 +102,7 @@ class Members:
             self.wrong(key[:_SHOWN_CHARACTERS], f"unknown key; {meant}there are: {', '.join(self._known)}", node)
 
 
-def shown(node: Node) -> str:
+def shown(node: ValueNode) -> str:
     """A value as a problem quotes it."""
     match node.value:
         case tuple():

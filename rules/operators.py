@@ -38,7 +38,7 @@ def finite_sql(value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Operator:
     """An operator between two values of one type."""
 
     holds: Callable[[Any, Any], bool]
@@ -55,13 +55,13 @@ class TextTest:
     bound: Callable[[str], str] = str
 
 
-COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "=": Comparison(holds=operator.eq, sql="{value} = {operand}"),
-    "!=": Comparison(holds=operator.ne, sql="NOT coalesce({value} = {operand}, false)"),
-    "<": Comparison(holds=operator.lt, sql="{value} < {operand}", orders=True),
-    "<=": Comparison(holds=operator.le, sql="{value} <= {operand}", orders=True),
-    ">": Comparison(holds=operator.gt, sql="{value} > {operand}", orders=True),
-    ">=": Comparison(holds=operator.ge, sql="{value} >= {operand}", orders=True),
+COMPARISONS: Final[Mapping[str, Operator]] = {
+    "=": Operator(holds=operator.eq, sql="{value} = {operand}"),
+    "!=": Operator(holds=operator.ne, sql="NOT coalesce({value} = {operand}, false)"),
+    "<": Operator(holds=operator.lt, sql="{value} < {operand}", orders=True),
+    "<=": Operator(holds=operator.le, sql="{value} <= {operand}", orders=True),
+    ">": Operator(holds=operator.gt, sql="{value} > {operand}", orders=True),
+    ">=": Operator(holds=operator.ge, sql="{value} >= {operand}", orders=True),
 }
 
 TEXT_TESTS: Final[Mapping[str, TextTest]] = {
@@ -86,7 +86,7 @@ OPERATORS: Final = (*COMPARISONS, IN, *TEXT_TESTS, EXISTS)
 """Every operator as rules spell it."""
 
 
-def compare(comparison: Comparison, value: Scalar, operand: Scalar) -> bool:
+def compare(comparison: Operator, value: Scalar, operand: Scalar) -> bool:
     """Whether it holds between a value that is there and what the rule says."""
     if isinstance(operand, str):
         return comparison.holds(value, operand)

@@ -35,7 +35,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     """Any of them."""
 
     options: tuple["Tree", ...]
@@ -51,7 +51,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class EdgeTest:
     """A place between characters: the start or end of the text, or the edge of an ASCII word.
 
     That a place is no such edge cannot be asked: RE2 looks at bytes, and finds such places inside of a character too.
@@ -60,7 +60,7 @@ class Edge:
     kind: EdgeKind
 
 
-Tree: TypeAlias = Characters | Sequence | Choice | Repeat | Edge
+Tree: TypeAlias = Characters | Sequence | Alternation | Repeat | EdgeTest
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
@@ -106,11 +106,11 @@ def _spell(tree: Tree) -> str:
             return f"[{''.join(_range(*pair) for pair in ranges)}]"
         case Sequence(parts):
             return "".join(map(_spell, parts))
-        case Choice(options):
+        case Alternation(options):
             return f"(?:{'|'.join(map(_spell, options))})"
         case Repeat(part, least, most):
             return f"(?:{_spell(part)}){_times(least, most)}"
-        case Edge(kind):
+        case EdgeTest(kind):
             return _EDGES[kind]
         case _:
             assert_never(tree)
@@ -126,7 +126,7 @@ def _times(least: int, most: int | None) -> str:
     return f"{{{least},{'' if most is None else most}}}"
 
 
-class Step(NamedTuple):
+class AutomatonState(NamedTuple):
     """One state: a character of a set leads to `then`, or an edge does, or nothing, to both `then` and `other`."""
 
     needs: Ranges | EdgeKind | None
@@ -137,7 +137,7 @@ class Step(NamedTuple):
 _Context: TypeAlias = tuple[bool, bool, bool, bool]  # at the start, at the end, after and before a character of words
 
 
-class Program:
+class CompiledPattern:
     """A pattern made ready for searching. Safe to share between threads."""
 
     def __init__(self, tree: Tree) -> None:
@@ -146,7 +146,9 @@ class Program:
         Raises:
             BadPattern: there are too many.
         """
-        self._steps: list[Step] = [Step(None, 0, None)]  # the last state, from which nothing leads on
+        self._steps: list[AutomatonState] = [
+            AutomatonState(None, 0, None)
+        ]  # the last state, from which nothing leads on
         self._first = self._add(tree, 0)
 
     def search(self, text: str) -> bool:
@@ -192,7 +194,7 @@ class Program:
         reached = {step.then for step in steps if isinstance(step.needs, tuple) and includes(step.needs, code)}
         return frozenset(reached | {self._first})
 
-    def _new(self, step: Step) -> int:
+    def _new(self, step: AutomatonState) -> int:
         if len(self._steps) >= MAX_STATES:
             raise BadPattern(f"is too large: repetitions written out, it has more than {MAX_STATES} parts")
         self._steps.append(step)
@@ -202,17 +204,17 @@ class Program:
         """Add states for a tree that lead on to a state; the first of them."""
         match tree:
             case Characters(ranges):
-                return self._new(Step(ranges, then, None))
-            case Edge(kind):
-                return self._new(Step(kind, then, None))
+                return self._new(AutomatonState(ranges, then, None))
+            case EdgeTest(kind):
+                return self._new(AutomatonState(kind, then, None))
             case Sequence(parts):
                 for part in reversed(parts):
                     then = self._add(part, then)
                 return then
-            case Choice(options):
+            case Alternation(options):
                 first = self._add(options[-1], then)
                 for option in reversed(options[:-1]):
-                    first = self._new(Step(None, self._add(option, then), first))
+                    first = self._new(AutomatonState(None, self._add(option, then), first))
                 return first
             case Repeat():
                 return self._add_repeat(tree, then)
@@ -221,13 +223,13 @@ class Program:
 
     def _add_repeat(self, tree: Repeat, then: int) -> int:
         if tree.most is None:
-            loop = self._new(Step(None, then, None))
-            self._steps[loop] = Step(None, self._add(tree.part, loop), then)
+            loop = self._new(AutomatonState(None, then, None))
+            self._steps[loop] = AutomatonState(None, self._add(tree.part, loop), then)
             first = loop
         else:
             first = then
             for _ in range(tree.most - tree.least):
-                first = self._new(Step(None, self._add(tree.part, first), then))
+                first = self._new(AutomatonState(None, self._add(tree.part, first), then))
         for _ in range(tree.least):
             first = self._add(tree.part, first)
         return first

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
-from rules.conditions import Clause, Condition, Group
+from rules.conditions import Clause, Condition, ConditionGroup
 from rules.fields import Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
@@ -38,7 +38,7 @@ def _clause(clause: Clause, parameters: dict[str, Scalar], columns: Columns) -> 
     match clause:
         case Condition():
             return _condition(clause, parameters, columns)
-        case Group():
+        case ConditionGroup():
             members = [_clause(member, parameters, columns) for member in clause.members]
             joined = (" AND " if clause.mode == "all" else " OR ").join(members)
             return f"({joined or ('true' if clause.mode == 'all' else 'false')})"

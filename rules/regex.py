@@ -8,11 +8,11 @@ from rules.errors import BadPattern
 from rules.pattern import (
     LAST_CHARACTER,
     WORD,
+    Alternation,
     Characters,
-    Choice,
-    Edge,
+    CompiledPattern,
     EdgeKind,
-    Program,
+    EdgeTest,
     Ranges,
     Repeat,
     Sequence,
@@ -47,7 +47,7 @@ class Pattern:
     __slots__ = ("_program", "re2")
 
     def __init__(self, tree: Tree) -> None:
-        self._program = Program(tree)
+        self._program = CompiledPattern(tree)
         self.re2 = re2(tree)
 
     def search(self, text: str) -> bool:
@@ -87,7 +87,7 @@ def glob(text: str) -> Pattern:
             parts.append(_one(literal))
         else:
             parts.append(wild.get(character) or _one(character))
-    return Pattern(Sequence((Edge("start"), *parts, Edge("end"))))
+    return Pattern(Sequence((EdgeTest("start"), *parts, EdgeTest("end"))))
 
 
 class _Parser:
@@ -122,7 +122,7 @@ class _Parser:
         options = [self._sequence()]
         while self._take("|"):
             options.append(self._sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self) -> Tree:
         parts: list[Tree] = []
@@ -134,7 +134,7 @@ class _Parser:
         times = self._times()
         if times is None:
             return part
-        if isinstance(part, Edge):
+        if isinstance(part, EdgeTest):
             raise self._wrong("an edge of the text or of a word cannot be repeated")
         self._take("?")  # lazy or not, it is found or not
         if self._next() in {"*", "+", "?"} or self._counted() is not None:
@@ -177,9 +177,9 @@ class _Parser:
             case ".":
                 return Characters(self._dot)
             case "^":
-                return Edge("start")
+                return EdgeTest("start")
             case "$":
-                return Edge("end")
+                return EdgeTest("end")
             case "\\":
                 return self._escaped()
             case "*" | "+" | "?" | "{":
@@ -210,7 +210,7 @@ class _Parser:
             return Characters(_CLASSES[name])
         if name in _EDGES:
             self._at += 1
-            return Edge(_EDGES[name])
+            return EdgeTest(_EDGES[name])
         return self._characters(_single(self._literal()))
 
     def _literal(self) -> str:

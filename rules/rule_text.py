@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
-from rules.condition_text import MAX_TEXT, Conditions
-from rules.conditions import Clause, Condition, Group, fields_of
+from rules.condition_text import MAX_TEXT, ConditionReader
+from rules.conditions import Clause, Condition, ConditionGroup, fields_of
 from rules.errors import BadRule, Problem
 from rules.members import A_MAPPING, Members, shown
 from rules.monitoring import AS_USUAL, NUMBERS, WHOLE, Monitoring, range_of
 from rules.rule import COMPARE_BY, Budget, Rule, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
-from rules.tree import Node, read_json, read_tree
+from rules.tree import ValueNode, read_json, read_tree
 from storage.records import JsonValue
 
 LLM_JUDGE: Final = "llm_judge"
@@ -78,7 +78,7 @@ def written_keys(text: str) -> dict[str, JsonValue]:
     return plain if isinstance(plain, dict) else {}
 
 
-def _parsed(tree: Node) -> RuleText:
+def _parsed(tree: ValueNode) -> RuleText:
     problems: list[Problem] = []
     if not isinstance(tree.value, Mapping):
         raise BadRule([Problem(line=tree.line, key="", message=f"a rule is {A_MAPPING} (got {shown(tree)})")])
@@ -128,7 +128,7 @@ def _conditions(members: Members, before: tuple[Clause, ...]) -> tuple[Clause, .
     node = members.take("conditions")
     if node is None:
         return before
-    return before + Conditions(members.problems, count=sum(1 for _ in fields_of(before))).read(node, "conditions")
+    return before + ConditionReader(members.problems, count=sum(1 for _ in fields_of(before))).read(node, "conditions")
 
 
 def _match(members: Members, target: Target) -> tuple[Clause, ...]:
@@ -150,17 +150,17 @@ def _match(members: Members, target: Target) -> tuple[Clause, ...]:
     return (clause, _SCORABLE) if target == "SPAN" else (clause,)
 
 
-def _merged(key: str, text: str) -> Group:
+def _merged(key: str, text: str) -> ConditionGroup:
     """A span's attribute is a text, or its resource's is where the span has none of that name."""
     own, inherited = f"attributes.{key}", f"resource.{key}"
-    from_resource = Group(
+    from_resource = ConditionGroup(
         mode="all",
         members=(
             Condition(field=own, operator="exists", operand=False),
             Condition(field=inherited, operator="=", operand=text),
         ),
     )
-    return Group(mode="any", members=(Condition(field=own, operator="=", operand=text), from_resource))
+    return ConditionGroup(mode="any", members=(Condition(field=own, operator="=", operand=text), from_resource))
 
 
 def _evaluation(members: Members) -> tuple[str, dict[str, JsonValue]]:

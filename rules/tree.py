@@ -31,10 +31,10 @@ _QUOTES: Final = 'operators such as ">=" and "!=", and texts that start with one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class ValueNode:
     """A value and where it stands; of a member of a mapping, the line of its key."""
 
-    value: "str | float | bool | tuple[Node, ...] | Mapping[str, Node] | None"
+    value: "str | float | bool | tuple[ValueNode, ...] | Mapping[str, ValueNode] | None"
     line: int
     text: str | None = None  # of a scalar, as it is written, without quotes
 
@@ -49,7 +49,7 @@ class Node:
                 return scalar
 
 
-def read_tree(text: str) -> Node:
+def read_tree(text: str) -> ValueNode:
     """The tree of one document.
 
     Raises:
@@ -70,7 +70,7 @@ def read_tree(text: str) -> Node:
         raise _bad(1, f"{_SYNTAX}: an escape such as \\U00110000 is no character") from None
 
 
-def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> Node:
+def read_json(text: str, *, most: int | None = MAX_CHARACTERS) -> ValueNode:
     """The tree of a JSON text; every line is 1.
 
     Raises:
@@ -113,7 +113,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number that a double can hold")
 
 
-def _json_node(value: Any, depth: int) -> Node:  # noqa: ANN401 - what the parser made
+def _json_node(value: Any, depth: int) -> ValueNode:  # noqa: ANN401 - what the parser made
     if depth > _MAX_DEPTH:
         raise _bad(1, _TOO_DEEP)
     match value:
@@ -123,22 +123,22 @@ def _json_node(value: Any, depth: int) -> Node:  # noqa: ANN401 - what the parse
             if len(members) < len(keys):
                 twice = next(key for key, count in Counter(keys).items() if count > 1)
                 raise _bad(1, f"the key {twice!r} occurs twice")
-            return Node(value=members, line=1)
+            return ValueNode(value=members, line=1)
         case list():
-            return Node(value=tuple(_json_node(item, depth + 1) for item in value), line=1)
+            return ValueNode(value=tuple(_json_node(item, depth + 1) for item in value), line=1)
         case _Number():
-            return Node(value=value.value, line=1, text=value.text)
+            return ValueNode(value=value.value, line=1, text=value.text)
         case str():
-            return Node(value=_whole(value, 1), line=1, text=value)
+            return ValueNode(value=_whole(value, 1), line=1, text=value)
         case _:
-            return Node(value=value, line=1, text=json.dumps(value))
+            return ValueNode(value=value, line=1, text=json.dumps(value))
 
 
 _Event: TypeAlias = yaml.Event
 
 
-def _document(events: Iterator[_Event]) -> Node:
-    builder: Node | None = None
+def _document(events: Iterator[_Event]) -> ValueNode:
+    builder: ValueNode | None = None
     for event in events:
         match event:
             case yaml.DocumentStartEvent() if builder is not None:
@@ -147,10 +147,10 @@ def _document(events: Iterator[_Event]) -> Node:
                 pass
             case _:
                 builder = _node(event, events, 0)
-    return builder or Node(value=None, line=1, text="")
+    return builder or ValueNode(value=None, line=1, text="")
 
 
-def _node(event: _Event, events: Iterator[_Event], depth: int) -> Node:
+def _node(event: _Event, events: Iterator[_Event], depth: int) -> ValueNode:
     line = _line(event)
     if depth > _MAX_DEPTH:
         raise _bad(line, _TOO_DEEP)
@@ -160,22 +160,22 @@ def _node(event: _Event, events: Iterator[_Event], depth: int) -> Node:
         raise _bad(line, "tags (!) are not taken; quote a text or an operator that starts so")
     match event:
         case yaml.ScalarEvent():
-            return Node(value=_scalar(event, line), line=line, text=_whole(event.value, line))
+            return ValueNode(value=_scalar(event, line), line=line, text=_whole(event.value, line))
         case yaml.SequenceStartEvent():
-            return Node(value=tuple(_items(events, depth)), line=line)
+            return ValueNode(value=tuple(_items(events, depth)), line=line)
         case _:
-            return Node(value=_members(events, depth), line=line)
+            return ValueNode(value=_members(events, depth), line=line)
 
 
-def _items(events: Iterator[_Event], depth: int) -> Iterator[Node]:
+def _items(events: Iterator[_Event], depth: int) -> Iterator[ValueNode]:
     for event in events:
         if isinstance(event, yaml.SequenceEndEvent):
             return
         yield _node(event, events, depth + 1)
 
 
-def _members(events: Iterator[_Event], depth: int) -> Mapping[str, Node]:
-    members: dict[str, Node] = {}
+def _members(events: Iterator[_Event], depth: int) -> Mapping[str, ValueNode]:
+    members: dict[str, ValueNode] = {}
     for event in events:
         if isinstance(event, yaml.MappingEndEvent):
             break

@@ -17,7 +17,7 @@ _LOOK_S: Final = 0.05
 """Between two looks, each of 1.5 to 4.6 ms. What is over in less pays nothing."""
 
 
-class Alarm:
+class QueryAlarm:
     """Interrupts while a block runs that takes too long, or while all questions together take too much memory.
 
     DuckDB has one limit for the whole process. Measured with 256 MB, two queries that sort and join at the same time

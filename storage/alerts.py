@@ -14,7 +14,7 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
-from storage.outbox import Event, EventType, Outbox, named, queue_event
+from storage.outbox import EventType, Outbox, WebhookEvent, named, queue_event
 from storage.records import JsonValue
 from storage.writer import Writer
 
@@ -37,7 +37,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AlertFinding:
     """What somebody who watches results has found.
 
     `episode` tells it from every other finding, and is the same when the same results are looked at again.
@@ -72,7 +72,7 @@ class Finding:
 class Alert:
     """A finding and what became of it. `recovery` is what showed that it was over."""
 
-    finding: Finding
+    finding: AlertFinding
     state: AlertState
     opened_at_ns: int
     acknowledged_by: str | None = None
@@ -101,7 +101,7 @@ def alert_id_of(tenant: str, episode: str) -> str:
     return _digest("alert", tenant, episode)
 
 
-def open_alert(cursor: duckdb.DuckDBPyConnection, finding: Finding, at_ns: int) -> bool:
+def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: int) -> bool:
     """Open an alert and queue `alert.opened`, in the transaction of the cursor; False where it was opened before.
 
     The traces of its examples are kept from then on, until it is over.
@@ -143,7 +143,7 @@ class Alerts:
         self._writer = writer
         self._outbox = outbox
 
-    def open(self, finding: Finding, at_ns: int) -> bool:
+    def open(self, finding: AlertFinding, at_ns: int) -> bool:
         """Open an alert; False where that episode was opened before.
 
         Raises:
@@ -213,7 +213,7 @@ def alert_of(document: Mapping[str, Any]) -> Alert:
     told = dict(document["alert"])
     finding = dict(told.pop("finding"))
     finding |= {name: Side(**finding[name]) for name in ("baseline", "candidate")}
-    return Alert(finding=Finding(**finding), **told)
+    return Alert(finding=AlertFinding(**finding), **told)
 
 
 def _change(
@@ -238,7 +238,7 @@ def _changes() -> dict[EventType, str]:
 
 def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_ns: int) -> None:
     finding = alert.finding
-    told = Event(
+    told = WebhookEvent(
         tenant=finding.tenant,
         event_id=_digest("event", finding.tenant, finding.alert_id, event),
         project=finding.project,
@@ -259,7 +259,7 @@ def _alerts(cursor: duckdb.DuckDBPyConnection, tenant: str | None, filters: Mapp
 def _alert(row: dict[str, Any]) -> Alert:
     recovery = row["recovery"]
     return Alert(
-        finding=Finding(
+        finding=AlertFinding(
             **{name: row[name] for name in _AS_IS},
             baseline=_side(row, "baseline"),
             candidate=_side(row, "candidate"),
@@ -285,7 +285,7 @@ def _side_values(name: str, side: Side) -> dict[str, object]:
 _SIDE = ("rate", "low", "high", "count")
 
 
-def _examples(finding: Finding) -> list[str]:
+def _examples(finding: AlertFinding) -> list[str]:
     """The traces that the examples name."""
     examples = finding.document.get("examples")
     listed = examples if isinstance(examples, list) else []

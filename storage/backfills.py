@@ -13,7 +13,7 @@ from storage import sql
 from storage.database import Database
 from storage.errors import Moved
 from storage.open_traces import Settled, numbers_of
-from storage.taking_out import Wanted, cursor_of, window
+from storage.taking_out import SpanSelection, cursor_of, window
 from storage.writer import Writer
 
 
@@ -94,7 +94,7 @@ class BackfillTable:
         self._writer.store(lambda cursor: ended.append(_execute(cursor, "end", parameters)), 1)
         return ended[-1] > 0
 
-    def spans(self, backfill: Backfill, tenant: str | None, wanted: Wanted) -> tuple[pa.Table, int] | None:
+    def spans(self, backfill: Backfill, tenant: str | None, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
         """The next spans that the rule has not decided about, and up to where they are all; None after the last."""
         statements = sql.query("numbers_to_backfill"), sql.query("spans_to_backfill")
         with self._database.snapshot() as cursor:

@@ -12,7 +12,7 @@ import duckdb
 from storage.batch import SpanBatch, concatenate
 from storage.database import ROW_GROUP_ROWS
 from storage.errors import Overloaded, Unusable
-from storage.spool import Group, Position
+from storage.spool import Position, SpoolGroup
 
 MAX_COMMIT_ROWS = ROW_GROUP_ROWS
 """Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
@@ -35,7 +35,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class WriteTask:
     """Something else to do between the commits of spans, such as a transaction of its own."""
 
     run: Callable[[], None]
@@ -48,15 +48,15 @@ class Backlog:
     """Durable groups that are not committed yet, oldest first, counted in bytes."""
 
     def __init__(self, position: Position) -> None:
-        self._groups: deque[tuple[float, Group]] = deque()
-        self._errands: deque[Errand] = deque()
+        self._groups: deque[tuple[float, SpoolGroup]] = deque()
+        self._errands: deque[WriteTask] = deque()
         self._changed = threading.Condition()
         self._position = position
         self._spans = 0
         self._closed = False
         self.nbytes = 0
 
-    def add(self, groups: list[Group]) -> None:
+    def add(self, groups: list[SpoolGroup]) -> None:
         """Put groups behind all others."""
         now = time.monotonic()
         with self._changed:
@@ -68,7 +68,7 @@ class Backlog:
 
     def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
         """Let something else, of so many rows, be done soon; the future is cancelled if the writer stops first."""
-        errand = Errand(run, rows, Future(), time.monotonic())
+        errand = WriteTask(run, rows, Future(), time.monotonic())
         with self._changed:
             if self._closed:
                 errand.written.cancel()
@@ -96,7 +96,7 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | Errand | None:
+    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | WriteTask | None:
         """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
 
         With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
@@ -130,7 +130,7 @@ class Backlog:
             self._position = chunk.after
             self._changed.notify_all()
 
-    def _committed_of(self, group: Group) -> int:
+    def _committed_of(self, group: SpoolGroup) -> int:
         """The spans of a group that the last process committed before it ended."""
         rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
         return min(rows, int(group.batch.spans.num_rows))

@@ -31,7 +31,7 @@ def is_aftermath(error: Exception) -> bool:
     return _AFTERMATH in str(error)
 
 
-class Stream(Generic[_Piece]):
+class RowStream(Generic[_Piece]):
     """An answer that is taken bit by bit, and may be ended from another thread while nobody is taking any."""
 
     def __init__(self, pieces: Generator[_Piece, None, None]) -> None:
@@ -70,7 +70,7 @@ class Cursors:
         self._changed = threading.Condition()
         self._open: dict[duckdb.DuckDBPyConnection, bool] = {}  # and whether each may be interrupted
         self._ended: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
-        self._streams: WeakSet[Stream[Any]] = WeakSet()
+        self._streams: WeakSet[RowStream[Any]] = WeakSet()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -90,9 +90,9 @@ class Cursors:
         """Whether `end` interrupted it."""
         return cursor in self._ended
 
-    def stream(self, pieces: Generator[_Piece, None, None]) -> Stream[_Piece]:
+    def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """An answer that holds a cursor for as long as its reader likes; it ends with all others."""
-        stream = Stream(pieces)
+        stream = RowStream(pieces)
         with self._changed:
             self._streams.add(stream)
         return stream

@@ -13,7 +13,7 @@ import duckdb
 
 from storage import sql
 from storage.attaching import LEAST_LOG, FileOpener, checkpoint_log, memory_bytes
-from storage.cursors import Cursors, Stream, is_aftermath, is_bug
+from storage.cursors import Cursors, RowStream, is_aftermath, is_bug
 from storage.errors import Busy, Reopened, Unusable
 from storage.holes import punch_free
 from storage.migration import MARK, migrate
@@ -154,7 +154,7 @@ class Database:
             raise
         return cursor
 
-    def stream(self, pieces: Generator[_Piece, None, None]) -> Stream[_Piece]:
+    def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
         return self._cursors.stream(pieces)
 

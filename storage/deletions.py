@@ -22,7 +22,7 @@ _MOST_OPEN: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DeletionCriteria:
     """Which traces somebody wants gone; None where it does not matter, and not all may be None."""
 
     tenant: str = ""
@@ -52,7 +52,7 @@ class Deletion:
     """A deletion and how far it is. Once its rows are gone, it does not tell any more whom it named."""
 
     deletion_id: str
-    wanted: Wanted
+    wanted: DeletionCriteria
     filters: Sequence[str]
     state: str
     after_batch: int  # commits up to this one were looked through
@@ -83,7 +83,7 @@ class Deletions:
         self._asking = threading.Lock()
         self._changed = threading.Condition()
 
-    def request(self, wanted: Wanted, *, now_us: int, created_by: str | None = None) -> Deletion:
+    def request(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
         """Ask for what was stored before now to be deleted. Who asks for what is being deleted joins that deletion.
 
         Raises:
@@ -149,7 +149,7 @@ class Deletions:
             "skip": skip,
             "most": most,
         }
-        names = [field.name for field in fields(Wanted)]
+        names = [field.name for field in fields(DeletionCriteria)]
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("deletions"), asked).to_arrow_table().to_pylist()
-        return [Deletion(wanted=Wanted(**{name: row.pop(name) for name in names}), **row) for row in rows]
+        return [Deletion(wanted=DeletionCriteria(**{name: row.pop(name) for name in names}), **row) for row in rows]

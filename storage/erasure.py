@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from storage import sql
 from storage.database import Database
-from storage.deletions import DELETING, ERASING, Deletion, Deletions, Wanted
+from storage.deletions import DELETING, ERASING, Deletion, DeletionCriteria, Deletions
 from storage.errors import Busy, Overloaded
-from storage.leaving import TABLES, Key, Leaving, Left, erase, leaving_among
+from storage.leaving import TABLES, Leaving, Left, TraceName, erase, leaving_among
 from storage.rewriting import Progress, Rewriting
 from storage.writer import Writer
 
@@ -112,7 +112,7 @@ class Erasure:
         with self._working:
             self._pass = None
 
-    def is_stored(self, wanted: Wanted) -> bool:
+    def is_stored(self, wanted: DeletionCriteria) -> bool:
         """Whether the trace that is wanted by its id is there."""
         with self._database.cursor() as cursor:
             return bool(_keys(cursor, wanted, _Commits(0, 0)))
@@ -242,11 +242,11 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, deletion: Deletion, after: 
     return _Commits(after + 1, deletion.until_batch if len(rows) < _STEP_COMMITS else last)
 
 
-def _keys(cursor: duckdb.DuckDBPyConnection, wanted: Wanted, commits: _Commits) -> list[Key]:
+def _keys(cursor: duckdb.DuckDBPyConnection, wanted: DeletionCriteria, commits: _Commits) -> list[TraceName]:
     """The wanted traces of which something came with these commits; one that is wanted by its id in any case."""
     if wanted.trace_id is not None:
         named = {"tenant": wanted.tenant, "trace_id": wanted.trace_id}
-        return [Key(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
+        return [TraceName(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
     bounds = {"first_batch": commits.first, "last_batch": commits.last}
     parameters = {
         "tenant": wanted.tenant,
@@ -256,7 +256,7 @@ def _keys(cursor: duckdb.DuckDBPyConnection, wanted: Wanted, commits: _Commits) 
         "before_ns": wanted.before_ns,
         **bounds,
     }
-    return [Key(*row) for row in cursor.execute(sql.query("traces_to_delete"), parameters).fetchall()]
+    return [TraceName(*row) for row in cursor.execute(sql.query("traces_to_delete"), parameters).fetchall()]
 
 
 def _next_piece(

@@ -34,7 +34,7 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WaitingCounts:
     """What waits. Each mapping has a number for each state that there may be."""
 
     stale: Behind  # of which the traces are not added up
@@ -55,7 +55,7 @@ class Gauges:
         self._database = database
         self._looking = threading.Lock()
         self._looked_at_s = float("-inf")
-        self._standing: Standing | None = None
+        self._standing: WaitingCounts | None = None
 
     @property
     def commits(self) -> Times:
@@ -75,20 +75,20 @@ class Gauges:
         found = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
         return found | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
 
-    def look(self) -> Standing:
+    def look(self) -> WaitingCounts:
         """What waits now, or half a second ago."""
         with self._looking:
             if self._standing is None or time.monotonic() - self._looked_at_s > _KEPT_S:
                 self._standing, self._looked_at_s = self._look(), time.monotonic()
             return self._standing
 
-    def _look(self) -> Standing:
+    def _look(self) -> WaitingCounts:
         with self._database.snapshot() as cursor:
             now_us = time.time_ns() // 1000
             jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()]
             ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
             ((results, watched, told),) = cursor.execute(sql.query("result_numbers")).fetchall()
-            return Standing(
+            return WaitingCounts(
                 stale=_behind(cursor, added_up, now_us),
                 unmatched=_behind(cursor, matched, now_us),
                 jobs=dict.fromkeys(_JOBS, 0) | dict(jobs),

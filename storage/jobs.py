@@ -82,7 +82,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class JobResult:
     """What came of a job."""
 
     job_id: int
@@ -132,7 +132,7 @@ class Turn:
 
     now_us: int
     until_us: int  # when the leases end that it gives and renews
-    finished: Sequence[Result] = ()
+    finished: Sequence[JobResult] = ()
     put_back: Sequence[PutBack] = ()
     held: Sequence[int] = ()  # jobs whose leases are renewed; after that, leases that have ended are freed
     sweeps: bool = False
@@ -258,7 +258,7 @@ class Jobs(Repeating):
         return [Failures(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def results_table(results: Iterable[Result]) -> pa.Table:
+def results_table(results: Iterable[JobResult]) -> pa.Table:
     """The results as columns of the table `evaluation`."""
     return _table(_RESULTS, results)
 
@@ -286,7 +286,8 @@ def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int)
     late = [job_id for (job_id,) in cursor.execute(sql.query("superseded_among")).fetchall()]
     why = "not evaluated, because the same is to be evaluated again anyway"
     results = (
-        Result(job_id=job_id, name=SUPERSEDED, outcome="skipped", reason=why, error_kind=SUPERSEDED) for job_id in late
+        JobResult(job_id=job_id, name=SUPERSEDED, outcome="skipped", reason=why, error_kind=SUPERSEDED)
+        for job_id in late
     )
     _finish(cursor, results_table(results), now_us)
 

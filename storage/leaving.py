@@ -26,7 +26,7 @@ Places: TypeAlias = Mapping[str, NDArray[np.int64]]
 """Rows of tables, by the number that DuckDB gives them; it changes when row groups before them are dropped."""
 
 
-class Key(NamedTuple):
+class TraceName(NamedTuple):
     """What names a trace."""
 
     tenant: str
@@ -75,7 +75,7 @@ TABLES: Final = (*_of_spans(), "trace_part", *_of_traces())
 
 
 def leaving_among(
-    cursor: duckdb.DuckDBPyConnection, keys: Sequence[Key], *, cutoff_us: int = FOR_EVER_US, in_any_case: bool
+    cursor: duckdb.DuckDBPyConnection, keys: Sequence[TraceName], *, cutoff_us: int = FOR_EVER_US, in_any_case: bool
 ) -> list[Leaving]:
     """Which of these traces leave: those that expired with all their parts before a moment and are not kept, or all."""
     if not keys:
@@ -143,7 +143,7 @@ def _delete(cursor: duckdb.DuckDBPyConnection, places: Places) -> None:
             cursor.execute(statement.replace("$table", table), bounds)
 
 
-def _table(keys: Sequence[Key] | Sequence[Leaving]) -> pa.Table:
+def _table(keys: Sequence[TraceName] | Sequence[Leaving]) -> pa.Table:
     return pa.table(
         {
             "tenant": pa.array([key.tenant for key in keys], pa.string()),

@@ -46,7 +46,7 @@ class TracesLike:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ListPosition:
     """A place in the list: after this trace."""
 
     start_ns: int
@@ -60,12 +60,12 @@ class Listed:
 
     traces: Sequence[TraceSummary]
     commits: tuple[int, int]  # the first and the last that brought spans of these
-    next: Place | None
+    next: ListPosition | None
     is_full: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class RuleResults:
     """What came of one rule's evaluations of a trace and its spans."""
 
     rule: str
@@ -86,7 +86,7 @@ class Brief:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    results: Sequence[Result] = ()
+    results: Sequence[RuleResults] = ()
 
 
 class Listing:
@@ -104,7 +104,7 @@ class Listing:
         self,
         like: TracesLike,
         *,
-        after: Place | None = None,
+        after: ListPosition | None = None,
         limit: int,
         tenant: str | None = "",
         within_s: float = _DEFAULT_S,
@@ -112,7 +112,7 @@ class Listing:
         """Such traces after that place; after about `within_s` it answers with what it has, and where it was."""
         deadline_s = self._clock_s() + within_s
         found: list[TraceSummary] = []
-        place = after if after is not None and after.start_ns < like.to_ns else Place(start_ns=like.to_ns - 1)
+        place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
         with self._database.snapshot() as cursor:
             walk = _Walk(cursor, like, tenant)
@@ -121,7 +121,7 @@ class Listing:
                 found += some
                 if len(found) > limit:
                     last = found[limit - 1]
-                    next_place = Place(start_ns=last.start_ns, trace_id=last.trace_id, tenant=last.tenant)
+                    next_place = ListPosition(start_ns=last.start_ns, trace_id=last.trace_id, tenant=last.tenant)
                     return Listed(traces=found[:limit], commits=walk.commits, next=next_place, is_full=True)
                 if following is None:
                     return Listed(traces=found, commits=walk.commits, next=None, is_full=True)
@@ -140,12 +140,12 @@ class Listing:
         bounds = {"from_ns": min(starts), "to_ns": max(starts)}
         of: dict[str, object] = {"trace_ids": [trace.trace_id for trace in traces]}
         seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
-        results: dict[tuple[str, str], list[Result]] = defaultdict(list)
+        results: dict[tuple[str, str], list[RuleResults]] = defaultdict(list)
         with self._database.snapshot() as cursor:
             short = {"characters": _PREVIEW_CHARACTERS}
             read = _rows(cursor, sql.query("readings_of_listed_traces"), of | bounds | short)
             for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
-                results[row.pop("tenant"), row.pop("trace_id")].append(Result(**row))
+                results[row.pop("tenant"), row.pop("trace_id")].append(RuleResults(**row))
         told = {(row.pop("tenant"), row.pop("trace_id")): row for row in read}
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
         return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
@@ -161,7 +161,7 @@ class _Walk:
         self._asked = _asked(like)
         self.commits = (_LAST_COMMIT, 0)  # the first and the last that brought spans of what was found
 
-    def step(self, place: Place, parts: int, limit: int) -> tuple[list[TraceSummary], Place | None]:
+    def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
         """Such traces among so many parts, at most `limit`, and the place after them; None at the end of the list."""
         bounds: dict[str, object] = {"until_ns": place.start_ns, "tenant": self._tenant}
         stretch = {**bounds, "from_ns": self._like.from_ns, "parts": parts}
@@ -175,13 +175,13 @@ class _Walk:
             latest = {"floor_ns": floor_ns, "until_ns": place.start_ns}
             ((bounds["latest_ns"],),) = self._cursor.execute(sql.query("latest_span_of_stretch"), latest).fetchall()
         rows = self._cursor.execute(*self._question(bounds, place, limit)).fetchall()
-        following = None if is_last else Place(start_ns=floor_ns)
+        following = None if is_last else ListPosition(start_ns=floor_ns)
         if len(rows) == limit:
             tenant, trace_id, start_ns = rows[-1]
-            following = Place(start_ns=start_ns, trace_id=trace_id, tenant=tenant)
+            following = ListPosition(start_ns=start_ns, trace_id=trace_id, tenant=tenant)
         return self._surely(rows, floor_ns), following
 
-    def _question(self, bounds: Mapping[str, object], place: Place, limit: int) -> tuple[str, dict[str, object]]:
+    def _question(self, bounds: Mapping[str, object], place: ListPosition, limit: int) -> tuple[str, dict[str, object]]:
         asked, values = set(self._asked), {**self._asked_values(), **bounds, "limit": limit}
         if place.trace_id:
             asked.add("cursor")

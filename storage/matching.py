@@ -11,7 +11,7 @@ from storage import sql
 from storage.backfills import BackfillTable
 from storage.database import Database
 from storage.open_traces import OpenTraces
-from storage.taking_out import Wanted, last_job_of, window
+from storage.taking_out import SpanSelection, last_job_of, window
 from storage.writer import Writer
 
 EVERYTHING = 2**63 - 1
@@ -32,7 +32,7 @@ class MatchingState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MatchingStep:
     """What matching one window brings, stored in one transaction if the cursor stands at `after` then."""
 
     after: int
@@ -68,7 +68,7 @@ class Matching:
             ((seq, committed),) = cursor.execute(sql.query("matching_state")).fetchall()
         return MatchingState(seq=seq, committed=committed)
 
-    def window(self, *, after: int, until: int, wanted: Wanted) -> tuple[pa.Table, int] | None:
+    def window(self, *, after: int, until: int, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
         """The next spans in the order of their commits, and up to where they are all; None when there are none."""
         statements = sql.query("numbers_after"), sql.query("spans_to_match")
         with self._database.snapshot() as cursor:
@@ -78,7 +78,7 @@ class Matching:
         """Move the cursor over spans that no rule is there for."""
         self._writer.store(lambda cursor: _pass_over(cursor, state), 1)
 
-    def store(self, step: Step) -> None:
+    def store(self, step: MatchingStep) -> None:
         """Store what was decided, and how far.
 
         Raises:
@@ -94,7 +94,7 @@ def _pass_over(cursor: duckdb.DuckDBPyConnection, state: MatchingState) -> None:
     cursor.execute(sql.query("update_matching_state"), {"seq": state.committed, "last_job": last_job})
 
 
-def _store(cursor: duckdb.DuckDBPyConnection, step: Step) -> None:
+def _store(cursor: duckdb.DuckDBPyConnection, step: MatchingStep) -> None:
     """Store one step. The writer's thread calls this in a transaction."""
     last_job, now = last_job_of(cursor, step.after), {"now_us": step.now_us}
     if step.decisions.num_rows:

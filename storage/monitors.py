@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerts import Finding, Measure, open_alert, recover_alert
+from storage.alerts import AlertFinding, Measure, open_alert, recover_alert
 from storage.database import Database
 from storage.errors import Moved
 from storage.outbox import Outbox, named
@@ -61,7 +61,7 @@ class StreamRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StreamPart:
     """Results of a stream after one and up to another, by their numbers, of some releases; None for whichever."""
 
     after: int
@@ -101,7 +101,7 @@ class WatchStep:
     after: int
     until: int
     streams: Sequence[StreamRow]
-    happened: Sequence[Finding | Recovery]
+    happened: Sequence[AlertFinding | Recovery]
     at_ns: int
 
 
@@ -193,7 +193,9 @@ class Monitors:
             cursor.execute(sql.query("page_of_monitor_states"), wanted)
             return [_stream(row) for row in named(cursor)]
 
-    def worst(self, key: RuleKey, fingerprint: str, part: Part, measure: Measure, *, lower_is_better: bool) -> Worst:
+    def worst(
+        self, key: RuleKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
+    ) -> Worst:
         """The worst results of a part: by their scores, and where passes are measured those alone that did not pass."""
         wanted = {
             **key._asdict(),
@@ -246,7 +248,9 @@ class Monitors:
         return [alert_id for _, alert_id in found]
 
 
-def numbers_of_alert(key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[Part]]) -> str:
+def numbers_of_alert(
+    key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
+) -> str:
     """The statement that counts the sides of an alert again, over the view `evaluations`."""
     text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
     told = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
@@ -266,11 +270,11 @@ def numbers_of_alert(key: RuleKey, fingerprint: str, measure: Measure, sides: Ma
     return text
 
 
-def _condition(parts: Sequence[Part]) -> str:
+def _condition(parts: Sequence[StreamPart]) -> str:
     return "\n        OR ".join(_of_part(part) for part in parts) or "false"
 
 
-def _of_part(part: Part) -> str:
+def _of_part(part: StreamPart) -> str:
     numbers = f"number > {part.after} AND number <= {part.until}"
     if part.releases is None:
         return f"({numbers})"

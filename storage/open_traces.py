@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.database import Database
 from storage.errors import Moved
-from storage.taking_out import Wanted, asked_for, fetch, last_job_of
+from storage.taking_out import SpanSelection, asked_for, fetch, last_job_of
 from storage.writer import Writer
 
 _FAR_ROWS: Final = 4096
@@ -22,7 +22,7 @@ vain takes 9 ms, which another statement should not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class SettleWaits:
     """How long is waited for more of a trace, in microseconds: after its root has ended, without that, and in all."""
 
     after_root_us: int
@@ -61,7 +61,7 @@ class OpenTraces:
         """Let nothing have come later than now: the clock was set back since."""
         self._writer.store(lambda cursor: _turn_back(cursor, now_us), 1)
 
-    def due(self, waits: Waits, *, now_us: int, looked_us: int, most: int) -> pa.Table:
+    def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> pa.Table:
         """The traces that have settled, and those that may have; as many as are dealt with at once."""
         parameters = {
             "after_root_us": waits.after_root_us,
@@ -92,7 +92,7 @@ class OpenTraces:
             spans=spans.filter(pc.is_in(spans["trace"], traces["trace"])).drop_columns("is_ended_root"),
         )
 
-    def parts(self, spans: pa.Table, wanted: Wanted) -> Iterator[pa.Table]:
+    def parts(self, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
         """The spans with what is asked of them, in parts that are not too large."""
         with self._database.snapshot() as cursor:
             for near in _near(spans, wanted.limits.rows):
@@ -131,7 +131,7 @@ def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
             yield spans.slice(first, min(most, stop - first))
 
 
-def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, wanted: Wanted) -> Iterator[pa.Table]:
+def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
     """The spans with what is asked of them, at once or by halves."""
     cursor.register("wanted_spans", spans)
     text, parameters = asked_for(sql.query("spans_of_traces_to_match"), wanted.columns)

@@ -19,7 +19,7 @@ TEST: EventType = "webhook.test"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class WebhookEvent:
     """Something that receivers are told. The id is the same however often that happens."""
 
     tenant: str
@@ -32,7 +32,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class DueDelivery:
     """A delivery that is to be attempted now."""
 
     delivery_id: str
@@ -67,7 +67,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class DeliveryAttempt:
     """What came of one attempt. `disable` is why the receiver is switched off at once; None: it is not."""
 
     delivery_id: str
@@ -83,14 +83,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class SwitchOffPolicy:
     """When a receiver that takes nothing is switched off: after so many deliveries, or after one and so long."""
 
     failed_deliveries: int = 20
     failing_ns: int = 3 * 86_400 * 10**9
 
 
-def queue_event(cursor: duckdb.DuckDBPyConnection, event: Event, *, only_for: str | None = None) -> list[str]:
+def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_for: str | None = None) -> list[str]:
     """Note an event and queue it for whoever wants it, in the transaction of the cursor; the ids of the deliveries.
 
     With `only_for`, it is queued for that one receiver, whatever it wants. Doing it again changes nothing.
@@ -125,7 +125,7 @@ class Outbox:
         for listener in self._listeners:
             listener()
 
-    def send(self, event: Event, *, only_for: str) -> str | None:
+    def send(self, event: WebhookEvent, *, only_for: str) -> str | None:
         """Queue an event for one receiver; the id of the delivery, None where there is no such receiver.
 
         Raises:
@@ -136,13 +136,13 @@ class Outbox:
         self.changed()
         return queued[0] if queued else None
 
-    def due(self, at_ns: int, *, each: int, limit: int) -> list[Due]:
+    def due(self, at_ns: int, *, each: int, limit: int) -> list[DueDelivery]:
         """What is to be attempted by now, at most so many for each receiver, the longest due first."""
         values = {"at_us": at_ns // 1000, "each": each, "limit": limit}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("due_alert_deliveries"), values)
             rows = named(cursor)
-        return [Due(**(row | {"document": json.loads(row["document"])})) for row in rows]
+        return [DueDelivery(**(row | {"document": json.loads(row["document"])})) for row in rows]
 
     def next_due_ns(self, after_ns: int) -> int | None:
         """When the next attempt is due after an instant."""
@@ -151,7 +151,7 @@ class Outbox:
             ((due_us,),) = cursor.fetchall()
         return None if due_us is None else due_us * 1000
 
-    def record(self, attempts: Sequence[Attempt], patience: Patience) -> None:
+    def record(self, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
         """Note what came of attempts, all of them or none.
 
         Raises:
@@ -220,7 +220,7 @@ def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[Attempt], patience: Patience) -> None:
+def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
     for attempt in attempts:
         values = {
             "delivery_id": attempt.delivery_id,
@@ -236,7 +236,7 @@ def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[Attempt], pati
             _note_health(cursor, attempt, patience)
 
 
-def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: Attempt, patience: Patience) -> None:
+def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, patience: SwitchOffPolicy) -> None:
     """What the attempt says of the receiver, which is switched off where that is enough."""
     who = {"webhook_id": attempt.webhook_id}
     now = {"at_us": attempt.at_ns // 1000}

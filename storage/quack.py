@@ -47,11 +47,11 @@ _KEPT_S: Final = 600.0
 _CALLBACKS: Final = ("tracejury_admit", "tracejury_answer")
 
 
-class Refused(Exception):
+class QuackRefused(Exception):
     """Not for this key, or not now; the message is for the client."""
 
 
-class Desk(Protocol):
+class QuackServer(Protocol):
     """Whoever has the data. Safe to use from any thread."""
 
     def admit(self, token: str) -> bool:
@@ -95,7 +95,7 @@ def require_extensions() -> None:
 class Quack:
     """Serves from the call of `serve` to the end of the process."""
 
-    def __init__(self, options: QuackOptions, desk: Desk) -> None:
+    def __init__(self, options: QuackOptions, desk: QuackServer) -> None:
         self._options = options
         self._desk = desk
         self._sessions: dict[str, _Session] = {}
@@ -182,7 +182,7 @@ class Quack:
             self._asking += 1
         try:
             return self._instead(session, statement)
-        except (Refused, BadQuery, duckdb.Error, pa.ArrowException, OSError) as error:
+        except (QuackRefused, BadQuery, duckdb.Error, pa.ArrowException, OSError) as error:
             if is_bug(error):
                 self._mend_catalog(str(error))
             return f"SELECT error('{_literal(str(error))}')"
@@ -205,7 +205,7 @@ class Quack:
                 case [duckdb.StatementType.INSERT]:
                     return None  # of rows that a client sends, where what is run in its place would not matter
                 case _:
-                    raise Refused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
+                    raise QuackRefused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
             if tree and reads_catalog_only(tree):
                 refuse_calls(tree)
                 with self._of_catalog(statement) as batches:
@@ -214,7 +214,7 @@ class Quack:
                 select = self._written(session, self._desk.batches(session.token, statement))
             tree = _tree(cursor, select)
             if not tree or not reads_one_file(tree):  # whatever the names of columns and types are made to be
-                raise Refused("the columns of this answer have names or types that cannot be handed on")
+                raise QuackRefused("the columns of this answer have names or types that cannot be handed on")
             return select
 
     def _mend_catalog(self, why: str) -> None:
@@ -237,7 +237,7 @@ class Quack:
     def _written(self, session: _Session, batches: Iterator[pa.RecordBatch]) -> str:
         """Write an answer down; the SELECT that reads it."""
         if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
-            raise Refused("the answers of all clients take too much room at this moment; try again later")
+            raise QuackRefused("the answers of all clients take too much room at this moment; try again later")
         path = self._options.answers / f"{token_hex(16)}.parquet"
         session.files.append(path)
         writer, rows, nbytes, is_whole = None, 0, 0, True

@@ -14,7 +14,7 @@ Step: TypeAlias = Literal["hour", "day", "week", "month"]
 Worst: TypeAlias = Literal["lowest", "highest"]
 
 
-class Point(NamedTuple):
+class ScoreBucket(NamedTuple):
     """Results whose scores lie at a 1/32 or above it, less than the next one."""
 
     point: int
@@ -67,7 +67,7 @@ class Cell:
     last_us: int
     summed: int = 0  # of `scored`, those of which the sum of the scores is known alone
     score_sum: float = 0.0  # of those
-    points: tuple[Point, ...] = ()  # of the others, as far as their scores are from 0 to 1
+    points: tuple[ScoreBucket, ...] = ()  # of the others, as far as their scores are from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class Quality:
     def steps(self, key: RuleKey, *, from_us: int, step: Step) -> list[Cell]:
         """Results of a rule about a project since an instant, in the order of their steps."""
         rows = self._rows(sql.query("quality_steps"), key._asdict() | {"from_us": from_us, "step": step})
-        return [Cell(**(row | {"points": tuple(Point(**each) for each in row["points"] or ())})) for row in rows]
+        return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
 
     def results(
         self, key: RuleKey, like: ResultsLike, *, worst: Worst | None = None, offset: int = 0, limit: int = 50

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alarm import Alarm
+from storage.alarm import QueryAlarm
 from storage.cursors import is_bug
 from storage.database import Database, one_moment
 from storage.errors import BadQuery, Reopened
@@ -22,8 +22,8 @@ from storage.nanoseconds import with_texts
 from storage.offences import Offences
 from storage.records import Column, Judging, Table, Trace, TraceSummary
 from storage.rows import logs_of, spans_of
-from storage.statements import Parameter, Question, checked
-from storage.terms import NOBODY, Terms
+from storage.statements import Parameter, Statement, checked
+from storage.terms import NOBODY, QueryOptions
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Queries:
         *,
         max_rows: int,
         timeout_s: float,
-        terms: Terms | None = None,
+        terms: QueryOptions | None = None,
     ) -> Table:
         """The answer to one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
 
@@ -118,7 +118,7 @@ class Queries:
         """
 
         def ask() -> Table:
-            with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
+            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
                 return _answer(cursor, question, max_rows)
 
         return _twice(ask)
@@ -130,7 +130,7 @@ class Queries:
         *,
         max_rows: int,
         timeout_s: float,
-        terms: Terms | None = None,
+        terms: QueryOptions | None = None,
     ) -> tuple[pa.Table, bool]:
         """The same as Arrow, and whether there were more rows.
 
@@ -139,12 +139,14 @@ class Queries:
         """
 
         def ask() -> tuple[pa.Table, bool]:
-            with self._asking(statement, parameters, timeout_s, terms or Terms()) as (cursor, question):
+            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
                 return _arrow_answer(cursor, question, max_rows)
 
         return _twice(ask)
 
-    def batches(self, statement: str, *, timeout_s: float, terms: Terms | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, statement: str, *, timeout_s: float, terms: QueryOptions | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The same bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
 
         Until it is closed it holds a cursor, also beyond `timeout_s`.
@@ -152,9 +154,9 @@ class Queries:
         Raises:
             BadQuery: likewise.
         """
-        return self._database.stream(self._batches(statement, timeout_s, terms or Terms()))
+        return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 
-    def _batches(self, statement: str, timeout_s: float, terms: Terms) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(self, statement: str, timeout_s: float, terms: QueryOptions) -> Generator[pa.RecordBatch, None, None]:
         with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
             types = [column.type for column in _columns(cursor, question)]
             reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
@@ -171,14 +173,14 @@ class Queries:
 
     @contextmanager
     def _asking(
-        self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: Terms
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Question]]:
+        self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: QueryOptions
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Statement]]:
         """A cursor for one statement that reads, which ends when the time is over or somebody asks it to."""
         self.offences.check(terms.asker, statement)
         why = None
         try:
             with self._database.cursor() as cursor:
-                alarm = Alarm(self._database, cursor.interrupt, timeout_s)
+                alarm = QueryAlarm(self._database, cursor.interrupt, timeout_s)
                 try:
                     question = checked(cursor, statement, parameters, views_only=terms.views_only)
                     with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
@@ -279,7 +281,7 @@ def summaries_of(
     ]
 
 
-def _answer(cursor: duckdb.DuckDBPyConnection, question: Question, max_rows: int) -> Table:
+def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> Table:
     statement, parameters = question
     columns = _columns(cursor, question)
     types = [column.type for column in columns]
@@ -291,7 +293,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, question: Question, max_rows: int
     )
 
 
-def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Question, max_rows: int) -> tuple[pa.Table, bool]:
+def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> tuple[pa.Table, bool]:
     reader = cursor.execute(question.statement, question.parameters or None).to_arrow_reader(_ROWS_OF_ARROW)
     batches, rows, nbytes = [], 0, 0
     for batch in reader:
@@ -324,7 +326,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
     return rows
 
 
-def _columns(cursor: duckdb.DuckDBPyConnection, question: Question) -> list[Column]:
+def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[Column]:
     """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
         described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()

@@ -54,7 +54,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class SpanEvent:
     """Something that happened at one moment of a span, such as an exception."""
 
     time_ns: int  # since the Unix epoch; 0 when the sender set none
@@ -90,7 +90,7 @@ class Span:
     status_code: int  # OTLP's StatusCode: 0 unset, 1 ok, 2 error
     status_message: str
     attributes: Mapping[str, AttributeValue]
-    events: tuple[Event, ...]
+    events: tuple[SpanEvent, ...]
     links: tuple[Link, ...]
     trace_state: str
     flags: int
@@ -154,7 +154,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
+class OfferedTool:
     """A tool that a model was offered."""
 
     name: str
@@ -176,7 +176,7 @@ class SpanReading:
     tool_call_id: str | None
     tool_arguments: JsonValue  # parsed; the text itself where it cannot be
     tool_result: JsonValue
-    tool_definitions: tuple[ToolDefinition, ...]
+    tool_definitions: tuple[OfferedTool, ...]
     model: str | None  # that answered, else that was asked
     provider: str | None
     input_tokens: int | None
@@ -193,7 +193,7 @@ class SpanReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class TraceToolCall:
     """One call of a tool in a trace, told by the tool's own span, by the messages of models, or by both."""
 
     ordinal: int  # from 0, in the order of `TraceReading.tool_calls`
@@ -217,8 +217,8 @@ class TraceReading:
     output: str | None
     final_response: str | None  # the last assistant text of the trace
     conversation: tuple[Message, ...]  # the longest that one of its spans tells, with the answer
-    tool_calls: tuple[ToolCall, ...]  # each once, by start time
-    tool_definitions: tuple[ToolDefinition, ...]  # each name once
+    tool_calls: tuple[TraceToolCall, ...]  # each once, by start time
+    tool_definitions: tuple[OfferedTool, ...]  # each name once
     session_id: str | None
     user_id: str | None
     input_tokens: int | None  # each leaf model call once; None where none was told

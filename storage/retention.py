@@ -12,9 +12,9 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
-from storage.deletions import DELETING, Deletions, Wanted
+from storage.deletions import DELETING, DeletionCriteria, Deletions
 from storage.erasure import Erasure
-from storage.leaving import TABLES, Key, Places, erase, leaving_among
+from storage.leaving import TABLES, Places, TraceName, erase, leaving_among
 from storage.rewriting import Rewriting
 from storage.writer import Writer
 
@@ -53,7 +53,7 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class SweepForecast:
     """What a sweep would find: `expired_*` by age, `over_*` beyond the limit of size, the latter as an estimate."""
 
     spans: int
@@ -87,13 +87,13 @@ class Retention:
         self._erasure = erasure
         self._has_room = True  # that may not have been given back yet, such as by the process before
 
-    def due(self, *, now_us: int, max_bytes: int | None) -> Due:
+    def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
         """What a sweep would find now; it changes nothing."""
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("span_counts"), {"cutoff_us": now_us}).fetchone() or (0, 0, 0)
         size = self._database.size()
         spans, expired_spans, expired_traces = row[:3]
-        return Due(
+        return SweepForecast(
             spans=spans,
             expired_traces=expired_traces,
             expired_spans=expired_spans,
@@ -123,7 +123,7 @@ class Retention:
             freed_bytes = self.trim() if self._has_room and not stopped() else 0
         return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes)
 
-    def delete(self, wanted: Wanted, *, now_us: int) -> int:
+    def delete(self, wanted: DeletionCriteria, *, now_us: int) -> int:
         """Delete traces, kept or not, and say how many, once their rows are gone; the next sweep erases them.
 
         Raises:
@@ -225,7 +225,7 @@ class Retention:
 class _Step:
     """One transaction of a sweep: what has expired of some traces and came with some commits."""
 
-    def __init__(self, keys: Sequence[Key], cutoff_us: int, first_batch: int, last_batch: int) -> None:
+    def __init__(self, keys: Sequence[TraceName], cutoff_us: int, first_batch: int, last_batch: int) -> None:
         self._keys = keys
         self._cutoff_us = cutoff_us
         self._first_batch, self._last_batch = first_batch, last_batch
@@ -249,7 +249,7 @@ def _over(spans: int, used_bytes: int, max_bytes: int | None) -> int:
     return -(-spans * (used_bytes - max_bytes) // used_bytes)
 
 
-def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) -> tuple[int | None, list[Key]]:
+def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) -> tuple[int | None, list[TraceName]]:
     """The traces of the next expired parts, and the commit up to which these were looked at; whole commits."""
     parameters = {"cutoff_us": cutoff_us, "after": after, "parts": _STEP_PARTS}
     rows = cursor.execute(sql.query("expired_parts"), parameters).fetchall()
@@ -257,13 +257,13 @@ def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) 
         return None, []
     if len(rows) == _STEP_PARTS and rows[0][-1] != rows[-1][-1]:
         rows = [row for row in rows if row[-1] != rows[-1][-1]]  # the last commit may have more parts
-    keys: dict[Key, None] = {}
+    keys: dict[TraceName, None] = {}
     spans, until = 0, rows[0][-1]
     furthest = _furthest(cursor, rows[0][-1], rows[-1][-1])
     for tenant, trace_id, trace_key, span_count, batch in rows:
         if batch != until and (spans >= _STEP_SPANS or batch > furthest):
             break
-        keys[Key(tenant, trace_id, trace_key)] = None
+        keys[TraceName(tenant, trace_id, trace_key)] = None
         spans, until = spans + span_count, batch
     return until, list(keys)
 

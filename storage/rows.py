@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from storage.attributes import decode_attributes, decode_value
 from storage.dimensions import RESOURCE_COLUMNS, SCOPE_COLUMNS, resource_of, scope_of
-from storage.records import AttributeValue, Event, Link, LogRecord, Span
+from storage.records import AttributeValue, Link, LogRecord, Span, SpanEvent
 
 _Attributes = Mapping[str, AttributeValue]
 _SPAN_AS_IS = (
@@ -85,7 +85,7 @@ def _attributes(maps: pa.ChunkedArray | pa.Array, letters: pa.ChunkedArray | pa.
     ]
 
 
-def events_of(lists: pa.ChunkedArray | pa.Array) -> list[tuple[Event, ...]]:
+def events_of(lists: pa.ChunkedArray | pa.Array) -> list[tuple[SpanEvent, ...]]:
     """The events of each span."""
     return _lists(lists, _events)
 
@@ -97,14 +97,14 @@ def _lists(column: pa.ChunkedArray | pa.Array, decode: Any) -> list[tuple[Any, .
     return [tuple(items[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
-def _events(structs: pa.StructArray) -> list[Event]:
+def _events(structs: pa.StructArray) -> list[SpanEvent]:
     columns = {
         "time_ns": _nanoseconds(structs.field("time")),
         "name": structs.field("name").to_pylist(),
         "attributes": _attributes(structs.field("attributes"), structs.field("attribute_types")),
         "dropped_attributes_count": structs.field("dropped_attributes_count").to_pylist(),
     }
-    return [Event(**fields) for fields in _rows(columns)]
+    return [SpanEvent(**fields) for fields in _rows(columns)]
 
 
 def _links(structs: pa.StructArray) -> list[Link]:

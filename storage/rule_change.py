@@ -21,7 +21,7 @@ MAX_OF_TENANT: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RuleDraft:
     """What a rule is to be."""
 
     tenant: str
@@ -107,7 +107,7 @@ class RuleChange:
         """The rules from files."""
         return [rule for rule in self._rules.values() if rule.origin == "FILE" and rule.deleted_at_us is None]
 
-    def refuse_taken(self, draft: Draft, *, but: str | None = None) -> None:
+    def refuse_taken(self, draft: RuleDraft, *, but: str | None = None) -> None:
         """Refuse a name that another rule has.
 
         Raises:
@@ -118,7 +118,7 @@ class RuleChange:
             by = f"the file {holder.file} has" if holder.origin == "FILE" else f"the API made ({holder.rule_id})"
             raise Conflict(f"{_of(draft.project)} there is a rule {draft.name!r} already, which {by}")
 
-    def refuse_many(self, draft: Draft) -> None:
+    def refuse_many(self, draft: RuleDraft) -> None:
         """Refuse one more rule than there may be.
 
         Raises:
@@ -130,7 +130,7 @@ class RuleChange:
         if draft.tenant and sum(rule.tenant == draft.tenant for rule in living) >= MAX_OF_TENANT:
             raise Conflict(f"there are {MAX_OF_TENANT} rules of this tenant already, and it can have no more")
 
-    def follow(self, draft: Draft) -> str:
+    def follow(self, draft: RuleDraft) -> str:
         """The id of the rule that a file says, which may have been there before.
 
         Raises:
@@ -149,7 +149,7 @@ class RuleChange:
             holder = max(earlier, key=lambda rule: rule.updated_at_us, default=None)
         return self.put(draft, holder).rule_id
 
-    def put(self, draft: Draft, current: StoredRule | None) -> StoredRule:
+    def put(self, draft: RuleDraft, current: StoredRule | None) -> StoredRule:
         """Let a rule be as the draft has it."""
         rule_id = uuid.uuid4().hex if current is None else current.rule_id
         made = StoredRule(
@@ -199,12 +199,12 @@ class RuleChange:
             cursor.register("new_projects", _table(_PROJECTS, rows))
             cursor.execute(sql.query("insert_projects"))
 
-    def _holder(self, draft: Draft) -> StoredRule | None:
+    def _holder(self, draft: RuleDraft) -> StoredRule | None:
         identity = (draft.tenant, draft.project, draft.name)
         held = (rule for rule in self._rules.values() if rule.deleted_at_us is None and rule.identity == identity)
         return next(held, None)
 
-    def _number(self, rule_id: str, draft: Draft) -> int:
+    def _number(self, rule_id: str, draft: RuleDraft) -> int:
         known = self._numbers.get((rule_id, draft.digest))
         if known is not None:
             return known

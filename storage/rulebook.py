@@ -11,7 +11,7 @@ import duckdb
 from storage import sql
 from storage.database import Database
 from storage.errors import Conflict, Moved, Overloaded
-from storage.rule_change import Draft, RuleChange, StoredRevision, StoredRule
+from storage.rule_change import RuleChange, RuleDraft, StoredRevision, StoredRule
 from storage.writer import Writer
 
 Made = TypeVar("Made")
@@ -73,7 +73,7 @@ class Rulebook:
             rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
         return {(owner, name): project_id for owner, name, project_id in rows}
 
-    def create(self, draft: Draft) -> StoredRule:
+    def create(self, draft: RuleDraft) -> StoredRule:
         """Store a new rule, and its project if there is none of that name.
 
         Raises:
@@ -88,7 +88,7 @@ class Rulebook:
 
         return self._changed(make)
 
-    def replace(self, rule_id: str, draft: Draft, *, seen: Collection[int] | None = None) -> StoredRule:
+    def replace(self, rule_id: str, draft: RuleDraft, *, seen: Collection[int] | None = None) -> StoredRule:
         """Let a rule say something else, if it has one of the versions that were seen; None: whichever.
 
         Raises:
@@ -113,7 +113,7 @@ class Rulebook:
         """
         self._changed(lambda change: change.delete(change.living(rule_id, seen)))
 
-    def follow_files(self, drafts: Sequence[Draft], *, keep: Collection[str]) -> list[tuple[Draft, str]]:
+    def follow_files(self, drafts: Sequence[RuleDraft], *, keep: Collection[str]) -> list[tuple[RuleDraft, str]]:
         """Let the rules from files be these, all in one transaction; a rule whose file is in `keep` stays as it is.
 
         A rule that comes back after its file was gone is the same rule.
@@ -125,8 +125,8 @@ class Rulebook:
             Overloaded: nothing was stored, because the database cannot be written now.
         """
 
-        def make(change: RuleChange) -> list[tuple[Draft, str]]:
-            refused: list[tuple[Draft, str]] = []
+        def make(change: RuleChange) -> list[tuple[RuleDraft, str]]:
+            refused: list[tuple[RuleDraft, str]] = []
             followed: set[str] = set()
             for draft in drafts:
                 try:

@@ -55,7 +55,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RuleQuestion:
     """What a revision of a rule asks: which clause a span fails first, and whether its trace is sampled."""
 
     revision: int
@@ -65,7 +65,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class ReleaseExpression:
     """What some revisions tell releases apart by: an expression over the columns of a span."""
 
     sql: str
@@ -101,14 +101,14 @@ class Scratch:
             self._connection.execute("DROP TABLE looked_at")
             self._looked_at = None
 
-    def decide_spans(self, spans: pa.Table, questions: Sequence[Question]) -> pa.Table:
+    def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
         """What becomes of each span by each rule of its tenant, and by those that ask about all."""
         self._look_at(spans)
         return pa.concat_tables(
             [DECISIONS.empty_table(), *(self._decide_spans(spans, one) for one in _asking(questions, spans))]
         )
 
-    def jobs_of_spans(self, spans: pa.Table, decisions: pa.Table, releases: Sequence[Release]) -> pa.Table:
+    def jobs_of_spans(self, spans: pa.Table, decisions: pa.Table, releases: Sequence[ReleaseExpression]) -> pa.Table:
         """What is to be evaluated of the spans that were matched."""
         self._look_at(spans)
         self._register("decided", decisions)
@@ -122,7 +122,7 @@ class Scratch:
             sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)}
         ).to_arrow_table()
 
-    def find(self, spans: pa.Table, questions: Sequence[Question], releases: Sequence[Release]) -> Found:
+    def find(self, spans: pa.Table, questions: Sequence[RuleQuestion], releases: Sequence[ReleaseExpression]) -> Found:
         """What there is in spans of some traces, which may be parts of them."""
         self._look_at(spans)
         facts = "".join(
@@ -138,7 +138,7 @@ class Scratch:
             ).to_arrow_table(),
         )
 
-    def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[Question]) -> pa.Table:
+    def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
         """What becomes of each trace by each rule, by what was found of its parts; with the number of the trace."""
         self._revive()
         self._register("traces", traces)
@@ -148,7 +148,7 @@ class Scratch:
         return self._connection.execute(text).to_arrow_table()
 
     def jobs_of_traces(
-        self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[Release]
+        self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[ReleaseExpression]
     ) -> pa.Table:
         """What is to be evaluated of the traces that were matched."""
         self._revive()
@@ -164,7 +164,7 @@ class Scratch:
         text = text.replace("/* release */", _release([f"a.r{n}" for n in numbers], releases))
         return self._connection.execute(text).to_arrow_table()
 
-    def _furthest(self, spans: pa.Table, question: Question) -> pa.Table:
+    def _furthest(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
         text = sql.query("furthest_clauses").replace("/* clause */", question.clause.sql)
         found = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
         if found is None:
@@ -172,7 +172,7 @@ class Scratch:
             found = self._connection.execute(sql.query("traces_of_tenant"), wanted).to_arrow_table()
         return _of_revision(found, question.revision).cast(_CLAUSES)
 
-    def _decide_spans(self, spans: pa.Table, question: Question) -> pa.Table:
+    def _decide_spans(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
         text = sql.query("decide_spans").replace("/* clause */", question.clause.sql)
         text = text.replace("/* sampled */", "true" if question.sampled_below is None else self._sampled)
         parameters = {**question.clause.parameters, "tenant": question.tenant, "sampled_below": question.sampled_below}
@@ -182,7 +182,9 @@ class Scratch:
             found = self._connection.execute(sql.query("spans_of_tenant"), wanted).to_arrow_table()
         return _of_revision(found, question.revision).cast(DECISIONS)
 
-    def _ask(self, text: str, question: Question, parameters: Mapping[str, Any], spans: pa.Table) -> pa.Table | None:
+    def _ask(
+        self, text: str, question: RuleQuestion, parameters: Mapping[str, Any], spans: pa.Table
+    ) -> pa.Table | None:
         """The answer; None where there is none, at a second attempt in a new DuckDB neither."""
         for again in (False, True):
             try:
@@ -228,7 +230,7 @@ class Scratch:
         self._connection.register(name, table)
 
 
-def _asking(questions: Sequence[Question], spans: pa.Table) -> list[Question]:
+def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQuestion]:
     """Those that are about some of the spans: with many tenants, most windows have spans of a few."""
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
@@ -238,7 +240,7 @@ def _of_revision(found: pa.Table, revision: int) -> pa.Table:
     return found.add_column(0, "revision", pa.repeat(pa.scalar(revision, pa.int32()), found.num_rows))
 
 
-def _sampling(questions: Sequence[Question]) -> pa.Table:
+def _sampling(questions: Sequence[RuleQuestion]) -> pa.Table:
     return pa.table(
         {
             "revision": pa.array([question.revision for question in questions], pa.int32()),
@@ -247,7 +249,7 @@ def _sampling(questions: Sequence[Question]) -> pa.Table:
     )
 
 
-def _release(expressions: Sequence[str], releases: Sequence[Release]) -> str:
+def _release(expressions: Sequence[str], releases: Sequence[ReleaseExpression]) -> str:
     """The release by the rule of a decision, whose revision stands beside it."""
     whens = [
         f"WHEN revision IN ({', '.join(map(str, release.revisions))}) THEN {expression}"

@@ -39,7 +39,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SpoolGroup:
     """A batch that is durable in the spool."""
 
     sequence: int
@@ -84,20 +84,20 @@ class Spool:
         """Bytes that the disk has left."""
         return shutil.disk_usage(self._directory).free
 
-    def recover(self, after: Position) -> Iterator[Group]:
+    def recover(self, after: Position) -> Iterator[SpoolGroup]:
         """The groups on disk beyond `after`, oldest first."""
         for path in _segments(self._directory):
             for sequence, body in _records(path):
                 if sequence <= after.sequence:
                     continue
                 try:
-                    yield Group(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
+                    yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
                 except (pa.ArrowException, OSError, struct.error) as error:
                     kept = self._directory / f"{sequence:020d}.unreadable"
                     kept.write_bytes(body)
                     log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
 
-    def append(self, batches: Sequence[SpanBatch]) -> list[Group]:
+    def append(self, batches: Sequence[SpanBatch]) -> list[SpoolGroup]:
         """Write the batches and sync them: all are durable on return, or none was stored.
 
         Raises:
@@ -113,7 +113,7 @@ class Spool:
             buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
             # What waits for its commit is what was written: the decoder's columns hold several times their own size,
             # because all that was decoded together is freed together.
-            groups.append(Group(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
+            groups.append(SpoolGroup(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
         self._write(buffers, groups[-1].sequence)
         self._sequence = groups[-1].sequence
         return groups

@@ -22,7 +22,7 @@ Parameter: TypeAlias = str | float | bool | None
 """What a parameter of a query can be; an int is a float here."""
 
 
-class Question(NamedTuple):
+class Statement(NamedTuple):
     """A statement that may be run, and what its parameters stand for."""
 
     statement: duckdb.Statement
@@ -31,7 +31,7 @@ class Question(NamedTuple):
 
 def checked(
     cursor: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Parameter], *, views_only: bool
-) -> Question:
+) -> Statement:
     """The one statement, if it reads and has no effects, and reads what it may.
 
     Raises:
@@ -44,7 +44,7 @@ def checked(
     refuse_calls(tree)
     if views_only:
         _require_views(cursor, tree)
-    return Question(statement=statements[0], parameters=parameters)
+    return Statement(statement=statements[0], parameters=parameters)
 
 
 def _require_views(cursor: duckdb.DuckDBPyConnection, tree: str) -> None:

@@ -23,7 +23,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class JudgeSpending:
     """What judges took."""
 
     calls: int
@@ -44,7 +44,7 @@ class Status:
     open_traces: int
     deletions: Mapping[str, int]  # that are not done: deleting and erasing
     outcomes: Mapping[str, int]  # of the last 24 hours: scored, failed and skipped
-    spent_today: Spent  # by UTC
+    spent_today: JudgeSpending  # by UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class StatusReader:
             open_traces=sum(count for state, count, _ in queue if state == "open"),
             deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,
             outcomes=dict.fromkeys(("scored", "failed", "skipped"), 0) | dict(outcomes),
-            spent_today=Spent(calls=calls, tokens=tokens, usd=usd),
+            spent_today=JudgeSpending(calls=calls, tokens=tokens, usd=usd),
         )
 
     def arrivals(self, now_ns: int, *, stretches: int, step_s: int) -> list[int]:

@@ -27,7 +27,7 @@ class WindowLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SpanSelection:
     """What rules ask of spans: columns over the view `spans`, by the names that the rules' statements have for them."""
 
     columns: Mapping[str, Expression]
@@ -38,7 +38,7 @@ def window(
     cursor: duckdb.DuckDBPyConnection,
     statements: tuple[str, str],
     bounds: Mapping[str, Any],
-    wanted: Wanted,
+    wanted: SpanSelection,
     more: Mapping[str, Any] = NOTHING_MORE,
 ) -> tuple[pa.Table, int] | None:
     """The next spans in their order, and the number up to which they are all; None when there are none.

@@ -11,7 +11,7 @@ from storage.errors import BadQuery
 NOBODY: Final = "nobody waits for the answer any more"
 
 
-class Stop:
+class CancelToken:
     """Ends a query from another thread, once."""
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class QueryOptions:
     """On which terms a statement is asked: whether our views are all that it may read, who asks, and what ends it."""
 
     views_only: bool = False
     asker: str = ""  # whoever breaks the database too often is told apart by it
-    stop: Stop = field(default_factory=Stop)
+    stop: CancelToken = field(default_factory=CancelToken)

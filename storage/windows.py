@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class SpanWindow:
     """Spans as rows of the table `span`, and the log records of their traces.
 
     `is_cut` says that the limits left out spans that were wanted, or log records of those that are here.
@@ -50,7 +50,7 @@ class Windows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> Window | None:
+    def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
         """The spans of these traces up to number `until`, as many as fit; None when there are none."""
         wanted = set(keys)
         with self._database.snapshot() as cursor:
@@ -64,7 +64,7 @@ class Windows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
 
-    def spans(self, numbers: Iterable[int], *, limits: Limits) -> Window | None:
+    def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
         """The spans with these numbers, as many as fit; None when there are none."""
         wanted = sorted(set(numbers))
         if not wanted:
@@ -111,11 +111,11 @@ def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
     }
 
 
-def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> Window:
+def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:
     """The spans with the log records of their traces."""
     cursor.register("wanted_traces", key_table(set(keys_of(spans))))
     logs, is_cut_there = fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
-    return Window(spans=spans, logs=logs, is_cut=is_cut or is_cut_there)
+    return SpanWindow(spans=spans, logs=logs, is_cut=is_cut or is_cut_there)
 
 
 def fetch(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Attempt:
+class ThreadWork:
     """What a thread is at: for how long, unless it waits. For that thread; `seconds` may be asked by any."""
 
     def __init__(self, thread: threading.Thread) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage import presence, sql
-from storage.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, Errand, wait_for
+from storage.backlog import MAX_COMMIT_ROWS, SEQ_BITS, Backlog, Chunk, WriteTask, wait_for
 from storage.batch import SpanBatch
 from storage.database import ROW_GROUP_ROWS, Database
 from storage.dimensions import spelled_out
@@ -24,10 +24,10 @@ from storage.known_spans import KnownSpans
 from storage.logs import new_logs
 from storage.meaning import NobodyReads, Reads
 from storage.span_rows import SpanRows
-from storage.spool import Group, Position
+from storage.spool import Position, SpoolGroup
 from storage.state import Totals, read_state
 from storage.windows import TraceKey, counts_of
-from storage.work import Attempt
+from storage.work import ThreadWork
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Writer:
         self._rows_since_open = 0
         self._most_rows = _MOST_ROWS  # in the next commit: fewer while a row that cannot be stored is looked for
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
-        self.attempt = Attempt(self._thread)
+        self.attempt = ThreadWork(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
@@ -130,7 +130,7 @@ class Writer:
             raise Unusable(f"{self._database.path} cannot be read: {error}") from error
         self._thread.start()
 
-    def enqueue(self, groups: list[Group]) -> None:
+    def enqueue(self, groups: list[SpoolGroup]) -> None:
         """Commit these after all that came before; they are durable in the spool already."""
         self._backlog.add(groups)
 
@@ -224,7 +224,7 @@ class Writer:
         with self._database.transaction() as cursor:
             write(cursor)
 
-    def _run_errand(self, errand: Errand) -> None:
+    def _run_errand(self, errand: WriteTask) -> None:
         try:
             try:
                 errand.run()

@@ -18,7 +18,7 @@ from collector.delivery.receivers import Receivers, Wish
 from collector.delivery.sending import Resolve, Sender, TimeLimits
 from collector.observing import Watch
 from collector.secrets import Secrets
-from storage.alerts import Finding, Side
+from storage.alerts import AlertFinding, Side
 from storage.store import Store
 from storage.webhooks import Webhook
 from tests.live import until
@@ -32,9 +32,9 @@ PATIENT = TimeLimits(connect_s=60, total_s=60)
 """On a machine that is busy otherwise, an attempt that was cut off would be one more."""
 
 
-def a_finding(number: int = 0, **changes: Any) -> Finding:
+def a_finding(number: int = 0, **changes: Any) -> AlertFinding:
     """A drop from 92 to 78 %."""
-    finding = Finding(
+    finding = AlertFinding(
         tenant="",
         episode=f"shop/answers/1.5.0/{number}",
         project="shop",

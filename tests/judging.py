@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluators.case import parse_case
 from evaluators.chat.client import ChatModel
-from evaluators.chat.connection import Connection, Price
+from evaluators.chat.connection import ModelConnection, Price
 from evaluators.chat.judge import ChatJudge
 from evaluators.evaluator import run
 from evaluators.outcome import Failure, Outcome, Verdict
@@ -22,7 +22,7 @@ def judged(
     """What the evaluator says of the case when the model answers by the script, and what the model was asked."""
 
     async def judge_once(base_url: str) -> Outcome:
-        connection = Connection(
+        connection = ModelConnection(
             base_url=base_url, model="judge-1", protocol="CHAT_COMPLETIONS", price=PRICE, attempts=1
         )
         async with ChatModel(connection) as model:

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from storage.errors import BadQuery
 from storage.store import Store
-from storage.terms import Terms
+from storage.terms import QueryOptions
 from tests.live import environment
 from tests.source_tree import ROOT
 
@@ -254,7 +254,7 @@ def main() -> None:
 def _ended(store: Store, statement: str, asker: str) -> str:
     before = store.queries.offences.count
     try:
-        store.queries.sql(statement, max_rows=10, timeout_s=_QUERY_S, terms=Terms(asker=asker))
+        store.queries.sql(statement, max_rows=10, timeout_s=_QUERY_S, terms=QueryOptions(asker=asker))
     except BadQuery as error:
         return "refused" if store.queries.offences.count == before else f"broke: {error}"
     except Exception as error:  # noqa: BLE001 - which is what it looks for

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from collector.access import secret
 from collector.access.attempts import ALLOWED, REGAINED_S, Attempts
-from collector.access.caller import ANYBODY, Caller, Visit
-from collector.access.errors import Elsewhere, Forbidden, KeyConflict, Later, UnknownKey
+from collector.access.caller import ANYBODY, Caller, RequestInfo
+from collector.access.errors import Elsewhere, Forbidden, KeyConflict, TooMany, UnknownKey
 from collector.access.journal import Journal
-from collector.access.keyring import Draft, Keyring
+from collector.access.keyring import KeyDraft, Keyring
 from collector.access.origin import Names, host_of, is_loopback
-from collector.access.pace import Pace, Rates
+from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import GRANTS, Need, Permission, Role, need_of, needs
 from storage.access import AuditWanted
 from tests.storing import a_store
 
 DAY_US = 86_400_000_000
-LASTING = Draft(name="admin", role=Role.ADMIN)
+LASTING = KeyDraft(name="admin", role=Role.ADMIN)
 
 
 def a_caller(tenant: str) -> Caller:
@@ -58,9 +58,9 @@ def test_the_first_key_has_to_last(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, None)
         for draft in (
-            Draft(name="x", role=Role.EDITOR),
-            Draft(name="x", role=Role.ADMIN, tenant="acme"),
-            Draft(name="x", role=Role.ADMIN, expires_us=2**62),
+            KeyDraft(name="x", role=Role.EDITOR),
+            KeyDraft(name="x", role=Role.ADMIN, tenant="acme"),
+            KeyDraft(name="x", role=Role.ADMIN, expires_us=2**62),
         ):
             with pytest.raises(KeyConflict):
                 keyring.create(draft, ANYBODY)
@@ -74,7 +74,7 @@ def test_the_last_credential_stays(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, None)
         first, _ = keyring.create(LASTING, ANYBODY)
-        viewer, _ = keyring.create(Draft(name="v", role=Role.VIEWER), ANYBODY)
+        viewer, _ = keyring.create(KeyDraft(name="v", role=Role.VIEWER), ANYBODY)
         for change in (keyring.disable, keyring.delete):
             with pytest.raises(KeyConflict):
                 change(first.key_id, ANYBODY)
@@ -92,7 +92,7 @@ def test_a_key_that_opens_nothing_keeps_the_server_closed(tmp_path: Path) -> Non
     """Keys that are all disabled or expired do not open the server, and without the operator's key it says so."""
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, "operator-key-of-the-tests")
-        key, text = keyring.create(Draft(name="x", role=Role.ADMIN, expires_us=5), ANYBODY)
+        key, text = keyring.create(KeyDraft(name="x", role=Role.ADMIN, expires_us=5), ANYBODY)
         assert keyring.find(secret.digest(text), 4) is not None
         assert keyring.find(secret.digest(text), 5) is None
         keyring.disable(key.key_id, ANYBODY)
@@ -106,14 +106,14 @@ def test_a_tenant_administers_its_own_keys(tmp_path: Path) -> None:
     """It sees no others, and makes none for anybody else."""
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, "operator-key-of-the-tests")
-        other, _ = keyring.create(Draft(name="o", role=Role.VIEWER, tenant="other"), ANYBODY)
-        own, _ = keyring.create(Draft(name="a", role=Role.VIEWER), a_caller("acme"))
+        other, _ = keyring.create(KeyDraft(name="o", role=Role.VIEWER, tenant="other"), ANYBODY)
+        own, _ = keyring.create(KeyDraft(name="a", role=Role.VIEWER), a_caller("acme"))
         assert own.tenant == "acme"
         assert [key.key_id for key in keyring.keys(a_caller("acme"))] == [own.key_id]
         assert len(keyring.keys(ANYBODY)) == 2
         for tenant in ("other", ""):
             with pytest.raises(Forbidden):
-                keyring.create(Draft(name="x", role=Role.VIEWER, tenant=tenant), a_caller("acme"))
+                keyring.create(KeyDraft(name="x", role=Role.VIEWER, tenant=tenant), a_caller("acme"))
         for change in (keyring.disable, keyring.delete):
             with pytest.raises(UnknownKey):
                 change(other.key_id, a_caller("acme"))
@@ -214,12 +214,12 @@ def test_an_ipv6_network_is_one_address(address: str) -> None:
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(0, 5000)), max_size=60))
 def test_a_key_never_sends_more_than_it_may(steps: list[tuple[float, int]]) -> None:
     """Whatever the order of requests, their bytes stay within the rate, one burst, and one request more."""
-    pace, now_s, sent, largest = Pace(Rates(nbytes=100, requests=1000)), 0.0, 0, 0
+    pace, now_s, sent, largest = KeyRateLimits(Rates(nbytes=100, requests=1000)), 0.0, 0, 0
     for pause_s, nbytes in steps:
         now_s += pause_s
         try:
             pace.admit("k", now_s)
-        except Later:
+        except TooMany:
             continue
         pace.sent("k", nbytes, now_s)
         sent, largest = sent + nbytes, max(largest, nbytes)
@@ -228,7 +228,7 @@ def test_a_key_never_sends_more_than_it_may(steps: list[tuple[float, int]]) -> N
 
 def test_without_rates_nothing_is_counted() -> None:
     """A server that sets no rates lets each key send as much as it likes."""
-    pace = Pace(Rates())
+    pace = KeyRateLimits(Rates())
     for _ in range(1000):
         pace.admit("k", 0)
         pace.sent("k", 1 << 30, 0)
@@ -298,8 +298,8 @@ def test_alike_entries_are_one_with_a_count(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         journal = Journal(store.access, Keyring(store.access, None), kept=1000)
         for _ in range(500):
-            journal.note(Visit(method="GET", path="/a", address="192.0.2.1"), None, 401, "no")
-        journal.note(Visit(method="GET", path="/b", address="192.0.2.1"), None, 401, "no")
+            journal.note(RequestInfo(method="GET", path="/a", address="192.0.2.1"), None, 401, "no")
+        journal.note(RequestInfo(method="GET", path="/b", address="192.0.2.1"), None, 401, "no")
         journal.store()
         found = [(entry.path, entry.times) for _, entry in store.access.audit(AuditWanted(), before=None, limit=10)]
         assert found == [("/b", 1), ("/a", 500)]
@@ -311,7 +311,7 @@ def test_the_audit_is_bounded(tmp_path: Path) -> None:
         journal = Journal(store.access, Keyring(store.access, None), kept=1200)
         for step in range(2):
             for number in range(1500):
-                journal.note(Visit(method="GET", path=f"/{step}/{number}", address=""), None, 401)
+                journal.note(RequestInfo(method="GET", path=f"/{step}/{number}", address=""), None, 401)
             journal.store()
         entries = [entry for _, entry in store.access.audit(AuditWanted(), before=None, limit=5000)]
         assert len(entries) == 1200
@@ -324,7 +324,7 @@ def test_what_could_not_be_stored_stays_noted(tmp_path: Path) -> None:
     """While nothing can be written entries wait, and are stored once, afterwards."""
     with a_store(tmp_path / "a") as closing, a_store(tmp_path / "b") as store:
         journal = Journal(closing.access, Keyring(closing.access, None), kept=1000)
-        journal.note(Visit(method="GET", path="/a", address=""), None, 401)
+        journal.note(RequestInfo(method="GET", path="/a", address=""), None, 401)
         closing._writer.close(5)
         with pytest.raises(Exception, match="closing"):
             journal.store()

@@ -8,7 +8,7 @@ import pytest
 
 from storage.alerts import AlertFilter, alert_of, open_alert, recover_alert
 from storage.database import Database, DatabaseOptions
-from storage.outbox import Attempt, Due, Patience
+from storage.outbox import DeliveryAttempt, DueDelivery, SwitchOffPolicy
 from storage.store import Store
 from storage.webhooks import WebhookText
 from tests.alerting import a_finding
@@ -31,10 +31,10 @@ def a_webhook(store: Store, name: str = "w1", tenant: str = "") -> None:
     store.webhooks.create(name, "shop", text, AT_NS, tenant=tenant)
 
 
-def an_attempt(due: Due, *, at_ns: int = AT_NS, **changes: object) -> Attempt:
+def an_attempt(due: DueDelivery, *, at_ns: int = AT_NS, **changes: object) -> DeliveryAttempt:
     """A success, unless told otherwise."""
     outcome: dict[str, object] = {"state": "delivered", "status": 200, "error": None, "next_at_ns": at_ns} | changes
-    return Attempt(
+    return DeliveryAttempt(
         delivery_id=due.delivery_id,
         webhook_id=due.webhook_id,
         type=due.type,
@@ -104,10 +104,10 @@ def test_an_outcome_of_before_a_replay_is_not_one_of_it(tmp_path: Path) -> None:
         a_webhook(store)
         store.alerts.open(a_finding(), AT_NS)
         (due,) = store.outbox.due(AT_NS, each=1, limit=1)
-        store.outbox.record([an_attempt(due, state="failed", status=404, error="answered 404")], Patience())
+        store.outbox.record([an_attempt(due, state="failed", status=404, error="answered 404")], SwitchOffPolicy())
         assert store.outbox.replay("w1", due.delivery_id, AT_NS)
         assert not store.outbox.replay("w1", due.delivery_id, AT_NS)  # it waits
-        store.outbox.record([an_attempt(due, state="failed", status=404, error="answered 404")], Patience())
+        store.outbox.record([an_attempt(due, state="failed", status=404, error="answered 404")], SwitchOffPolicy())
         (delivery,) = store.outbox.deliveries("w1")
         assert (delivery.state, delivery.attempts, delivery.replays) == ("pending", 0, 1)
 
@@ -130,7 +130,7 @@ def test_a_receiver_that_is_gone_gets_nothing_that_waited(tmp_path: Path) -> Non
         a_webhook(store)
         store.alerts.open(a_finding(1), AT_NS)
         (due,) = store.outbox.due(AT_NS, each=1, limit=1)
-        store.outbox.record([an_attempt(due)], Patience())
+        store.outbox.record([an_attempt(due)], SwitchOffPolicy())
         store.alerts.open(a_finding(2), AT_NS)
         assert not store.webhooks.delete("w1", 2, AT_NS)
         assert store.webhooks.delete("w1", 1, AT_NS)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from collector.api.pages import MAX_ITEMS, MAX_PAGE
-from collector.cli.asking import Asking
+from collector.cli.asking import ServerClient
 from tests.access import OPERATOR_KEY, a_closed_server
 from tests.live import a_client
 
@@ -106,7 +106,7 @@ def test_no_list_is_forgotten(client: httpx.Client) -> None:
 
 def test_commands_see_the_whole_list(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """They follow the parts, and only to where they asked in the first place."""
-    asking, sizes = Asking(client), []
+    asking, sizes = ServerClient(client), []
 
     def two(request: httpx.Request) -> None:
         if "size" not in request.url.params:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, read_body
-from collector.doors.status import TooLarge, TooSlow, UnknownType
+from collector.doors.status import BodyTooLarge, TooSlow, UnknownType
 from collector.ingest import ByteBudget
 from collector.otlp.errors import Malformed
 from storage.errors import Overloaded
@@ -175,9 +175,9 @@ def test_a_body_may_be_as_large_as_the_limits_and_no_larger(encoding: str) -> No
     packed = PACKED[encoding](TEXT)
     exact = BodyLimits(received=len(packed), decompressed=len(TEXT))
     assert read(packed, encoding, limits=exact) == TEXT
-    with pytest.raises(TooLarge, match=f"larger than {len(packed) - 1} bytes as it was sent"):
+    with pytest.raises(BodyTooLarge, match=f"larger than {len(packed) - 1} bytes as it was sent"):
         read(packed, encoding, limits=BodyLimits(received=len(packed) - 1, decompressed=len(TEXT)))
-    with pytest.raises(TooLarge, match=f"larger than {len(TEXT) - 1} bytes (un|de)compressed"):
+    with pytest.raises(BodyTooLarge, match=f"larger than {len(TEXT) - 1} bytes (un|de)compressed"):
         read(packed, encoding, limits=BodyLimits(received=len(packed), decompressed=len(TEXT) - 1))
 
 
@@ -188,7 +188,7 @@ def test_a_bomb_is_refused_after_the_limit(encoding: str) -> None:
     assert len(bomb) < 300_000
     budget = ByteBudget(MANY)
     started = time.monotonic()
-    with pytest.raises(TooLarge):
+    with pytest.raises(BodyTooLarge):
         read(bomb, encoding, limits=BodyLimits(received=1 << 21, decompressed=1 << 20), budget=budget)
     assert time.monotonic() - started < 60
 
@@ -237,7 +237,7 @@ def test_the_budget_counts_what_is_held() -> None:
     budget = ByteBudget(1000)
     assert read(gzip.compress(bytes(500)), "gzip", budget=budget) == bytes(500)
     assert budget.held == 0
-    with pytest.raises(TooLarge):
+    with pytest.raises(BodyTooLarge):
         read(gzip.compress(bytes(5000)), "gzip", budget=budget, limits=BodyLimits(received=1000, decompressed=2000))
     assert budget.held == 0
 

@@ -18,9 +18,9 @@ import pytest
 from storage import quack, statements
 from storage.errors import BadQuery, Barred, Reopened
 from storage.offences import Offences
-from storage.scratch import Expression, Question, Scratch
+from storage.scratch import Expression, RuleQuestion, Scratch
 from storage.store import Store
-from storage.terms import Terms
+from storage.terms import QueryOptions
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.live import PATIENCE_S, until
 from tests.quack_client import a_client
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def breaks(store: Store, statement: str = BREAKS, *, asker: str = "") -> str:
     """What whoever breaks the database is told."""
     with pytest.raises(BadQuery) as told:
-        store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=Terms(asker=asker))
+        store.queries.sql(statement, max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker=asker))
     return str(told.value)
 
 
@@ -74,7 +74,7 @@ def test_the_statement_alone_has_an_error_and_the_database_is_there_again(store:
 
 def test_arrow_and_batches_break_it_no_worse(store: Store) -> None:
     """The same statement in the other forms of an answer is the asker's error too, and the next one is answered."""
-    statement, terms = spellings(), Terms(asker="a")
+    statement, terms = spellings(), QueryOptions(asker="a")
     with pytest.raises(BadQuery, match="INTERNAL Error"):
         store.queries.arrow(next(statement), max_rows=1, timeout_s=PATIENCE_S, terms=terms)
     with pytest.raises(BadQuery, match="INTERNAL Error"):
@@ -93,9 +93,11 @@ def test_a_statement_that_broke_it_is_refused_before_it_is_run(store: Store) -> 
     for statement in itertools.islice(spellings(), 2):
         breaks(store, statement, asker="a")
     with pytest.raises(Barred) as barred:
-        store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=Terms(asker="a"))
+        store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker="a"))
     assert 500 < barred.value.retry_after_s <= 600
-    assert store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=Terms(asker="b")).rows == ((7,),)
+    assert store.queries.sql("SELECT 7", max_rows=1, timeout_s=PATIENCE_S, terms=QueryOptions(asker="b")).rows == (
+        (7,),
+    )
 
 
 def test_offences_are_forgotten() -> None:
@@ -304,7 +306,7 @@ def test_the_database_of_the_rules_is_made_anew() -> None:
     """Whatever statement about rules breaks it, the next questions about spans are answered."""
     scratch = Scratch("true")
     spans = pa.table({"tenant": [""], "seq": pa.array([1], pa.int64()), "trace_id": ["t"], "name": ["n"]})
-    question = Question(
+    question = RuleQuestion(
         revision=1, tenant=None, clause=Expression(sql="CASE WHEN false THEN 0 END", parameters={}), sampled_below=None
     )
     for _ in range(2):

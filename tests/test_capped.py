@@ -6,27 +6,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.live.capped import Capped
-from evaluators.chat.toll import Free, Most, Spent
+from evaluators.chat.toll import Estimate, Free, RequestUsage
 from evaluators.errors import OverBudget
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 3)), max_size=12))
 def test_never_more_than_the_cap_is_set_aside_or_spent(requests: list[tuple[int, int, int]]) -> None:
     """Whatever requests ask for, and whether they say what they took, together they stay within it."""
-    most = Most(input_tokens=100, output_tokens=100)
+    most = Estimate(input_tokens=100, output_tokens=100)
 
     async def ask() -> int:
         capped, fares, spent = Capped(Free(), most), [], 0
         for tokens_in, tokens_out, ends in requests:
             try:
-                fares.append((await capped.reserve(Most(input_tokens=tokens_in, output_tokens=tokens_out)), tokens_in))
+                fares.append(
+                    (await capped.reserve(Estimate(input_tokens=tokens_in, output_tokens=tokens_out)), tokens_in)
+                )
             except OverBudget:
                 continue
             if ends and fares:
                 fare, held = fares.pop()
                 took = None if ends == 1 else held // ends
                 spent += held if took is None else took
-                fare.settle(Spent(outcome="answered", input_tokens=took, output_tokens=took and 0))
+                fare.settle(RequestUsage(outcome="answered", input_tokens=took, output_tokens=took and 0))
         assert capped.taken.input_tokens == spent + sum(held for _, held in fares)
         return capped.taken.input_tokens
 

@@ -12,10 +12,10 @@ from typing import get_args
 import pytest
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
-from evaluators.chat.connection import BadConnection, Connection, Price
+from evaluators.chat.connection import BadConnection, ModelConnection, Price
 from evaluators.chat.exchange import ANSWER_BYTES
 from evaluators.chat.retry import wait_asked_for
-from evaluators.chat.wire import Prompt, Protocol
+from evaluators.chat.wire import ChatPrompt, Protocol
 from tests.model_server import (
     CHAT,
     MODEL_RETURNED,
@@ -33,7 +33,7 @@ from tests.model_server import (
 
 PROTOCOLS = get_args(Protocol)
 PATHS = {"RESPONSES": RESPONSES, "CHAT_COMPLETIONS": CHAT}
-PROMPT = Prompt(system="Judge.", user="This is the data: é😀")
+PROMPT = ChatPrompt(system="Judge.", user="This is the data: é😀")
 SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 KEY = "sk-secret+key/with=signs"
 AT_ONCE = {"retry-after-ms": "1"}
@@ -46,7 +46,7 @@ def ask(base_url: str, protocol: Protocol = "CHAT_COMPLETIONS", **settings: obje
 
 def ask_each(base_url: str, protocol: Protocol, times: int, **settings: object) -> list[Answered]:
     """The same question several times, one after another, through one client."""
-    connection = Connection(base_url=base_url, model="judge-1", protocol=protocol, timeout_s=5)
+    connection = ModelConnection(base_url=base_url, model="judge-1", protocol=protocol, timeout_s=5)
 
     async def run() -> list[Answered]:
         async with ChatModel(replace(connection, **settings)) as model:  # type: ignore[arg-type]
@@ -274,7 +274,7 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture, cap
     with a_model(Status(401, body=echo)) as server, pytest.raises(Unanswered) as raised:
         ask(server.base_url, key=KEY)
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
-    connection = Connection(base_url=server.base_url, model="m", key=KEY)
+    connection = ModelConnection(base_url=server.base_url, model="m", key=KEY)
     shown = [str(raised.value), repr(raised.value), repr(connection), repr(ChatModel(connection)), caplog.text]
     assert "[key]" in shown[0]
     assert KEY not in "".join([*shown, *capfd.readouterr()])
@@ -310,7 +310,7 @@ def test_nothing_of_another_provider_is_sent(monkeypatch: pytest.MonkeyPatch, ke
 def test_a_connection_that_cannot_work_is_refused(settings: Mapping[str, str], words: str) -> None:
     """What no request could use is refused before one is made, without showing secrets."""
     with pytest.raises(BadConnection, match=words) as raised:
-        replace(Connection(base_url="http://127.0.0.1:1/v1", model="m"), **settings)  # type: ignore[arg-type]
+        replace(ModelConnection(base_url="http://127.0.0.1:1/v1", model="m"), **settings)  # type: ignore[arg-type]
     assert "pass@" not in str(raised.value)
     assert "two words" not in str(raised.value)
 
@@ -328,7 +328,7 @@ def test_requests_in_flight_are_bounded() -> None:
         return Says("ok")
 
     async def run(base_url: str) -> None:
-        async with ChatModel(Connection(base_url=base_url, model="m", in_flight=3)) as model:
+        async with ChatModel(ModelConnection(base_url=base_url, model="m", in_flight=3)) as model:
             await asyncio.gather(*(model.ask(PROMPT, SCHEMA) for _ in range(12)))
 
     with a_model(script) as server:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.conditions import CANNOT_COMMIT, Condition, Conditions
+from collector.conditions import CANNOT_COMMIT, ServerCondition, ServerConditions
 from collector.ingest import Ingest
 from collector.otlp.decode import Request, decode
-from collector.server_conditions import Watched, server_conditions
+from collector.server_conditions import ServerState, server_conditions
 from collector.traffic import Traffic
 from storage import sql
 from storage.store import Store
@@ -46,7 +46,7 @@ def begun_and_over(server: Live, name: str) -> None:
 def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     """However often it is looked at; of what it is about each is told by itself."""
     found: dict[str, str] = {}
-    conditions = Conditions([Condition(name="bad", look=lambda: dict(found))])
+    conditions = ServerConditions([ServerCondition(name="bad", look=lambda: dict(found))])
     conditions.look(0)
     found |= {"a": "a is bad", "b": "b is bad"}
     for second in range(1, 5):
@@ -64,8 +64,10 @@ def test_a_condition_is_told_once_when_it_begins_and_once_when_it_is_over(caplog
 def test_what_comes_and_goes_is_one_condition(caplog: pytest.LogCaptureFixture) -> None:
     """A pause that is too short ends nothing, and what passes too soon is told nowhere."""
     holds = iter([True, False, False, True, True, False, True, False, False, False])
-    look = Condition(name="bad", look=lambda: {"": "it is"} if next(holds) else {}, begins_after_s=1, ends_after_s=2)
-    conditions = Conditions([look])
+    look = ServerCondition(
+        name="bad", look=lambda: {"": "it is"} if next(holds) else {}, begins_after_s=1, ends_after_s=2
+    )
+    conditions = ServerConditions([look])
     held = []
     for second in range(10):
         conditions.look(second)
@@ -80,19 +82,22 @@ def test_what_cannot_be_looked_at_hides_no_other(caplog: pytest.LogCaptureFixtur
     def broken() -> Mapping[str, str]:
         raise ValueError("no database")
 
-    conditions = Conditions(
-        [Condition(name="first", look=broken, every_s=10), Condition(name="second", look=lambda: {"": "it holds"})]
+    conditions = ServerConditions(
+        [
+            ServerCondition(name="first", look=broken, every_s=10),
+            ServerCondition(name="second", look=lambda: {"": "it holds"}),
+        ]
     )
     for second in range(3):
         conditions.look(second)
     assert told(caplog) == ["first: it cannot be found out: ValueError: no database", "second: it holds"]
 
 
-def watching(store: Store, *, stuck_s: float = 30.0) -> Conditions:
+def watching(store: Store, *, stuck_s: float = 30.0) -> ServerConditions:
     """What is watched of a store without rules."""
-    return Conditions(
+    return ServerConditions(
         server_conditions(
-            Watched(
+            ServerState(
                 store=store,
                 ingest=Ingest(store, queue_bytes=1 << 20),
                 traffic=Traffic(),

@@ -16,7 +16,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from benchmarks.deletion import Scale, Trial
-from storage.deletions import DELETING, DONE, Wanted
+from storage.deletions import DELETING, DONE, DeletionCriteria
 from storage.errors import Overloaded
 from storage.trace_meanings import TraceSums
 from tests.access import a_closed_server
@@ -111,7 +111,7 @@ def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours:
         store._database.checkpoint()
         held |= marks_in(tmp_path, marker.marks)
         assert held == set(marker.marks)
-        wanted = Wanted(before_ns=LATER_NS - 1)
+        wanted = DeletionCriteria(before_ns=LATER_NS - 1)
         assert store.retention.delete(wanted, now_us=RECEIVED_AT_US) == len({s.trace_id for _, _, s in flat(spans)})
         assert store.retention.sweep(now_us=RECEIVED_AT_US).freed_bytes is not None
         assert marks_in(tmp_path, marker.marks) == set()
@@ -130,7 +130,7 @@ def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         for number in range(40):
             commit(store, a_batch(an_export(2000, trace=number, first=2000 * number, project=f"p{number % 2}")))
-        deletion = store.deletions.request(Wanted(project="p1"), now_us=RECEIVED_AT_US)
+        deletion = store.deletions.request(DeletionCriteria(project="p1"), now_us=RECEIVED_AT_US)
         store.erasure.work()
         seen = store.deletions.find(deletion.deletion_id)
         assert seen is not None
@@ -150,7 +150,7 @@ def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) ->
     with a_store(tmp_path) as store:
         for number in range(24):
             commit(store, a_batch(an_export(8192, trace=number, first=8192 * number, project=f"p{number % 2}")))
-        store.deletions.request(Wanted(project="p1"), now_us=RECEIVED_AT_US)
+        store.deletions.request(DeletionCriteria(project="p1"), now_us=RECEIVED_AT_US)
         while store.erasure.work():
             longest = max(longest, log.stat().st_size if log.exists() else 0)
     assert longest < 16 << 20
@@ -164,7 +164,7 @@ def test_what_was_read_of_a_trace_that_was_deleted_meanwhile_is_not_stored(
         keep = store.trace_meanings.store
 
         def store_late(sums: TraceSums) -> None:
-            store.retention.delete(Wanted(trace_id=trace_id(1)), now_us=RECEIVED_AT_US)
+            store.retention.delete(DeletionCriteria(trace_id=trace_id(1)), now_us=RECEIVED_AT_US)
             keep(sums)
 
         monkeypatch.setattr(store.trace_meanings, "store", store_late)
@@ -180,12 +180,12 @@ def test_who_asks_again_joins_the_deletion_and_too_many_are_refused(tmp_path: Pa
     """The same request is the same deletion while it is under way; a hundred others wait, and the next is told to."""
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(1)))
-        first = store.deletions.request(Wanted(project="p0"), now_us=1)
-        assert store.deletions.request(Wanted(project="p0"), now_us=2) == first
+        first = store.deletions.request(DeletionCriteria(project="p0"), now_us=1)
+        assert store.deletions.request(DeletionCriteria(project="p0"), now_us=2) == first
         for number in range(1, 100):
-            store.deletions.request(Wanted(project=f"p{number}"), now_us=3)
+            store.deletions.request(DeletionCriteria(project=f"p{number}"), now_us=3)
         with pytest.raises(Overloaded, match="100 deletions are under way"):
-            store.deletions.request(Wanted(project="p100"), now_us=4)
+            store.deletions.request(DeletionCriteria(project="p100"), now_us=4)
 
 
 def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> None:
@@ -193,12 +193,12 @@ def test_whom_a_deletion_named_is_forgotten_with_the_rows(tmp_path: Path) -> Non
     name = "somebody-whom-nobody-may-know"
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2)))
-        deletion = store.deletions.request(Wanted(user_id=name), now_us=RECEIVED_AT_US)
+        deletion = store.deletions.request(DeletionCriteria(user_id=name), now_us=RECEIVED_AT_US)
         while store.erasure.work():
             pass
         found = store.deletions.find(deletion.deletion_id)
         assert found is not None
-        assert (found.state, found.filters, found.wanted) == (DONE, ["userId"], Wanted())
+        assert (found.state, found.filters, found.wanted) == (DONE, ["userId"], DeletionCriteria())
         assert marks_in(tmp_path, [name]) == set()
 
 

@@ -20,7 +20,7 @@ from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import Wish
 from collector.delivery.sending import Sender
 from storage.errors import Overloaded
-from storage.outbox import Attempt, Outbox, Patience
+from storage.outbox import DeliveryAttempt, Outbox, SwitchOffPolicy
 from tests.alerting import (
     LOOPBACK,
     PATIENT,
@@ -486,7 +486,7 @@ def test_many_failed_deliveries_switch_a_receiver_off(tmp_path: Path) -> None:
     with a_receiver() as (url, script), an_alerting(tmp_path) as alerting:
         script.act = answers(404)
         webhook = alerting.webhook(url)
-        for number in range(Patience().failed_deliveries):
+        for number in range(SwitchOffPolicy().failed_deliveries):
             alerting.open(number)
         until(lambda: alerting.states(webhook), lambda states: "pending" not in states)
         found = alerting.store.webhooks.get(webhook.webhook_id)
@@ -546,7 +546,7 @@ class Unwilling(Outbox):
 
     refusals = 3
 
-    def record(self, attempts: Sequence[Attempt], patience: Patience) -> None:
+    def record(self, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
         """Refuse, until it was asked often enough."""
         if self.refusals:
             self.refusals -= 1

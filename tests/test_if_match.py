@@ -15,7 +15,7 @@ from collector.live.rules_in_force import RulesInForce
 from collector.secrets import Secrets
 from rules.rule_text import parse_json
 from storage.errors import Moved, Stale
-from storage.outbox import Attempt, Patience
+from storage.outbox import DeliveryAttempt, SwitchOffPolicy
 from tests.alerting import a_finding
 from tests.serving import a_server
 from tests.storing import a_store
@@ -96,7 +96,7 @@ def test_what_we_switch_off_is_another_version(server: Running, api: httpx.Clien
     for number, (disable, version) in enumerate(((None, 1), ("it is gone", 2))):
         finding = a_finding(number)
         assert server.store.alerts.open(finding, finding.baseline.count)
-        failed = Attempt(
+        failed = DeliveryAttempt(
             delivery_id=server.store.outbox.deliveries(webhook_id)[0].delivery_id,
             webhook_id=webhook_id,
             type="alert.opened",
@@ -108,7 +108,7 @@ def test_what_we_switch_off_is_another_version(server: Running, api: httpx.Clien
             error="gone",
             disable=disable,
         )
-        server.store.outbox.record([failed], Patience(failing_ns=2**62))
+        server.store.outbox.record([failed], SwitchOffPolicy(failing_ns=2**62))
         assert api.get(made).headers["etag"] == f'"{version}"'
     assert api.put(made, json=HOOK, headers={"if-match": '"1"'}).status_code == 412
 

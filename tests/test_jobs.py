@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from collector.live.work.ledger import Ledger
-from storage.jobs import Claim, Job, PutBack, Result, Turn
+from storage.jobs import Claim, Job, JobResult, PutBack, Turn
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, trace_id
@@ -39,13 +39,13 @@ def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) 
     return claimed
 
 
-def a_result(job_id: int, **more: object) -> Result:
+def a_result(job_id: int, **more: object) -> JobResult:
     """A verdict, unless told otherwise."""
     told: dict[str, object] = {"outcome": "scored", "score": 1.0, "passed": True}
-    return Result(job_id=job_id, name="x", **told | more)  # type: ignore[arg-type] # its fields
+    return JobResult(job_id=job_id, name="x", **told | more)  # type: ignore[arg-type] # its fields
 
 
-def a_failure(job_id: int, kind: str = "timeout") -> Result:
+def a_failure(job_id: int, kind: str = "timeout") -> JobResult:
     """A failure."""
     return a_result(job_id, outcome="failed", score=None, passed=None, error_kind=kind, reason="too late")
 

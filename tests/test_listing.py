@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.listing import Place, TracesLike
+from storage.listing import ListPosition, TracesLike
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.matching import write
@@ -87,7 +87,7 @@ def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) ->
     """Every trace of which it is true comes once, newest first, whatever is asked and however rare it is."""
     expected = rows(store, f"SELECT trace_id FROM traces AS t WHERE {plainly} ORDER BY start_time DESC, trace_id")
     found: list[tuple[object, ...]] = []
-    place: Place | None = None
+    place: ListPosition | None = None
     while True:
         listed = store.listing.traces(WISHES[plainly], after=place, limit=limit, within_s=60)
         found += [(trace.trace_id,) for trace in listed.traces]

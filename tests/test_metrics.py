@@ -15,7 +15,7 @@ from collector.live.sweeper import Sweeper
 from collector.logs import JsonLines, TextLines, request_id
 from collector.meters import Meter, exposition
 from collector.otlp.decode import Request, decode
-from storage.jobs import Result, Turn
+from storage.jobs import JobResult, Turn
 from storage.timing import Stopwatch
 from tests import storing
 from tests.access import request
@@ -237,7 +237,7 @@ def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> N
         commit(store, a_batch(storing.an_export(2)))
         book = Book(store)
         book.enqueue(book.rule("check", evaluator="tool_error"), [(trace_id(0), span_id(0)), (trace_id(0), span_id(1))])
-        done = Result(job_id=1, name="x", outcome="scored", score=1.0, passed=True, fingerprint="f")
+        done = JobResult(job_id=1, name="x", outcome="scored", score=1.0, passed=True, fingerprint="f")
         store.jobs.take_turn(Turn(now_us=1, until_us=2, finished=[done]))
         assert store.alerts.open(a_finding(), RECEIVED_AT_US * 1000)
         standing = store.gauges.look()

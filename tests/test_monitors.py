@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from collector.live.monitors import MonitorThread
-from collector.live.streams import Alarm
-from storage.alerts import AlertFilter, Finding
+from collector.live.streams import EpisodeAlarm
+from storage.alerts import AlertFilter, AlertFinding
 from tests.matching import write
 from tests.storing import a_store, rows, trace_id
 from tests.test_alerts import a_webhook
@@ -299,7 +299,7 @@ def test_a_step_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
         thread = MonitorThread(store.monitors, book.revisions.get)
         finding = thread._finding
 
-        def broken(alarm: Alarm) -> Finding:
+        def broken(alarm: EpisodeAlarm) -> AlertFinding:
             return replace(finding(alarm), document={"what JSON cannot hold": object()})  # type: ignore[dict-item]
 
         thread._finding = broken  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import pytest
 from collector.app import Running
 from collector.exporting import own_traces
 from collector.exporting.own_traces import OwnTraces
-from collector.observing import INTERNAL_HEADER, Done
+from collector.observing import INTERNAL_HEADER, FinishedWork
 from tests.access import request
 from tests.alerting import a_receiver, an_alerting, answer
 from tests.live import until
@@ -95,7 +95,7 @@ def test_requests_are_told_by_their_routes(tmp_path: Path) -> None:
 
 def test_attempts_to_tell_receivers_are_told(tmp_path: Path) -> None:
     """One that failed and the one after it, without where they went."""
-    seen: list[Done] = []
+    seen: list[FinishedWork] = []
     with a_receiver() as (url, script), an_alerting(tmp_path, watch=seen.append) as alerting:
         script.act = lambda handler, number: answer(handler, 500 if number == 1 else 204)
         webhook = alerting.webhook(url)
@@ -116,6 +116,6 @@ def test_an_endpoint_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(own_traces, "_FLUSH_S", 0.05)
     traces = OwnTraces("http://127.0.0.1:9/v1/traces", {}, instance="here")
     for number in range(5_000):
-        traces.watch(Done(name="commit", began_ns=number))
+        traces.watch(FinishedWork(name="commit", began_ns=number))
     traces.close()
     assert traces._exporter.is_closed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.process import NotRun, Program, run
+from evaluators.process import JudgeProgram, NotRun, run
 
 ENVIRONMENT = {"PATH": os.defpath}
 
@@ -25,7 +25,7 @@ def output_of(
     command: Sequence[str] | str, document: bytes = b"{}", time_limit_s: float = 10, output_bytes: int = 1 << 20
 ) -> bytes:
     """What a program prints."""
-    program = Program(
+    program = JudgeProgram(
         command=command,
         environment=ENVIRONMENT,
         folder=None,
@@ -188,7 +188,9 @@ def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     """When nobody waits for the answer any more, the program is killed."""
     file = tmp_path / "pid"
     source = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    program = Program(command=python(source), environment=ENVIRONMENT, folder=None, time_limit_s=60, output_bytes=10)
+    program = JudgeProgram(
+        command=python(source), environment=ENVIRONMENT, folder=None, time_limit_s=60, output_bytes=10
+    )
 
     async def start_and_cancel() -> None:
         task = asyncio.create_task(run(program, b""))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from collector.app import running
-from collector.quack.clients import Clients, Connection, connections, left
+from collector.quack.clients import ClientConnection, Clients, connections, left
 from collector.settings import Settings
 from storage import sql
 from storage.errors import Unusable
@@ -307,15 +307,15 @@ def test_a_connection_that_is_closed_in_any_way_is_seen(address: str, linger_s: 
 
 def test_who_left_is_told_only_when_it_is_sure() -> None:
     """A question has left when every connection that may be its own is closed, and what is another's never counts."""
-    open_, closed = Connection(sent=0, is_closed=False), Connection(sent=0, is_closed=True)
+    open_, closed = ClientConnection(sent=0, is_closed=False), ClientConnection(sent=0, is_closed=True)
     assert left([{1: 0}, {2: 0}], {1: closed, 2: open_}) == [0]
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: open_}) == []  # either may be the one
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}], {1: closed, 2: closed}) == [0, 1]
     assert left([{1: 0, 2: 0, 3: 0}, {1: 0}, {1: 0, 2: 0}], {1: open_, 2: open_, 3: closed}) == [0]
     assert left([{1: 0, 2: 0}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == [2]
     assert left([{1: 0, 2: 0}], {1: closed}) == [0]  # the second was answered, and let go
-    assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=8, is_closed=False)}) == [0]  # or it was answered
-    assert left([{1: 0, 2: 7}], {1: closed, 2: Connection(sent=7, is_closed=False)}) == []
+    assert left([{1: 0, 2: 7}], {1: closed, 2: ClientConnection(sent=8, is_closed=False)}) == [0]  # or it was answered
+    assert left([{1: 0, 2: 7}], {1: closed, 2: ClientConnection(sent=7, is_closed=False)}) == []
     assert left([{}, {9: 0}], {1: closed}) == []
     assert left([{}, {1: 0, 2: 0}, {1: 0, 2: 0, 3: 0}], {1: open_, 2: open_, 3: closed}) == []
     possible = {1: 0, 2: 0}

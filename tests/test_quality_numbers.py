@@ -9,7 +9,7 @@ from collector.web.quality_comparison import Incomparable, common_evaluator, com
 from collector.web.quality_numbers import begin_us, bins_of, points_of, releases_of, steps_between, sum_of
 from rules.statistics.intervals import interval
 from rules.statistics.sample import UNIT, Sample, split
-from storage.quality import Cell, Point, Step
+from storage.quality import Cell, ScoreBucket, Step
 
 DAY_US = 86_400_000_000
 
@@ -24,7 +24,7 @@ def a_cell(*scores: float, at_us: int = us(2026, 11, 16), **changes: Any) -> Cel
     points = []
     for score in scores:
         point, above = split(score)
-        points.append(Point(point, 1, above))
+        points.append(ScoreBucket(point, 1, above))
     passed = sum(score >= 0.5 for score in scores)
     told: dict[str, Any] = {
         "at_us": at_us,

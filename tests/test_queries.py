@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from storage import queries
 from storage.errors import BadQuery
-from storage.listing import Place, TracesLike
+from storage.listing import ListPosition, TracesLike
 from storage.records import Column, Table, TraceSummary
 from storage.store import Store
 from tests.attacks import ATTACKS, LETHAL
@@ -455,7 +455,7 @@ def test_pages_of_a_list_are_the_whole_list(
     """Page after page, also where the time for each is over at once, every such trace comes once, in order."""
     tenant, everything = deliver(store, commits)
     found: list[TraceSummary] = []
-    place: Place | None = None
+    place: ListPosition | None = None
     while True:
         listed = store.listing.traces(wish, after=place, limit=limit, tenant=tenant, within_s=within_s)
         assert len(listed.traces) <= limit

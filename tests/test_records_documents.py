@@ -31,12 +31,12 @@ from storage.judgements import Judged
 from storage.records import (
     AttributeValue,
     Column,
-    Event,
     Link,
     LogRecord,
     Resource,
     Scope,
     Span,
+    SpanEvent,
     Table,
     Trace,
     TraceSummary,
@@ -90,7 +90,7 @@ def a_span(
         status_code=2,
         status_message="it broke",
         attributes=attributes or {},
-        events=(Event(time_ns=START_NS, name="exception", attributes={"n": 1}, dropped_attributes_count=0),),
+        events=(SpanEvent(time_ns=START_NS, name="exception", attributes={"n": 1}, dropped_attributes_count=0),),
         links=(
             Link(
                 trace_id="b" * 32,

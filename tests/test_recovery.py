@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.conditions import CANNOT_COMMIT, Conditions
+from collector.conditions import CANNOT_COMMIT, ServerConditions
 from collector.ingest import Ingest
-from collector.server_conditions import Watched, server_conditions
+from collector.server_conditions import ServerState, server_conditions
 from collector.traffic import Traffic
 from storage.database import FILE_NAME, DatabaseOptions
 from storage.errors import Overloaded, Reopened
@@ -107,13 +107,13 @@ def test_a_database_that_cannot_be_opened_again_is_told_and_takes_nothing(
     assert sum("the database is open again" in line for line in caplog.messages) == 1
 
 
-def watching(store: Store) -> Conditions:
+def watching(store: Store) -> ServerConditions:
     """What is watched of a store without rules."""
-    watched = Watched(
+    watched = ServerState(
         store=store,
         ingest=Ingest(store, queue_bytes=1 << 20),
         traffic=Traffic(),
         rules=tuple,
         judge_problem=lambda _: None,
     )
-    return Conditions(server_conditions(watched))
+    return ServerConditions(server_conditions(watched))

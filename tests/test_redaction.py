@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS
 from collector.redaction.columns import Redactor
-from collector.redaction.plan import PRESETS, REDACTED, Plan, make_plan
+from collector.redaction.plan import PRESETS, REDACTED, RedactionPlan, make_plan
 from storage.batch import SpanBatch, ipc_stream
 from tests.access import request
 from tests.log_requests import some_logs
@@ -26,7 +26,7 @@ KEY = "sk-proj-abcdefghijklmnopqrstuv"
 PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
-def a_plan(*presets: str, keys: tuple[str, ...] = (), patterns: tuple[str, ...] = ()) -> Plan:
+def a_plan(*presets: str, keys: tuple[str, ...] = (), patterns: tuple[str, ...] = ()) -> RedactionPlan:
     """A plan."""
     return make_plan(keys=keys, patterns=patterns, presets=presets)
 
@@ -137,7 +137,7 @@ def test_keys_are_globs_of_the_whole(key: str, found: tuple[str, str]) -> None:
     assert (b"told" in bytes_of(after)) is (found == SHOWN)
 
 
-def only(text: str, plan: Plan) -> str:
+def only(text: str, plan: RedactionPlan) -> str:
     """A text after redaction."""
     export = an_export(1)
     export.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="t").value.string_value = text

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.statistics.intervals import interval
-from rules.statistics.sample import NOTHING, POINTS, Sample, Tally, in_results
+from rules.statistics.sample import NOTHING, POINTS, Sample, WeightTally, in_results
 from rules.statistics.two_sample import contest, least, log_evidence, refuted_mean
 from rules.statistics.watch import NOTHING_SEEN, Watch, since_ever
 from rules.statistics.wealth import BASELINE, CANDIDATE, Stakes, log_wealth_lower, log_wealth_of_baselines
@@ -244,7 +244,7 @@ def test_a_watch_speaks_exactly_when_the_evidence_is_there(
 ) -> None:
     """In any order of both sides' results, a watch finds what the samples show as soon as they do."""
     log_threshold = 1.0
-    baseline, candidate = Tally(Sample.of_scores(map(float, before))), Tally()
+    baseline, candidate = WeightTally(Sample.of_scores(map(float, before))), WeightTally()
     watch = Watch(since_ever(baseline.sample(), NOTHING, log_threshold), margin=margin, log_threshold=log_threshold)
     refuted = refuted_mean(baseline.sample(), len(before), log_threshold)
     for passed, is_candidate in after:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from rules.statistics.events import Event
+from rules.statistics.events import EpisodeEvent
 from rules.statistics.monitor import Monitor, MonitorState, Result
 from rules.statistics.sample import Stretch
 from rules.statistics.settings import MonitorSettings
@@ -52,12 +52,12 @@ class Source:
         return [next(sides[at]) for at in order]
 
 
-def heard(given_results: Sequence[Result], **chosen: Any) -> list[Event]:
+def heard(given_results: Sequence[Result], **chosen: Any) -> list[EpisodeEvent]:
     """What the monitors say of a stream."""
     return Monitor(MonitorSettings(**chosen)).add_all(given_results)
 
 
-def told(events: Sequence[Event]) -> list[tuple[str, str, str | None]]:
+def told(events: Sequence[EpisodeEvent]) -> list[tuple[str, str, str | None]]:
     """The events without their numbers."""
     return [(event.kind, event.change, event.release) for event in events]
 

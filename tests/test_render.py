@@ -16,7 +16,7 @@ from collector.cli import render
 from collector.cli.text import crop, fold, json_text
 from collector.cli.trace_text import ASCII, MAX_ITEMS, TEXT_LINES, trace_text
 from collector.cli.views import EventView, LinkView, SpanView, SummaryView, TableView, TraceView
-from collector.span_tree import Place, in_tree_order
+from collector.span_tree import Placement, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text
 from collector.visible import one_line
 
@@ -126,13 +126,13 @@ def test_a_child_stands_below_its_parent(spans: list[SpanView]) -> None:
     above: list[SpanView] = []
     for node in in_tree_order(spans):
         del above[node.depth :]
-        if node.place is Place.CHILD:
+        if node.place is Placement.CHILD:
             assert above[-1].span_id == node.span.parent_span_id
         else:
             assert node.depth == 0
-            assert (node.place is Place.ROOT) == (not node.span.parent_span_id)
+            assert (node.place is Placement.ROOT) == (not node.span.parent_span_id)
             known = node.span.parent_span_id in {span.span_id for span in spans}
-            assert (node.place is Place.CYCLE) == known
+            assert (node.place is Placement.CYCLE) == known
         above.append(node.span)
 
 
@@ -380,9 +380,9 @@ def test_every_place_of_the_tree_is_reached() -> None:
     spans = [a_span("x", "y"), a_span("y", "x"), a_span("o", "gone"), a_span("k", "r"), a_span("r")]
     places = [node.place for node in in_tree_order(spans)]
     assert [place for place, _ in itertools.groupby(places)] == [
-        Place.ROOT,
-        Place.CHILD,
-        Place.ORPHAN,
-        Place.CYCLE,
-        Place.CHILD,
+        Placement.ROOT,
+        Placement.CHILD,
+        Placement.ORPHAN,
+        Placement.CYCLE,
+        Placement.CHILD,
     ]

@@ -10,11 +10,11 @@ import grpc
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from collector.exporting.answers import Answer, Later, Refused, Taken
+from collector.exporting.answers import Accepted, Answer, Rejected, RetryLater
 from collector.exporting.configured import endpoint_at, values_of
-from collector.exporting.results import ResultsExporter, Waits
+from collector.exporting.results import ExportWaits, ResultsExporter
 from collector.settings import BadSettings
-from storage.jobs import Result, Turn
+from storage.jobs import JobResult, Turn
 from storage.results_out import OutState
 from storage.store import Store
 from tests.certificates import a_certificate
@@ -24,7 +24,7 @@ from tests.serving import a_server, post
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.working import Book
 
-QUICK = Waits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_asked_s=0.3, pause_s=0.05)
+QUICK = ExportWaits(look_s=0.02, first_s=0.01, longest_s=0.05, longest_asked_s=0.3, pause_s=0.05)
 
 Receiving: TypeAlias = Callable[[Callable[[Sequence[LogRecord]], Reply]], AbstractContextManager[Receiver]]
 OVER_BOTH = pytest.mark.parametrize("receiving", [a_receiver, a_grpc_receiver], ids=["HTTP", "gRPC"])
@@ -41,14 +41,14 @@ def judge(book: Book, count: int = 1, *, reason: str = "because", span: int | No
     finish(book.store, [scored(last + each + 1, reason) for each in range(count)])
 
 
-def scored(job_id: int, reason: str) -> Result:
+def scored(job_id: int, reason: str) -> JobResult:
     """A score that did not pass."""
-    return Result(
+    return JobResult(
         job_id=job_id, name="tone", outcome="scored", score=0.25, passed=False, reason=reason, fingerprint="print-1"
     )
 
 
-def finish(store: Store, results: Sequence[Result]) -> None:
+def finish(store: Store, results: Sequence[JobResult]) -> None:
     """Store what came of jobs."""
     store.jobs.take_turn(Turn(now_us=RECEIVED_AT_US, until_us=RECEIVED_AT_US + 1, finished=results))
 
@@ -111,8 +111,8 @@ def test_what_failed_has_no_score_and_what_was_skipped_is_not_told(tmp_path: Pat
         commit(store, a_batch(an_export(2)))
         book = Book(store)
         book.enqueue(book.rule("check", evaluator="tool_error"), [(trace_id(0), span_id(0))] * 2)
-        failed = Result(job_id=1, name="tone", outcome="failed", error_kind="refused", reason="no key")
-        skipped = Result(job_id=2, name="tone", outcome="skipped", error_kind="over_budget")
+        failed = JobResult(job_id=1, name="tone", outcome="failed", error_kind="refused", reason="no key")
+        skipped = JobResult(job_id=2, name="tone", outcome="skipped", error_kind="over_budget")
         finish(store, [failed, skipped])
         with telling(store, receiver):
             all_told(store, 2)
@@ -184,19 +184,19 @@ def test_a_receiver_over_grpc_that_is_away_is_waited_for(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "reply, answer",
     [
-        (Reply(rejected=3), Taken(rejected=3)),
+        (Reply(rejected=3), Accepted(rejected=3)),
         (
             Reply(code=grpc.StatusCode.RESOURCE_EXHAUSTED),
-            Refused(why="answered RESOURCE_EXHAUSTED: as the script says"),
+            Rejected(why="answered RESOURCE_EXHAUSTED: as the script says"),
         ),
-        (Reply(code=grpc.StatusCode.INTERNAL), Later(why="answered INTERNAL: as the script says")),
+        (Reply(code=grpc.StatusCode.INTERNAL), RetryLater(why="answered INTERNAL: as the script says")),
         (
             Reply(code=grpc.StatusCode.UNAVAILABLE, retry_s=1.5),
-            Later(why="answered UNAVAILABLE: as the script says", after_s=1.5),
+            RetryLater(why="answered UNAVAILABLE: as the script says", after_s=1.5),
         ),
         (
             Reply(code=grpc.StatusCode.INVALID_ARGUMENT, retry_s=1),
-            Refused(why="answered INVALID_ARGUMENT: as the script says"),
+            Rejected(why="answered INVALID_ARGUMENT: as the script says"),
         ),
     ],
 )
@@ -207,7 +207,7 @@ def test_an_answer_over_grpc_is_read(reply: Reply, answer: Answer) -> None:
         assert endpoint.post(b"") == answer
         endpoint.close()
     endpoint = endpoint_at(receiver.url, {})
-    assert isinstance(endpoint.post(b""), Later)  # nobody is there
+    assert isinstance(endpoint.post(b""), RetryLater)  # nobody is there
     endpoint.close()
 
 

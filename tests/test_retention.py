@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.otlp.decode import Request, decode
 from storage.database import FILE_NAME
-from storage.deletions import Wanted
+from storage.deletions import DeletionCriteria
 from storage.holes import UnknownFormat, free_blocks
 from storage.records import JsonValue
 from storage.retention import Swept
@@ -198,7 +198,7 @@ def test_traces_are_deleted_by_what_is_known_of_them(tmp_path: Path, name: str) 
         commit(store, a_batch(an_export(3, trace=1, project="lab", start_ns=START_NS - 9), an_export(2, trace=2)))
         fill(store, *evaluated(1), f"UPDATE trace_reading SET session_id = 's' WHERE trace_id = '{trace_id(1)}'")
         store.retention.pin(trace_id(1), now_us=0)
-        assert store.retention.delete(Wanted(**{name: values[name]}), now_us=RECEIVED_AT_US) == 1  # type: ignore[arg-type] # each its own type
+        assert store.retention.delete(DeletionCriteria(**{name: values[name]}), now_us=RECEIVED_AT_US) == 1  # type: ignore[arg-type] # each its own type
         assert rows(store, "SELECT trace_id, count(*) FROM span GROUP BY ALL") == [(trace_id(2), 2)]
         assert counts(store) == dict.fromkeys(TABLES_OF_SPANS, 0) | {"span": 2, "trace_part": 1}
         assert rows(store, "SELECT count(*) FROM trace_pin") == [(0,)]
@@ -313,8 +313,8 @@ def test_a_deleted_trace_is_gone_from_the_disk_after_the_next_sweep(tmp_path: Pa
         store._database.checkpoint()
         held = bytes_on_disk(tmp_path)
         assert all(f"what number {number}".encode() in held for number in range(4))
-        assert store.retention.delete(Wanted(trace_id=trace_id(1)), now_us=RECEIVED_AT_US) == 1
-        assert store.retention.delete(Wanted(trace_id=trace_id(3)), now_us=RECEIVED_AT_US) == 1
+        assert store.retention.delete(DeletionCriteria(trace_id=trace_id(1)), now_us=RECEIVED_AT_US) == 1
+        assert store.retention.delete(DeletionCriteria(trace_id=trace_id(3)), now_us=RECEIVED_AT_US) == 1
         assert store.retention.sweep(now_us=RECEIVED_AT_US).freed_bytes is not None
         held = bytes_on_disk(tmp_path)
         assert [number for number in range(4) if f"what number {number}".encode() in held] == [0, 2]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collector.evaluation.rule_check import check_evaluator
 from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS, MAX_TEXT
-from rules.conditions import Condition, Group
+from rules.conditions import Condition, ConditionGroup
 from rules.errors import BadRule
 from rules.marker import MARKER
 from rules.monitoring import Monitoring
@@ -120,7 +120,7 @@ def test_a_rule_says_what_was_written() -> None:
     rule = parsed.rule
     assert (rule.name, rule.enabled, rule.project, rule.target) == ("slow refunds", True, "shop", "TRACE")
     assert rule.conditions[0] == Condition(field="tool_name", operator="=", operand="refund")
-    assert isinstance(rule.conditions[1], Group)
+    assert isinstance(rule.conditions[1], ConditionGroup)
     assert [str(member) for member in rule.conditions[1].members] == [
         "duration_ms >= 5000",
         "attributes.retries exists",

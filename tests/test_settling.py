@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from rules.settling import Arrivals, Settling, is_settled
-from storage.open_traces import Waits
+from storage.open_traces import SettleWaits
 from storage.store import Store
 from tests.matching import InForce, active, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
@@ -281,6 +281,6 @@ def test_sql_settles_traces_as_python_does(
         at = f"make_timestamp({at_ns // 1000})"
         write(open_store, f"INSERT INTO trace_open VALUES ('', '{trace_id(0)}', {at}, {at}, {root}, 1, 1)")
     now_us = START_NS // 1000 + now_s * 10**6
-    wanted = Waits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
+    wanted = SettleWaits(after_root_us=waits[0] * 10**6, quiet_us=waits[1] * 10**6, longest_us=waits[2] * 10**6)
     found = open_store.matching.open_traces.due(wanted, now_us=now_us, looked_us=now_us, most=9)
     assert (found.num_rows == 1) is is_settled(arrivals, settling, now_us * 1000)

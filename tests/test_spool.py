@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from storage.errors import Overloaded
-from storage.spool import Group, Position, Spool
+from storage.spool import Position, Spool, SpoolGroup
 from tests.otlp_requests import requests, valid_spans
 from tests.storing import a_batch, a_record, an_export, files_no_larger_than, span_id
 
@@ -29,13 +29,13 @@ def a_group(number: int, spans: int = 1) -> SpanBatch:
 BATCHES = [a_group(number) for number in range(4)]
 
 
-def recovered(directory: Path, after: Position | None = None) -> list[Group]:
+def recovered(directory: Path, after: Position | None = None) -> list[SpoolGroup]:
     """What a restart would find."""
     after = after or Position()
     return list(Spool(directory, after=after).recover(after))
 
 
-def numbers(groups: list[Group]) -> list[tuple[int, int]]:
+def numbers(groups: list[SpoolGroup]) -> list[tuple[int, int]]:
     """The sequence number of each group, and which of `BATCHES` it is."""
     return [(group.sequence, _which(group.batch)) for group in groups]
 
@@ -88,7 +88,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cases")
 
 
-def find_in(cases: Path, data: bytes) -> list[Group]:
+def find_in(cases: Path, data: bytes) -> list[SpoolGroup]:
     """What is found in a segment of these bytes."""
     folder = cases / next(folders)
     folder.mkdir()

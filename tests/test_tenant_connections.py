@@ -13,7 +13,7 @@ from collector.connection_text import BadText
 from collector.live.budgets import Budgets
 from collector.live.connections import LlmConnections
 from collector.live.judges import ConnectedJudges
-from collector.live.reach import Reach
+from collector.live.reach import EgressResolver
 from collector.secrets import Secrets
 from evaluators.chat.client import Unanswered
 from evaluators.errors import BadConfiguration, OverBudget
@@ -32,7 +32,7 @@ class Many:
 
     def __init__(self, store: Store, *, private: Sequence[str] = (), budgets: dict[str, Budget] | None = None) -> None:
         secrets = Secrets(ENCRYPTION_KEY)
-        reach = Reach(AddressPolicy(private))
+        reach = EgressResolver(AddressPolicy(private))
         self.connections = LlmConnections(store.connections, secrets, {"KEY": "k"}.get, reach=reach)
         self.budgets = Budgets(store.spending)
         self.judges = ConnectedJudges(self.connections, self.budgets, budgets or {})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from storage.alerts import Finding
+from storage.alerts import AlertFinding
 from tests.access import Closed, a_closed_server
 from tests.alerting import a_finding
 from tests.browser import a_page
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
         yield closed
 
 
-def opened(server: Closed, number: int, **changes: object) -> Finding:
+def opened(server: Closed, number: int, **changes: object) -> AlertFinding:
     """An alert of the server."""
     finding = a_finding(number, **changes)
     assert server.running.store.alerts.open(finding, NOW_NS - 3_600 * 10**9 + number)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from collector.web.pictures.histogram import histogram
 from collector.web.pictures.sparkline import sparkline
-from collector.web.pictures.trend import Point, Scale, trend
+from collector.web.pictures.trend import Scale, TrendPoint, trend
 from collector.web.pictures.whisker import evidence_bar, evidence_share, whisker
 from tests.quality_history import HOSTILE
 
@@ -30,15 +30,15 @@ def of_class(picture: Markup, name: str) -> list[ET.Element]:
     return [each for each in drawn(picture).iter() if name in each.get("class", "").split()]
 
 
-def a_trend(*points: Point) -> Markup:
+def a_trend(*points: TrendPoint) -> Markup:
     """A trend of these, in percent."""
     return trend(points, scale=Scale(low=0, high=100, unit=" %"), label="Pass rate", what="Rate")
 
 
-def at(label: str, value: float | None, **more: object) -> Point:
+def at(label: str, value: float | None, **more: object) -> TrendPoint:
     """A point with an interval of ten around it."""
     edges = {} if value is None else {"low": value - 10, "high": value + 10, "count": 7}
-    return Point(label=label, value=value, **(edges | more))  # type: ignore[arg-type] # of the tests
+    return TrendPoint(label=label, value=value, **(edges | more))  # type: ignore[arg-type] # of the tests
 
 
 def test_a_trend_is_a_line_in_a_band_with_its_numbers_behind_it() -> None:
@@ -58,7 +58,7 @@ def test_a_higher_number_is_drawn_higher() -> None:
 
 
 @pytest.mark.parametrize("between", [at("gap", None), at("new", 50, begins="evaluator 9f8e")])
-def test_what_is_not_compared_is_not_joined(between: Point) -> None:
+def test_what_is_not_compared_is_not_joined(between: TrendPoint) -> None:
     """Neither a gap nor the beginning of another evaluator is crossed by the line or by the band."""
     picture = a_trend(at("1", 50), at("2", 50), between, at("3", 50), at("4", 50))
     lines = [each.get("points", "").split() for each in of_class(picture, "series")]

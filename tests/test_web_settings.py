@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from collector.app import Running
 from collector.delivery.receivers import Wish
 from collector.web.site import make_site
-from storage.outbox import Attempt, Patience
+from storage.outbox import DeliveryAttempt, SwitchOffPolicy
 from storage.webhooks import Webhook
 from tests.access import a_closed_server
 from tests.alerting import Script, a_receiver
@@ -237,7 +237,7 @@ def test_a_webhook_that_we_switched_off_says_why_and_is_switched_on_again(server
     """The reason is on its page and its state in the list, and one button begins anew."""
     webhook, outbox = server.webhook(enabled=False), server.running.context.outbox
     server.running.context.receivers.replace(webhook, Wish(url=None, secret=None, enabled=True))
-    gone = Attempt(
+    gone = DeliveryAttempt(
         delivery_id="",
         webhook_id=webhook.webhook_id,
         type="alert.opened",
@@ -249,7 +249,7 @@ def test_a_webhook_that_we_switched_off_says_why_and_is_switched_on_again(server
         error="410",
         disable=f"it is gone {HOSTILE}",
     )
-    outbox.record([gone], Patience())
+    outbox.record([gone], SwitchOffPolicy())
     place = f"/webhooks/{webhook.webhook_id}"
     page = server.visit.get(place).text
     assert ("it is gone &lt;script&gt;" in page, "Switch it on again" in page) == (True, True)

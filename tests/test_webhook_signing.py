@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
-from collector.delivery.retrying import MOST_ATTEMPTS, Answer, judge
+from collector.delivery.retrying import MOST_ATTEMPTS, DeliveryResponse, judge
 from collector.delivery.sending import retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
 from collector.delivery.templates import Telling, render
@@ -129,7 +129,7 @@ def test_numbers_that_json_lacks_are_texts() -> None:
 @given(status=st.integers(200, 599), attempts=st.integers(1, MOST_ATTEMPTS))
 def test_every_answer_ends_or_is_tried_again(status: int, attempts: int) -> None:
     """Success ends it, what the sender did wrong ends it, the last attempt ends it, and everything else comes again."""
-    verdict = judge(Answer(status=status), attempts=attempts, source=random.Random(0))
+    verdict = judge(DeliveryResponse(status=status), attempts=attempts, source=random.Random(0))
     final = 400 <= status < 500 and status not in {408, 429}
     expected = "delivered" if status < 300 else "failed" if final or attempts == MOST_ATTEMPTS else "pending"
     assert verdict.state == expected
@@ -140,15 +140,17 @@ def test_delays_grow_and_cover_a_day() -> None:
     """Each delay is at least as long as the one before, give or take a fifth, and together they make a day."""
     for seed in range(100):
         source = random.Random(seed)
-        delays = [judge(Answer(), attempts=number, source=source).delay_s for number in range(1, MOST_ATTEMPTS)]
+        delays = [
+            judge(DeliveryResponse(), attempts=number, source=source).delay_s for number in range(1, MOST_ATTEMPTS)
+        ]
         assert delays == sorted(delays)
         assert 18 * 3600 < sum(delays) < 29 * 3600
 
 
 def test_no_receiver_may_ask_for_more_than_a_day() -> None:
     """A `Retry-After` of a year is a day, and one shorter than our own delay changes nothing."""
-    assert judge(Answer(status=429, retry_after_s=1e9), attempts=1, source=random.Random(0)).delay_s == 86_400
-    assert 8 <= judge(Answer(status=429, retry_after_s=1), attempts=1, source=random.Random(0)).delay_s <= 12
+    assert judge(DeliveryResponse(status=429, retry_after_s=1e9), attempts=1, source=random.Random(0)).delay_s == 86_400
+    assert 8 <= judge(DeliveryResponse(status=429, retry_after_s=1), attempts=1, source=random.Random(0)).delay_s <= 12
 
 
 @given(st.text(max_size=40) | st.integers(0, 10**12).map(str))

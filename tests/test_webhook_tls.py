@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from collector.addresses import AddressPolicy
-from collector.delivery.retrying import Answer
+from collector.delivery.retrying import DeliveryResponse
 from collector.delivery.sending import Sender
 from tests.alerting import PATIENT
 
@@ -49,7 +49,7 @@ async def _serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     writer.close()
 
 
-async def post(certificate: Path, trusted: Path, host: str) -> tuple[Answer, list[str | None]]:
+async def post(certificate: Path, trusted: Path, host: str) -> tuple[DeliveryResponse, list[str | None]]:
     """What comes of a POST to a name on this machine, and the names that the server was asked for."""
     asked: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

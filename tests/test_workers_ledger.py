@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collector.conventions.own import OwnKeys
 from collector.live.work.breaker import Breaker
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.workers import WorkerOptions, Workers
 from storage.errors import Overloaded
 from storage.jobs import Job, Jobs, Turn
@@ -56,7 +56,7 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
         jobs = Unsure(store._database, store._writer)
-        patience = Patience(lease_s=0.3, look_s=0.05)
+        patience = RetryPolicy(lease_s=0.3, look_s=0.05)
         options = WorkerOptions(own=OwnKeys({}), patience=patience)
         workers = Workers(jobs, store.windows, book.revisions.get, LocalJudges(), options)
         workers.start()
@@ -145,7 +145,7 @@ def test_a_wish_for_a_pause_is_met_at_once() -> None:
 @given(attempts=st.integers(0, 10**6), asked_s=st.none() | st.floats(0, 10**9))
 def test_waits_are_bounded(attempts: int, asked_s: float | None) -> None:
     """However often something failed, and whatever was asked for, the wait has an end and is as long as asked."""
-    patience = Patience()
+    patience = RetryPolicy()
     wait_s = patience.wait_s(attempts, asked_s)
     assert patience.first_wait_s / 2 <= wait_s <= max(patience.longest_wait_s, patience.longest_asked_s)
     assert wait_s >= min(asked_s or 0, patience.longest_asked_s)

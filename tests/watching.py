@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from collector.live.active import ActiveRule
 from collector.live.monitors import MonitorThread
-from storage.jobs import Result, Turn
+from storage.jobs import JobResult, Turn
 from storage.store import Store
 from tests.matching import write
 from tests.storing import WAIT_S, rows, trace_id
@@ -85,7 +85,7 @@ def come(store: Store, active: ActiveRule, results: Sequence[Made]) -> None:
 def finish(store: Store, results: Sequence[Made]) -> None:
     """Store what came of jobs that there are."""
     finished = [
-        Result(
+        JobResult(
             job_id=each.number,
             name="Politeness",
             outcome=each.outcome,  # type: ignore[arg-type] # of the test's making

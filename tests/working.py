@@ -13,10 +13,10 @@ from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule, Lane
 from collector.live.judging import JudgeSource
 from collector.live.work.examiner import PROGRAM
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.workers import WorkerOptions, Workers
 from evaluators.chat.client import ChatModel
-from evaluators.chat.connection import Connection
+from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
@@ -33,7 +33,7 @@ NOW = dt.datetime(2026, 11, 21, 10)  # noqa: DTZ001 - as the tables have it, in 
 LONG_S = 100.0
 """How long a test waits for what usually takes a moment: processes of low priority have little of a busy machine."""
 
-QUICK = Patience(
+QUICK = RetryPolicy(
     first_wait_s=0.02,
     longest_wait_s=0.1,
     longest_asked_s=0.5,
@@ -142,7 +142,7 @@ class Book:
 class LocalJudges:
     """Implements `JudgeSource` over local model servers, which rules name as their connection."""
 
-    connections: Mapping[str, Connection] = field(default_factory=dict)
+    connections: Mapping[str, ModelConnection] = field(default_factory=dict)
     _models: dict[str, ChatModel] = field(default_factory=dict)
 
     def connection_of(self, active: ActiveRule) -> str:
@@ -171,19 +171,19 @@ class LocalJudges:
             await model.close()
 
 
-def a_connection(base_url: str, **more: Any) -> Connection:
+def a_connection(base_url: str, **more: Any) -> ModelConnection:
     """A connection that is asked once a job, and not waited for long."""
     limits: dict[str, Any] = {"attempts": 1, "timeout_s": 0.5, "in_flight": 4}
-    return Connection(base_url=base_url, model="judge-1", protocol="CHAT_COMPLETIONS", **limits | more)
+    return ModelConnection(base_url=base_url, model="judge-1", protocol="CHAT_COMPLETIONS", **limits | more)
 
 
 @contextmanager
 def working(
     book: Book,
-    connections: Mapping[str, Connection] | None = None,
+    connections: Mapping[str, ModelConnection] | None = None,
     *,
     judges: JudgeSource | None = None,
-    patience: Patience = QUICK,
+    patience: RetryPolicy = QUICK,
     program: str = PROGRAM,
 ) -> Iterator[Workers]:
     """Workers at work on the store, with judges over these connections, or with other ones."""

@@ -42,7 +42,7 @@ READER: Final = Caller(role=Role.VIEWER, key_id=None, sees_all=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class RequestInfo:
     """One request: what for, and where from."""
 
     method: str

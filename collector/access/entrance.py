@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Final
 
 from collector.access.attempts import Attempts
-from collector.access.caller import ANYBODY, READER, Caller, Visit
-from collector.access.errors import Forbidden, Later, Refused, Unauthenticated
+from collector.access.caller import ANYBODY, READER, Caller, RequestInfo
+from collector.access.errors import AccessRefused, Forbidden, TooMany, Unauthenticated
 from collector.access.journal import Journal
 from collector.access.keyring import Keyring
-from collector.access.pace import Pace, Rates
+from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import Need, Permission
 from collector.access.secret import bearer, digest
 from collector.traffic import Traffic
@@ -18,7 +18,7 @@ _NS: Final = 1_000_000_000
 _SENDING: Final = Need(permission=Permission.SEND, by_tenant=True)
 
 
-class Entrance:
+class Authenticator:
     """Tells who asks, and refuses what he may not do. Used on the event loop only, and never waits.
 
     `journal` keeps who wrote and who was refused, `traffic` counts what came of all requests.
@@ -30,12 +30,12 @@ class Entrance:
         self.traffic = Traffic()
         self.reads_are_open = reads_are_open
         self._attempts = Attempts()
-        self._pace = Pace(rates or Rates())
+        self._pace = KeyRateLimits(rates or Rates())
 
     def enter(
         self,
         authorization: str | None,
-        visit: Visit,
+        visit: RequestInfo,
         need: Need,
         without_key: Callable[[], None] | None = None,
         *,
@@ -55,13 +55,13 @@ class Entrance:
             without_key()
         try:
             check(caller, need)
-        except Refused as error:
+        except AccessRefused as error:
             error.caller = caller
             raise
         return caller
 
     def enter_to_send(
-        self, authorization: str | None, visit: Visit, without_key: Callable[[], None] | None = None
+        self, authorization: str | None, visit: RequestInfo, without_key: Callable[[], None] | None = None
     ) -> Caller:
         """The same for a door that takes spans, within what the key may send.
 
@@ -71,12 +71,12 @@ class Entrance:
         caller = self.enter(authorization, visit, _SENDING, without_key)
         try:
             self._pace.admit(caller.key_id or "", time.monotonic())
-        except Refused as error:
+        except AccessRefused as error:
             error.caller = caller
             raise
         return caller
 
-    def sign_in(self, key: str, visit: Visit) -> Caller:
+    def sign_in(self, key: str, visit: RequestInfo) -> Caller:
         """Who shows this key, in a form.
 
         Raises:
@@ -88,7 +88,7 @@ class Entrance:
         """Count the bytes that a caller sent."""
         self._pace.sent(caller.key_id or "", nbytes, time.monotonic())
 
-    def _caller(self, key: str | None, visit: Visit, permission: Permission) -> Caller:
+    def _caller(self, key: str | None, visit: RequestInfo, permission: Permission) -> Caller:
         if permission is Permission.OPEN:
             return READER
         if self.keyring.is_open:
@@ -104,11 +104,11 @@ class Entrance:
             return None
         return self.keyring.find(signed_in, time.time_ns() // 1000)
 
-    def _by_key(self, key: str, visit: Visit) -> Caller:
+    def _by_key(self, key: str, visit: RequestInfo) -> Caller:
         wanted, now_s = digest(key), time.monotonic()
         wait_s = self._attempts.wait_s(visit.address, wanted, now_s)
         if wait_s:
-            raise Later("too many wrong API keys came from this address", retry_after_s=wait_s)
+            raise TooMany("too many wrong API keys came from this address", retry_after_s=wait_s)
         found = self.keyring.find(wanted, time.time_ns() // 1000)
         if found is None:
             self._attempts.failed(visit.address, wanted, now_s)

@@ -10,28 +10,28 @@ Refused
 from collector.access.caller import Caller
 
 
-class Refused(Exception):
+class AccessRefused(Exception):
     """Anything that is refused because of who asks, or how often; `caller` is who, once that is known."""
 
     caller: Caller | None = None
 
 
-class Unauthenticated(Refused):
+class Unauthenticated(AccessRefused):
     """There is no key, or one that opens nothing."""
 
     def __init__(self) -> None:
         super().__init__("Invalid or missing API key")
 
 
-class Forbidden(Refused):
+class Forbidden(AccessRefused):
     """The key is good, but not for this."""
 
 
-class Elsewhere(Refused):
+class Elsewhere(AccessRefused):
     """A page of somebody else may have sent it, in the name of a person who only looks at that page."""
 
 
-class Later(Refused):
+class TooMany(AccessRefused):
     """Too much, or too many failed attempts; `retry_after_s` says when to come again."""
 
     def __init__(self, message: str, *, retry_after_s: int) -> None:

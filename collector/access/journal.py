@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from collector.access.caller import Caller, Visit
+from collector.access.caller import Caller, RequestInfo
 from collector.access.keyring import Keyring
 from collector.access.secret import masked
 from storage.access import Access, AuditEntry
@@ -53,7 +53,7 @@ class Journal:
         self._stop.set()
         self._thread.join()
 
-    def note(self, visit: Visit, caller: Caller | None, status: int, detail: str | None = None) -> None:
+    def note(self, visit: RequestInfo, caller: Caller | None, status: int, detail: str | None = None) -> None:
         """Note what was done or refused; from any thread, and without waiting."""
         entry = AuditEntry(
             at_us=self._clock_ns() // 1000,

@@ -29,7 +29,7 @@ _USE_IS_NOTED_AFTER_US: Final = 600 * _US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class KeyDraft:
     """A key to be made."""
 
     name: str
@@ -90,7 +90,7 @@ class Keyring:
         """The keys that a caller administers: all, or those of his tenant; oldest first."""
         return [self._fresh(key) for key in self._keys.values() if caller.sees_all or key.tenant == caller.tenant]
 
-    def create(self, draft: Draft, caller: Caller) -> tuple[ApiKey, str]:
+    def create(self, draft: KeyDraft, caller: Caller) -> tuple[ApiKey, str]:
         """A new key and its text, which is told this once.
 
         Raises:

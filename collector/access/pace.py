@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from collector.access.errors import Later
+from collector.access.errors import TooMany
 
 _BURST_S: Final = 10.0
 """What was not used within so many seconds is lost. A guess: exporters send every five."""
@@ -21,7 +21,7 @@ class Rates:
     nbytes: float | None = None
 
 
-class Pace:
+class KeyRateLimits:
     """The buckets of all keys. Used on the event loop only."""
 
     def __init__(self, rates: Rates) -> None:
@@ -35,7 +35,7 @@ class Pace:
         """
         wait_s = max(self._requests.wait_s(key_id, 1, now_s), self._bytes.wait_s(key_id, 0, now_s))
         if wait_s:
-            raise Later("this key sends more than it may", retry_after_s=math.ceil(wait_s))
+            raise TooMany("this key sends more than it may", retry_after_s=math.ceil(wait_s))
         self._requests.take(key_id, 1, now_s)
 
     def sent(self, key_id: str, nbytes: int, now_s: float) -> None:

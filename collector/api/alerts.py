@@ -26,7 +26,7 @@ class Acknowledgement(BaseModel):
     by: str | None = Field(default=None, min_length=1, max_length=200)
 
 
-class Wanted(BaseModel):
+class AlertQuery(BaseModel):
     """Which alerts are listed. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ class Wanted(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-def list_alerts(here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> dict[str, object]:
+def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
     """Alerts by the time they were opened, newest first."""
     filters = AlertFilter(project=wanted.project, rule=wanted.rule, state=wanted.state, kind=wanted.kind)
     alerts = here.alerts.newest(filters, tenant=who.sight, offset=wanted.page * wanted.size, limit=wanted.size + 1)

@@ -15,7 +15,7 @@ router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 _INT64 = 2**63 - 1
 
 
-class Entry(BaseModel):
+class AuditDocument(BaseModel):
     """One write or refused request, or several within a second that are alike."""
 
     id: int
@@ -35,14 +35,14 @@ class Entry(BaseModel):
 class Entries(BaseModel):
     """A page of the audit."""
 
-    content: list[Entry]
+    content: list[AuditDocument]
     size: int
     numberOfElements: int  # noqa: N815
     last: bool
     next: int | None = Field(description="What `before` has to be for the page that follows.")
 
 
-class Wanted(BaseModel):
+class AuditQuery(BaseModel):
     """Which entries; what is not given does not matter."""
 
     model_config = ConfigDict(extra="forbid")
@@ -56,7 +56,7 @@ class Wanted(BaseModel):
 
 @router.get("")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_entries(here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> Entries:
+def list_entries(here: Here, who: Who, wanted: Annotated[AuditQuery, Query()]) -> Entries:
     """Who did what, newest first; a key with a tenant sees what keys of its tenant did."""
     filters = AuditWanted(tenant=who.sight, key=wanted.key, path=wanted.path, refused=wanted.refused)
     found = here.access.audit(filters, before=wanted.before, limit=wanted.size + 1)
@@ -71,8 +71,8 @@ def list_entries(here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> En
     )
 
 
-def _document(number: int, entry: AuditEntry) -> Entry:
-    return Entry(
+def _document(number: int, entry: AuditEntry) -> AuditDocument:
+    return AuditDocument(
         id=number,
         time=time_text(entry.at_us * 1000) or "",
         keyId=entry.key_id,

@@ -15,16 +15,16 @@ from collector.api.owned import connection_seen, connections_seen, own_connectio
 from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
-from collector.connection_text import BadText, Problem
+from collector.connection_text import BadText, ConnectionProblem
 from collector.live.connection_trial import try_connection
-from collector.live.connections import Conflict, NoSuchConnection
+from collector.live.connections import ConnectionConflict, NoSuchConnection
 from evaluators.wire import parse_json
 from storage.errors import Overloaded
 
 router = APIRouter(prefix="/api/v1/llm-connections")
 
 _MAX_BODY_BYTES = 1 << 20
-_STATUS: dict[type[Exception], int] = {BadText: 400, NoSuchConnection: 404, Conflict: 409, Overloaded: 503}
+_STATUS: dict[type[Exception], int] = {BadText: 400, NoSuchConnection: 404, ConnectionConflict: 409, Overloaded: 503}
 
 
 def _body(schema: dict[str, Any]) -> dict[str, Any]:
@@ -110,13 +110,15 @@ async def _document(request: Request) -> dict[str, Any]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MAX_BODY_BYTES:
-            raise BadText([Problem(key="", message=f"the body is longer than {_MAX_BODY_BYTES >> 20} MiB")])
+            raise BadText([ConnectionProblem(key="", message=f"the body is longer than {_MAX_BODY_BYTES >> 20} MiB")])
     try:
         document = parse_json(body.decode())
     except ValueError:  # its message may hold a part of the body
-        raise BadText([Problem(key="", message="the body is not JSON in UTF-8")]) from None
+        raise BadText([ConnectionProblem(key="", message="the body is not JSON in UTF-8")]) from None
     if not isinstance(document, dict):
-        raise BadText([Problem(key="", message="the body must be an object, as in {name: …, baseUrl: …, model: …}")])
+        raise BadText(
+            [ConnectionProblem(key="", message="the body must be an object, as in {name: …, baseUrl: …, model: …}")]
+        )
     return document
 
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any, BinaryIO, cast
 from fastapi import Depends, Request
 
 from collector.access.caller import Caller
-from collector.access.entrance import Entrance, check
+from collector.access.entrance import Authenticator, check
 from collector.access.permission import need_of
 from collector.api.turns import Turns
-from collector.conditions import Conditions
+from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.live.backfill import Backfills
 from collector.live.eraser import Eraser
-from collector.live.judging_hub import JudgingHub
+from collector.live.judging_hub import JudgeServices
 from collector.live.rules_in_force import RulesInForce
 from collector.live.run_evaluator import RunEvaluator
 from collector.live.sweeper import Sweeper
@@ -57,7 +57,7 @@ class SqlLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ProjectSettings:
     """What the configuration says of projects, and of how long and how much is kept."""
 
     retention_days: int
@@ -72,7 +72,7 @@ class Context:
 
     queries: Queries
     access: Access
-    entrance: Entrance
+    entrance: Authenticator
     reader: OtlpReader
     sql_limits: SqlLimits
     turns: Turns
@@ -82,7 +82,7 @@ class Context:
     rules: RulesInForce
     jobs: Jobs
     jobs_changed: Callable[[], None]
-    judging: JudgingHub
+    judging: JudgeServices
     rulebook: Rulebook
     rule_record: RuleRecord
     trials: Trials
@@ -112,8 +112,8 @@ class Context:
     backup: Callable[[], BinaryIO]
     sweeper: Sweeper
     meters: Sequence[Meter]
-    conditions: Conditions
-    configured: Configured
+    conditions: ServerConditions
+    configured: ProjectSettings
     watch: Watch | None = None
     state: str = "starting"
 

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 from collector.access.permission import Need, Permission, Role, changes, may, need_of, needs
 from collector.api.contract_page import SECURITY_POLICY, page
-from collector.api.problems import MEDIA_TYPE, FieldProblem, Problem, TextProblem
+from collector.api.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
 from collector.api.repetition import KEY_PATTERN
 
 router = APIRouter()
@@ -57,7 +57,7 @@ def describe(application: FastAPI, routes: Sequence[BaseRoute]) -> None:
     schemas.pop("ValidationError", None)
     schemas["FieldProblem"] = FieldProblem.model_json_schema()
     schemas["TextProblem"] = TextProblem.model_json_schema()
-    schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas["Problem"] = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas["Problem"].pop("$defs", None)
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for route in routes:

@@ -15,7 +15,7 @@ from collector.api.pages import MAX_ITEMS, MAX_PAGE, page_document
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
 from collector.api.times import DATE_TIME, stored_ns, time_text
-from storage.deletions import DELETING, ERASING, Deletion, Wanted
+from storage.deletions import DELETING, ERASING, Deletion, DeletionCriteria
 from storage.errors import Missing
 from storage.rewriting import Progress
 
@@ -72,14 +72,14 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """Delete a trace from every table, and from the disk soon after."""
-    wanted = Wanted(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
+    wanted = DeletionCriteria(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
     if not here.eraser.erasure.is_stored(wanted):
         raise Missing(f"no trace {trace_id} here")
     return _delete(here, who, wanted)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class DeletionRequest:
     """Which traces are to go; all of it has to be true of them."""
 
     project: str | None = None
@@ -90,15 +90,17 @@ class Named:
 
 @router.delete("/traces", responses=_ANSWERS)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def delete_traces(here: Here, who: Who, named: Annotated[Named, Depends()], tenant: Tenant = None) -> JSONResponse:
+def delete_traces(
+    here: Here, who: Who, named: Annotated[DeletionRequest, Depends()], tenant: Tenant = None
+) -> JSONResponse:
     """Delete the traces that all of these are true of."""
-    if named == Named():
+    if named == DeletionRequest():
         return problem(400, "name what is to go: project, sessionId, userId, before")
     try:
         before_ns = None if named.before is None else stored_ns(named.before)
     except ValueError:
         return problem(400, f"before: {named.before!r} is no time such as 2026-11-21T10:00:00Z")
-    wanted = Wanted(
+    wanted = DeletionCriteria(
         tenant=tenant_of(who, tenant),
         project=named.project,
         session_id=named.session_id,
@@ -132,7 +134,7 @@ def show_deletion(deletion_id: str, here: Here, who: Who) -> JSONResponse:
     return JSONResponse(deletion_document(found, here.eraser.erasure.progress))
 
 
-def _delete(here: Context, who: Caller, wanted: Wanted) -> JSONResponse:
+def _delete(here: Context, who: Caller, wanted: DeletionCriteria) -> JSONResponse:
     deletion = here.eraser.delete(wanted, now_us=here.now_ns() // 1000, created_by=who.key_name)
     document = deletion_document(deletion, here.eraser.erasure.progress)
     if deletion.state != DELETING:

@@ -15,7 +15,7 @@ from collector.api.judgement_documents import judged_documents
 from collector.api.reading_documents import Document, span_reading_document, trace_reading_document
 from collector.api.times import time_text
 from storage.judgements import Judged
-from storage.records import Event, Link, LogRecord, Span, SpanReading, Table, Trace, TraceReading, TraceSummary
+from storage.records import Link, LogRecord, Span, SpanEvent, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
@@ -166,7 +166,7 @@ def _name(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else names[0]
 
 
-def _event(event: Event) -> Document:
+def _event(event: SpanEvent) -> Document:
     return {"time": time_text(event.time_ns), "name": event.name, "attributes": json_value(event.attributes)}
 
 

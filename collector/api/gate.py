@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from collector.access.caller import Caller, Visit
-from collector.access.entrance import Entrance
-from collector.access.errors import Refused, Unauthenticated
+from collector.access.caller import Caller, RequestInfo
+from collector.access.entrance import Authenticator
+from collector.access.errors import AccessRefused, Unauthenticated
 from collector.access.origin import Names
 from collector.access.permission import Need, Permission, changes, need_of
 from collector.api.problems import answer
@@ -25,7 +25,7 @@ from collector.api.site import Site
 from collector.doors.otlp_http import address_of
 from collector.doors.status import failure_of
 from collector.logs import request_id
-from collector.observing import INTERNAL_HEADER, Done, Watch, now_ns
+from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Gate:
         self,
         application: ASGIApp,
         *,
-        entrance: Entrance,
+        entrance: Authenticator,
         names: Names,
         routes: Sequence[BaseRoute],
         site: Site | None = None,
@@ -71,7 +71,7 @@ class Gate:
             await self._application(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        visit = Visit(
+        visit = RequestInfo(
             method=scope["method"],
             path=scope["path"],
             address=address_of(scope),
@@ -89,7 +89,7 @@ class Gate:
         )
         try:
             caller = self._enter(scope, headers, visit, is_page=is_page)
-        except Refused as error:
+        except AccessRefused as error:
             failure = failure_of(error)
             state.update(caller=error.caller)
             if not (is_page and isinstance(error, Unauthenticated) and "authorization" not in headers):
@@ -122,7 +122,7 @@ class Gate:
             if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
                 self._watch(_answered(scope, visit, passage.status, began_ns))
 
-    def _enter(self, scope: Scope, headers: Headers, visit: Visit, *, is_page: bool) -> Caller:
+    def _enter(self, scope: Scope, headers: Headers, visit: RequestInfo, *, is_page: bool) -> Caller:
         need: Need = scope["state"]["need"]
         authorization = headers.get("authorization")
 
@@ -154,14 +154,14 @@ class Gate:
         here = [route for route in here if _parameters(route) == fewest]
         return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
 
-    def _note(self, visit: Visit, caller: Caller, status: int, need: Need) -> None:
+    def _note(self, visit: RequestInfo, caller: Caller, status: int, need: Need) -> None:
         """Spans that were taken are no entry: there are too many of them, and each span says when it came."""
         is_write = need.permission in {Permission.WRITE, Permission.ADMINISTER} and changes(visit.method)
         if is_write or status == HTTPStatus.FORBIDDEN:
             self._entrance.journal.note(visit, caller, status)
 
 
-def _answered(scope: Scope, visit: Visit, status: int, began_ns: int) -> Done:
+def _answered(scope: Scope, visit: RequestInfo, status: int, began_ns: int) -> FinishedWork:
     """A request that was answered, for whoever traces the server; called by its route, of which there are few."""
     route = getattr(scope.get("route"), "path", None)
     told = {
@@ -172,13 +172,15 @@ def _answered(scope: Scope, visit: Visit, status: int, began_ns: int) -> Done:
     }
     failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
     name = f"{visit.method} {route}" if route else visit.method
-    return Done(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
+    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
 
 
 class _Passage:
     """The way back: every answer gets the number of its request."""
 
-    def __init__(self, visit: Visit, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]) -> None:
+    def __init__(
+        self, visit: RequestInfo, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]
+    ) -> None:
         self._visit = visit
         self._send = send
         self._allowed = allowed

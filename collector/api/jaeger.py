@@ -12,7 +12,7 @@ from collector.api.context import Here, Who
 from collector.api.jaeger_documents import answer, failure, operation_documents, trace_document
 from collector.api.jaeger_search import (
     MOST_TRACES,
-    Unreadable,
+    BadSearchParameter,
     duration_ns,
     padded,
     span_like,
@@ -87,7 +87,7 @@ def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> JSONRespons
     """Traces that have a span like this, times in microseconds; or those with the ids."""
     try:
         like = _like(find)
-    except Unreadable as error:
+    except BadSearchParameter as error:
         return failure(400, str(error))
     most = max(1, min(find.limit, MOST_TRACES))
     named = [padded(each) for each in find.trace_ids[:most]]
@@ -107,6 +107,6 @@ def _like(find: _Find) -> SpanLike:
 def _window(start_us: int | None, end_us: int | None) -> tuple[int, int]:
     for name, value in (("start", start_us), ("end", end_us)):
         if value is not None and not 0 <= value <= _FARTHEST_US:
-            raise Unreadable(f"{name}: {value} is no time in microseconds")
+            raise BadSearchParameter(f"{name}: {value} is no time in microseconds")
     to_ns = time.time_ns() if end_us is None else 1000 * end_us
     return to_ns - _DEFAULT_LOOKBACK_NS if start_us is None else 1000 * start_us, to_ns

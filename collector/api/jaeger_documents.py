@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fastapi.responses import JSONResponse
 
 from collector.api.documents import json_value
-from storage.records import AttributeValue, Event, Link, Resource, Span, Trace
+from storage.records import AttributeValue, Link, Resource, Span, SpanEvent, Trace
 
 Document = dict[str, object]
 
@@ -105,7 +105,7 @@ def _reference(kind: str, trace_id: str, span_id: str) -> Document:
     return {"refType": kind, "traceID": trace_id, "spanID": span_id}
 
 
-def _log(event: Event) -> Document:
+def _log(event: SpanEvent) -> Document:
     fields: dict[str, AttributeValue] = {"event": event.name} if event.name else {}
     return {"timestamp": event.time_ns // 1000, "fields": _tags((fields | dict(event.attributes)).items())}
 

@@ -19,7 +19,7 @@ _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|μs|ms|s|m|h))+")
 _PIECE = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|μs|ms|s|m|h)")
 
 
-class Unreadable(Exception):
+class BadSearchParameter(Exception):
     """A parameter cannot be read; the message says which."""
 
 
@@ -69,12 +69,12 @@ def tags_of(name: str, document: str, pairs: Sequence[str] = ()) -> dict[str, st
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise Unreadable(f"{name}: {document!r} is no JSON object")
+        raise BadSearchParameter(f"{name}: {document!r} is no JSON object")
     found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
     for pair in pairs:
         key, colon, value = pair.partition(":")
         if not colon:
-            raise Unreadable(f"tag: {pair!r} is not of the form key:value")
+            raise BadSearchParameter(f"tag: {pair!r} is not of the form key:value")
         found[key] = value
     return found
 
@@ -84,7 +84,7 @@ def _truth(text: str | None) -> bool | None:
     if text is None:
         return None
     if text not in {"", "true", "false"}:
-        raise Unreadable(f"the tag error is true or false, not {text!r}")
+        raise BadSearchParameter(f"the tag error is true or false, not {text!r}")
     return text != "false"
 
 
@@ -93,5 +93,5 @@ def duration_ns(name: str, text: str) -> int | None:
     if not text:
         return None
     if not _DURATION.fullmatch(text):
-        raise Unreadable(f"{name}: {text!r} is no length of time such as 1.5s or 100ms")
+        raise BadSearchParameter(f"{name}: {text!r} is no length of time such as 1.5s or 100ms")
     return min(round(sum(float(number) * _UNITS_NS[unit] for number, unit in _PIECE.findall(text))), 2**63 - 1)

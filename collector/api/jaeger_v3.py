@@ -11,7 +11,7 @@ from collector.api.context import Here, Who
 from collector.api.jaeger_documents import operation_documents
 from collector.api.jaeger_search import (
     MOST_TRACES,
-    Unreadable,
+    BadSearchParameter,
     duration_ns,
     padded,
     span_like,
@@ -64,7 +64,7 @@ def traces(here: Here, who: Who, request: Request) -> Response:
     """Traces that have a span like this, those first whose span started last; times are RFC 3339, and needed."""
     try:
         like, most = _like(request.query_params), _depth(request.query_params)
-    except Unreadable as error:
+    except BadSearchParameter as error:
         return _failure(400, str(error))
     ids = here.search.traces(like, limit=most, tenant=who.sight)
     found = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
@@ -88,11 +88,11 @@ def _said(parameters: QueryParams, name: str, *earlier: str) -> str:
 def _like(parameters: QueryParams) -> SpanLike:
     for name in ("filter", "pagination.pageToken"):
         if _said(parameters, name):  # without it, other traces would be found than were asked for
-            raise Unreadable(f"query.{name} is not supported")
+            raise BadSearchParameter(f"query.{name} is not supported")
     from_ns = _instant(parameters, "startTimeMin", "start_time_min")
     end_ns = _instant(parameters, "startTimeMax", "start_time_max")
     if from_ns >= end_ns:
-        raise Unreadable("query.startTimeMin must be before query.startTimeMax")
+        raise BadSearchParameter("query.startTimeMin must be before query.startTimeMax")
     least = _said(parameters, "durationMin", "duration_min")
     most = _said(parameters, "durationMax", "duration_max")
     return span_like(
@@ -109,11 +109,11 @@ def _like(parameters: QueryParams) -> SpanLike:
 def _instant(parameters: QueryParams, name: str, earlier: str) -> int:
     text = _said(parameters, name, earlier)
     if not text:
-        raise Unreadable(f"query.{name} is required")
+        raise BadSearchParameter(f"query.{name} is required")
     try:
         return stored_ns(text)
     except ValueError as error:
-        raise Unreadable(f"malformed parameter query.{name}: {error}") from error
+        raise BadSearchParameter(f"malformed parameter query.{name}: {error}") from error
 
 
 def _depth(parameters: QueryParams) -> int:
@@ -121,5 +121,5 @@ def _depth(parameters: QueryParams) -> int:
     if not text:
         return _DEFAULT_DEPTH
     if not (text.isascii() and text.isdecimal()):
-        raise Unreadable(f"malformed parameter query.searchDepth: {text!r}")
+        raise BadSearchParameter(f"malformed parameter query.searchDepth: {text!r}")
     return max(1, min(int(text[:9]), MOST_TRACES))

@@ -24,7 +24,7 @@ State = Literal["waiting", "ready", "claimed", "scored", "failed", "skipped", "s
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class Wanted(BaseModel):
+class JobQuery(BaseModel):
     """Which jobs: in a state, of a rule by name or id, of a trace."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class Failed(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-def list_jobs(here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> dict[str, object]:
+def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dict[str, object]:
     """Jobs, newest first."""
     filters = JobFilter(
         state=wanted.state,

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from collector.access.keyring import Draft
+from collector.access.keyring import KeyDraft
 from collector.access.permission import Permission, Role, needs
 from collector.api.context import Here, Who
 from collector.api.pages import PARTED, Part
@@ -46,7 +46,7 @@ class NewKey(BaseModel):
     expiresAt: Instant | None = None  # noqa: N815
 
 
-class Key(BaseModel):
+class KeyDocument(BaseModel):
     """What is known of a key."""
 
     id: str
@@ -61,7 +61,7 @@ class Key(BaseModel):
     lastUsedAt: str | None = Field(description="Within some minutes; the exact time is not stored.")  # noqa: N815
 
 
-class MadeKey(Key):
+class MadeKey(KeyDocument):
     """A key just made, with its text."""
 
     key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
@@ -69,7 +69,7 @@ class MadeKey(Key):
 
 @router.get("", responses=PARTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
-def list_keys(here: Here, who: Who, part: Part) -> list[Key]:
+def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
     """The keys, oldest first; a key with a tenant sees those of its tenant."""
     return [_document(key) for key in part.of(here.entrance.keyring.keys(who))]
 
@@ -78,14 +78,14 @@ def list_keys(here: Here, who: Who, part: Part) -> list[Key]:
 @needs(Permission.ADMINISTER, by_tenant=True)
 def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
     """Make a key. The first one closes the server to whoever shows none, and has to be an ADMIN key that lasts."""
-    draft = Draft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
+    draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
     key, text = here.entrance.keyring.create(draft, who)
     return MadeKey(key=text, **_document(key).model_dump())
 
 
 @router.post("/{key_id}/disable")
 @needs(Permission.ADMINISTER, by_tenant=True)
-def disable_key(key_id: str, here: Here, who: Who) -> Key:
+def disable_key(key_id: str, here: Here, who: Who) -> KeyDocument:
     """Let a key open nothing any longer. It stays in the list."""
     return _document(here.entrance.keyring.disable(key_id, who))
 
@@ -98,8 +98,8 @@ def delete_key(key_id: str, here: Here, who: Who) -> Response:
     return Response(status_code=204)
 
 
-def _document(key: ApiKey) -> Key:
-    return Key(
+def _document(key: ApiKey) -> KeyDocument:
+    return KeyDocument(
         id=key.key_id,
         name=key.name,
         role=Role(key.role),

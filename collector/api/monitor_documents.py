@@ -8,7 +8,7 @@ from collector.live.active import ActiveRule
 from collector.live.streams import rate_document, state_of
 from rules.monitoring import AS_USUAL
 from rules.statistics.events import Rate
-from rules.statistics.standing import Standing, standings
+from rules.statistics.standing import MonitorStanding, standings
 from storage.monitors import StreamRow
 from storage.records import JsonValue
 
@@ -41,7 +41,7 @@ def monitor_document(row: StreamRow, revision: Callable[[int], ActiveRule | None
     }
 
 
-def _standing_document(standing: Standing) -> JsonValue:
+def _standing_document(standing: MonitorStanding) -> JsonValue:
     return {
         "kind": standing.kind,
         "waitsFor": standing.waits_for,

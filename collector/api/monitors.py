@@ -13,7 +13,7 @@ from collector.api.pages import MAX_PAGE, page_document
 router = APIRouter(prefix="/api/v1/monitors")
 
 
-class Wanted(BaseModel):
+class StreamQuery(BaseModel):
     """Which streams are listed. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="forbid")
@@ -26,7 +26,7 @@ class Wanted(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
-def list_monitors(here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> dict[str, object]:
+def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> dict[str, object]:
     """Streams of results by project and rule, and how their monitors stand."""
     rows = here.monitors.page(
         project=wanted.project,

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from collector.access.errors import KeyConflict, Refused, UnknownKey
+from collector.access.errors import AccessRefused, KeyConflict, UnknownKey
 from collector.api.asking_again import note_reopened
 from collector.doors.status import failure_of
 from rules.errors import BadRule
@@ -35,7 +35,7 @@ class TextProblem(BaseModel):
     message: str
 
 
-class Problem(BaseModel):
+class ProblemDocument(BaseModel):
     """Why something was not done."""
 
     model_config = ConfigDict(extra="forbid")
@@ -87,7 +87,7 @@ def answer_problems(application: FastAPI) -> None:
     application.add_exception_handler(RequestValidationError, _invalid)
     application.add_exception_handler(HTTPException, _http_error)
     application.add_exception_handler(Exception, _internal)
-    application.add_exception_handler(Refused, _failure)
+    application.add_exception_handler(AccessRefused, _failure)
     application.add_exception_handler(Overloaded, _failure)
     application.add_exception_handler(LackOfMemory, _no_memory)
     application.add_exception_handler(BadRule, _no_rule)

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from collector.api.times import instant_ns, time_text
-from storage.records import JsonValue, Message, SpanReading, ToolCall, ToolDefinition, TraceReading
+from storage.records import JsonValue, Message, OfferedTool, SpanReading, TraceReading, TraceToolCall
 
 Document = dict[str, object]
 
@@ -93,21 +93,21 @@ def _messages_of(told: list[Message] | None) -> tuple[Message, ...] | None:
     return None if told is None else tuple(told)
 
 
-def _call_of(document: Mapping[str, Any]) -> ToolCall:
+def _call_of(document: Mapping[str, Any]) -> TraceToolCall:
     end = document["endTime"]
     as_is = ("ordinal", "spanId", "callId", "name", "arguments", "result", "isError", "error")
-    return ToolCall(
+    return TraceToolCall(
         start_ns=instant_ns(document["startTime"]) if document["startTime"] else 0,
         end_ns=instant_ns(end) if end else None,
         **{_snake(name): document[name] for name in as_is},
     )
 
 
-def _definitions_of(document: Mapping[str, Any]) -> tuple[ToolDefinition, ...]:
-    return tuple(ToolDefinition(**tool) for tool in document["toolDefinitions"])
+def _definitions_of(document: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
+    return tuple(OfferedTool(**tool) for tool in document["toolDefinitions"])
 
 
-def _call(call: ToolCall) -> Document:
+def _call(call: TraceToolCall) -> Document:
     known = call.start_ns and call.end_ns
     return {
         "ordinal": call.ordinal,
@@ -124,7 +124,7 @@ def _call(call: ToolCall) -> Document:
     }
 
 
-def _definition(tool: ToolDefinition) -> dict[str, JsonValue]:
+def _definition(tool: OfferedTool) -> dict[str, JsonValue]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 

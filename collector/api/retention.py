@@ -11,7 +11,7 @@ from collector.api.context import Here, Who
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
 from collector.live.sweeper import wall_clock_us
-from storage.retention import Due, Swept
+from storage.retention import SweepForecast, Swept
 
 router = APIRouter(prefix="/api/v1")
 
@@ -46,7 +46,7 @@ def sweep(here: Here, dry_run: Annotated[bool, Query(alias="dryRun")] = False) -
     return JSONResponse(swept_document(here.sweeper.sweep()))
 
 
-def due_document(due: Due) -> dict[str, object]:
+def due_document(due: SweepForecast) -> dict[str, object]:
     """What a sweep would find, as JSON."""
     return {
         "spans": due.spans,

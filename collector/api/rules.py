@@ -38,16 +38,16 @@ NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class RuleReference:
     """A rule that is to be changed, by its project (None: all) and its id."""
 
     project: str | None
     rule_id: str
 
 
-def _named(project: str, rule_id: str, here: Here, who: Who) -> Named:
+def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
     find_own(here, who, project, rule_id)
-    return Named(about_of(here, who, project), rule_id)
+    return RuleReference(about_of(here, who, project), rule_id)
 
 
 @router.get("/projects", responses=PARTED)
@@ -122,14 +122,16 @@ def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
 
 @router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
-def replace(one: Annotated[Named, Depends(_named)], body: Body, here: Here, if_match: IfMatch = "") -> JSONResponse:
+def replace(
+    one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, if_match: IfMatch = ""
+) -> JSONResponse:
     """Let a rule say something else."""
     return _answer(here, here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match)))
 
 
 @router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
-def delete(one: Annotated[Named, Depends(_named)], here: Here, if_match: IfMatch = "") -> Response:
+def delete(one: Annotated[RuleReference, Depends(_named)], here: Here, if_match: IfMatch = "") -> Response:
     """Take a rule out of force; what came of it stays."""
     here.rules.delete(one.project, one.rule_id, seen=seen(if_match))
     return Response(status_code=HTTPStatus.NO_CONTENT)

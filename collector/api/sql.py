@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.problems import problem
 from collector.api.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
-from storage.terms import Terms
+from storage.terms import QueryOptions
 
 router = APIRouter()
 
@@ -48,24 +48,24 @@ class Query(BaseModel):
     parameters: dict[str, _Value] = Field(default={}, max_length=_MAX_PARAMETERS)
 
 
-class Column(BaseModel):
+class SqlColumn(BaseModel):
     """One column of an answer."""
 
     name: str
     type: str
 
 
-class Answer(BaseModel):
+class SqlAnswer(BaseModel):
     """What a query answers."""
 
-    columns: list[Column]
+    columns: list[SqlColumn]
     rows: list[list[Any]]
     truncated: bool = Field(description="There were more rows than one answer may have.")
 
 
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
-        "model": Answer,
+        "model": SqlAnswer,
         "content": {
             form.media_type: {"schema": {"type": "string", "format": "binary"}}
             for name, form in FORMS.items()
@@ -93,7 +93,7 @@ async def answer(
     shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
     """
     asker = who.key_id or (request.client.host if request.client else "")
-    terms = Terms(views_only=not who.may(Permission.ADMINISTER), asker=asker)
+    terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)
     async with here.turns.turn(request.is_disconnected):
         running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
         try:
@@ -105,7 +105,7 @@ async def answer(
         return running.result()
 
 
-def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: Terms) -> Response:
+def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: QueryOptions) -> Response:
     limits, ask = here.sql_limits, here.queries
     match form:
         case TableForm():

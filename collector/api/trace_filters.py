@@ -8,7 +8,7 @@ from pydantic import Field
 
 from collector.api.times import DATE_TIME, instant_ns
 from storage.errors import BadQuery
-from storage.listing import LAST_NS, Place, TracesLike
+from storage.listing import LAST_NS, ListPosition, TracesLike
 
 _MOST_ATTRIBUTES: Final = 8
 _ID_DIGITS: Final = 32
@@ -75,7 +75,7 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
     )
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> ListPosition:
     """A place in the list, of its text.
 
     Raises:
@@ -85,10 +85,10 @@ def place_of(text: str) -> Place:
     trace_id, _, tenant = rest.partition(".")
     if not start.isdecimal() or len(start) > len(str(LAST_NS)) or len(trace_id) > _ID_DIGITS:
         raise BadQuery(f"before: {text[:100]!r} is not the `next` of a page")
-    return Place(start_ns=min(int(start), LAST_NS), trace_id=trace_id, tenant=tenant)
+    return ListPosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id, tenant=tenant)
 
 
-def place_text(place: Place) -> str:
+def place_text(place: ListPosition) -> str:
     """A place as text."""
     return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
 

@@ -50,7 +50,7 @@ _BODY = {
 _OBJECT: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
-class Receipt(BaseModel):
+class TracesReceipt(BaseModel):
     """What became of the spans of a request."""
 
     acceptedSpans: int = Field(description="Stored, or stored already.")  # noqa: N815 - as it is on the wire
@@ -73,7 +73,9 @@ class TracePage(BaseModel):
     )
 
 
-@router.post("", openapi_extra=_BODY, responses={200: {"model": Receipt}, 408: {"description": "It took too long."}})
+@router.post(
+    "", openapi_extra=_BODY, responses={200: {"model": TracesReceipt}, 408: {"description": "It took too long."}}
+)
 @needs(Permission.SEND, by_tenant=True)
 async def ingest(request: Request, here: Here, who: Who) -> Response:
     """Take an OTLP `ExportTraceServiceRequest`, protobuf or JSON; the counts are those of this request."""
@@ -103,7 +105,7 @@ def _judging(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageQuery:
     """Which page of a list."""
 
     page: Annotated[int, Query(ge=0, le=_MAX_PAGE)] = 0
@@ -116,7 +118,7 @@ def list_traces(
     here: Here,
     who: Who,
     judging: Annotated[Judging, Depends(_judging)],
-    at: Annotated[Place, Depends()],
+    at: Annotated[PageQuery, Depends()],
     filters: Annotated[Filters, Depends()],
     tenant: Tenant = None,
 ) -> TracePage:
@@ -140,7 +142,7 @@ def list_traces(
     )
 
 
-def _listed(here: Context, judging: Judging, at: Place, filters: Filters, sight: str | None) -> TracePage:
+def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> TracePage:
     """The same where more is asked than pages by their number can tell."""
     if at.page:
         raise BadQuery("page: with these filters, go on with before, which is the `next` of the page before")

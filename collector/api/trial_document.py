@@ -2,10 +2,10 @@
 
 from collector.api.reading_documents import Document
 from collector.api.times import time_text
-from collector.evaluation.rule_trial import Example, Trial
+from collector.evaluation.rule_trial import Example, RuleTrial
 
 
-def trial_document(trial: Trial) -> Document:
+def trial_document(trial: RuleTrial) -> Document:
     """How many targets which decision is made of, what that costs, and examples of what would be judged."""
     budget = trial.rule.budget
     return {

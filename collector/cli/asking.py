@@ -21,7 +21,7 @@ from collector.cli.options import read_view
 from collector.visible import one_line, some_lines
 
 
-class Asking:
+class ServerClient:
     """A running server, over its HTTP API."""
 
     def __init__(self, client: httpx.Client) -> None:
@@ -108,7 +108,7 @@ class _Page(BaseModel):
 
 
 @contextmanager
-def open_server(server: str | None, data: Path | None) -> Iterator[Asking]:
+def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]:
     """The server that the options name: at a URL, or the one that holds a data directory; without any, the default.
 
     Raises:
@@ -123,4 +123,4 @@ def open_server(server: str | None, data: Path | None) -> Iterator[Asking]:
             raise Unreachable(f"no server holds {one_line(str(data))}; start one with `tracejury serve`")
         url = reachable(holder["http"])
     with connect(url) as client:
-        yield Asking(client)
+        yield ServerClient(client)

@@ -126,9 +126,9 @@ class Directory:
     def connections(self) -> list[Document]:
         """The connections to models that judge; those of files as the last server had them."""
         from collector.api.connection_documents import connection_document
-        from collector.live.judging_hub import JudgingHub
+        from collector.live.judging_hub import JudgeServices
 
-        hub = JudgingHub.look(self._store, self._settings)
+        hub = JudgeServices.look(self._store, self._settings)
         return [connection_document(each, hub.budgets.today()) for each in hub.connections.all()]
 
     def try_connection(self, connection_id: str) -> Document:
@@ -136,9 +136,9 @@ class Directory:
         import asyncio
 
         from collector.live.connection_trial import try_connection
-        from collector.live.judging_hub import JudgingHub
+        from collector.live.judging_hub import JudgeServices
 
-        hub = JudgingHub.look(self._store, self._settings)
+        hub = JudgeServices.look(self._store, self._settings)
         found = hub.connections.get(connection_id)
         return asyncio.run(try_connection(found, hub.connections, hub.budgets)).document()
 

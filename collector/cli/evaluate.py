@@ -31,7 +31,7 @@ class BadInput(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class EvaluateOptions:
     """What the command line says."""
 
     case: str | None
@@ -70,7 +70,7 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
 
     Exits with 0 when it passes, 1 when it does not, 2 when it cannot be judged.
     """
-    choice = Choice(judge=take_judge(options), **options)
+    choice = EvaluateOptions(judge=take_judge(options), **options)
     one_source(choice.server, choice.data)
     try:
         code = _mode(choice)(choice)
@@ -81,14 +81,14 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
     context.exit(code)
 
 
-def _mode(choice: Choice) -> Callable[[Choice], int]:
+def _mode(choice: EvaluateOptions) -> Callable[[EvaluateOptions], int]:
     """What to do; options of something else are refused."""
-    modes: dict[str, tuple[Callable[[Choice], int], set[str]]] = {
+    modes: dict[str, tuple[Callable[[EvaluateOptions], int], set[str]]] = {
         "evaluator": (_evaluate_one, {"case", "config", "trace", "server", "data"}),
         "batch": (_evaluate_batch, set()),
         "eval_set": (_evaluate_set, {"evaluators", "traces", "junit"}),
     }
-    given = {name for name in Choice.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
+    given = {name for name in EvaluateOptions.__slots__ if getattr(choice, name) and name not in {"report", "judge"}}
     chosen = [name for name in modes if name in given]
     if len(chosen) != 1:
         raise click.UsageError("one of --evaluator, --batch and --eval-set is needed")
@@ -104,7 +104,7 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _evaluate_one(choice: Choice) -> int:
+def _evaluate_one(choice: EvaluateOptions) -> int:
     from collector.evaluation.batch import Summary
     from collector.evaluation.judging import judged_evaluators
     from evaluators.errors import Broken
@@ -131,7 +131,7 @@ def _evaluate_one(choice: Choice) -> int:
     return summary.exit_code
 
 
-def _evaluate_batch(choice: Choice) -> int:
+def _evaluate_batch(choice: EvaluateOptions) -> int:
     from collector.evaluation.batch import Summary, evaluate_lines, lines_of
     from collector.evaluation.judging import judged_evaluators
 
@@ -150,10 +150,10 @@ def _evaluate_batch(choice: Choice) -> int:
     return _told(summary)
 
 
-def _evaluate_set(choice: Choice) -> int:
+def _evaluate_set(choice: EvaluateOptions) -> int:
     from collector.cli.eval_report import print_report
     from collector.evaluation.eval_set import BadEvalSet
-    from collector.evaluation.recorded import Unreadable
+    from collector.evaluation.recorded import UnreadableTraces
     from collector.evaluation.report import junit, report_document, summary_of
 
     if choice.eval_set is None or choice.evaluators is None or not choice.traces:
@@ -161,7 +161,7 @@ def _evaluate_set(choice: Choice) -> int:
     try:
         with counting("items") as advance:
             eval_set, results = asyncio.run(_judge_set(choice.eval_set, choice.evaluators, choice, advance))
-    except (BadEvalSet, Unreadable) as error:
+    except (BadEvalSet, UnreadableTraces) as error:
         raise BadInput(one_line(str(error))) from error
     if not any(result.outcomes for result in results):
         raise BadInput("no item names an evaluator of the set, so nothing was judged")
@@ -175,7 +175,7 @@ def _evaluate_set(choice: Choice) -> int:
 
 
 async def _judge_set(
-    file: Path, evaluators: Path, choice: Choice, advance: Callable[[], None]
+    file: Path, evaluators: Path, choice: EvaluateOptions, advance: Callable[[], None]
 ) -> "tuple[EvalSet, list[ItemResult]]":
     from collector.evaluation.eval_set import find_recordings, judge_item, load_eval_set
     from collector.evaluation.judging import judged_evaluators
@@ -196,7 +196,7 @@ def _told(summary: "Summary") -> int:
     return summary.exit_code
 
 
-def _case(choice: Choice) -> "Case":
+def _case(choice: EvaluateOptions) -> "Case":
     from collector.evaluation.trace_case import joined
     from evaluators.case import parse_case
     from evaluators.model import Case
@@ -205,7 +205,7 @@ def _case(choice: Choice) -> "Case":
     return given if choice.trace is None else joined(_stored(choice), given)
 
 
-def _stored(choice: Choice) -> "Case":
+def _stored(choice: EvaluateOptions) -> "Case":
     """The case that a stored trace is, as the server reads it: with its log records, and by its own keys."""
     from collector.api.reading_documents import trace_reading_of
     from collector.evaluation.recorded import recording_of

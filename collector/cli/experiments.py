@@ -10,7 +10,7 @@ import click
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from collector.cli.asking import Asking, open_server
+from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import DEFAULT_SERVER
 from collector.cli.options import read_view
 from collector.cli.render import print_json, print_table
@@ -222,7 +222,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
         raise click.ClickException(one_line(made.last_error))
 
 
-def _experiments(asking: Asking, project: str) -> list[object]:
+def _experiments(asking: ServerClient, project: str) -> list[object]:
     return asking.whole(f"/api/v1/projects/{quote(project, safe='')}/experiments")
 
 

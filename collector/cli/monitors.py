@@ -10,7 +10,7 @@ from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_json, print_json_line
 
 if TYPE_CHECKING:
-    from rules.statistics.events import Event, Rate
+    from rules.statistics.events import EpisodeEvent, Rate
     from rules.statistics.monitor import Monitor
     from rules.statistics.settings import MonitorSettings
 
@@ -65,7 +65,7 @@ def replay(file: str, **options: Any) -> None:
     from rules.statistics.monitor import Monitor
 
     settings = _settings(options)
-    streams: dict[str, tuple[Monitor, list[Event]]] = {}
+    streams: dict[str, tuple[Monitor, list[EpisodeEvent]]] = {}
     for stream, result in read_results(file):
         known = streams.get(stream)
         if known is None:
@@ -87,7 +87,7 @@ def _settings(options: dict[str, Any]) -> "MonitorSettings":
         raise click.UsageError(f"--{error}") from error
 
 
-def _stream_document(stream: str, monitor: "Monitor", events: "list[Event]") -> dict[str, Any]:
+def _stream_document(stream: str, monitor: "Monitor", events: "list[EpisodeEvent]") -> dict[str, Any]:
     state = monitor.state
     alarms: list[dict[str, Any]] = []
     for event in events:
@@ -104,7 +104,7 @@ def _stream_document(stream: str, monitor: "Monitor", events: "list[Event]") -> 
     }
 
 
-def _alarm_document(event: "Event") -> dict[str, Any]:
+def _alarm_document(event: "EpisodeEvent") -> dict[str, Any]:
     return {
         "kind": event.kind,
         "at": event.at,

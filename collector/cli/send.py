@@ -28,7 +28,7 @@ _RETRYABLE = {429, 502, 503, 504}  # as OTLP/HTTP says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ExportFile:
     """One export request as it stands in a file."""
 
     content_type: str
@@ -66,16 +66,16 @@ def send(*, files: tuple[Path, ...], server: str) -> None:
         raise click.ClickException(f"{count_text(rejected, 'span was', 'spans were')} rejected")
 
 
-def requests_in(file: BinaryIO) -> Iterator[Request]:
+def requests_in(file: BinaryIO) -> Iterator[ExportFile]:
     """The requests of a file: a whole JSON document, one for each line, or protobuf, whichever the bytes are."""
     first = next((line for line in file if line.strip()), b"")
     if _is_json(first):
         lines = (line.strip() for line in chain([first], file))
-        yield from (Request(content_type=_JSON, body=line) for line in lines if line)
+        yield from (ExportFile(content_type=_JSON, body=line) for line in lines if line)
         return
     file.seek(0)
     body = file.read()
-    yield Request(content_type=_JSON if _is_json(body) else _PROTOBUF, body=body)
+    yield ExportFile(content_type=_JSON if _is_json(body) else _PROTOBUF, body=body)
 
 
 def _send_file(client: httpx.Client, file: Path) -> Sent:
@@ -95,7 +95,7 @@ def _total(parts: Iterable[Sent]) -> Sent:
     return total
 
 
-def _send_request(client: httpx.Client, request: Request, file: Path) -> Sent:
+def _send_request(client: httpx.Client, request: ExportFile, file: Path) -> Sent:
     response = _post(client, request)
     if not response.is_success:
         reason = _reason(response)
@@ -104,7 +104,7 @@ def _send_request(client: httpx.Client, request: Request, file: Path) -> Sent:
     return Sent(requests=1, spans=_span_count(request), rejected_spans=rejected, reason=reason)
 
 
-def _post(client: httpx.Client, request: Request) -> httpx.Response:
+def _post(client: httpx.Client, request: ExportFile) -> httpx.Response:
     """The final answer; answers that say "later" are waited for."""
     for attempt in range(1, ATTEMPTS):
         response = _post_once(client, request)
@@ -114,7 +114,7 @@ def _post(client: httpx.Client, request: Request) -> httpx.Response:
     return _post_once(client, request)
 
 
-def _post_once(client: httpx.Client, request: Request) -> httpx.Response:
+def _post_once(client: httpx.Client, request: ExportFile) -> httpx.Response:
     try:
         return client.post(_PATH, content=request.body, headers={"content-type": request.content_type})
     except httpx.TransportError as error:
@@ -149,7 +149,7 @@ def _reason(response: httpx.Response) -> str:
         return one_line(response.text[:200]) or response.reason_phrase
 
 
-def _span_count(request: Request) -> int:
+def _span_count(request: ExportFile) -> int:
     """Spans in a request that the server took."""
     if request.content_type == _PROTOBUF:
         message = otlp.ExportTraceServiceRequest.FromString(request.body)

@@ -9,7 +9,7 @@ from collector.cli.judged_text import judged_lines
 from collector.cli.text import crop, fold, json_text, widest
 from collector.cli.views import EventView, SpanView, TraceView
 from collector.conventions import names
-from collector.span_tree import Node, Place, in_tree_order
+from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.units import count_text, duration_text, instant_text, offset_text
 from collector.visible import one_line
 
@@ -63,12 +63,12 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    node: Node[SpanView]
+    node: SpanNode[SpanView]
     label: str  # guides and name
     indent: str  # what stands left of the texts under the name
 
 
-def _rows(nodes: Iterator[Node[SpanView]], guides: Guides, indented: int) -> Iterator[_Row]:
+def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) -> Iterator[_Row]:
     """Nodes with their guides. Depth-first order lets one stack of prefixes serve all."""
     prefixes = [""]
     for node in nodes:
@@ -154,7 +154,7 @@ class _Page:
         shown = crop(label, self.name_cells, self.guides.ellipsis)
         return shown + " " * (self.name_cells - widest([shown]))
 
-    def _blocks(self, node: Node[SpanView]) -> "Iterator[_Block]":
+    def _blocks(self, node: SpanNode[SpanView]) -> "Iterator[_Block]":
         span = node.span
         note = _note(node)
         if note:
@@ -208,11 +208,11 @@ def _columns(kind: str, duration: str, start: str) -> str:
     return f"  {kind:<{_KIND_CELLS}}  {duration:>{_TIME_CELLS}}  {start:>{_TIME_CELLS}}  "
 
 
-def _note(node: Node[SpanView]) -> str:
+def _note(node: SpanNode[SpanView]) -> str:
     match node.place:
-        case Place.ORPHAN:
+        case Placement.ORPHAN:
             return f"its parent {node.span.parent_span_id} is not here"
-        case Place.CYCLE:
+        case Placement.CYCLE:
             return f"its parents lead back to itself; its parent is {node.span.parent_span_id}"
         case _:
             return ""

@@ -12,7 +12,7 @@ from collector.units import count_text, instant_text
 from collector.visible import one_line
 
 if TYPE_CHECKING:
-    from collector.evaluation.rule_trial import Trial
+    from collector.evaluation.rule_trial import RuleTrial
 
 _VALUE_CELLS: Final = 60
 _UNITS_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -23,7 +23,7 @@ _JUDGES: Final = {
 }
 
 
-def print_trial(trial: "Trial") -> None:
+def print_trial(trial: "RuleTrial") -> None:
     """How many targets which decision is made of, what that costs, and examples of what would be judged."""
     rule, console = trial.rule, output_console()
     noun = "trace" if rule.target == "TRACE" else "span"
@@ -70,7 +70,7 @@ def _decided(document: Mapping[str, Any]) -> str:
     return f"{decision}: not {one_line(document['clause'])}{found}"
 
 
-def _cost(trial: "Trial") -> str:
+def _cost(trial: "RuleTrial") -> str:
     a_day = trial.evaluations_per_day
     cost = f"would cost {count_text(trial.evaluations, 'evaluation')}, some {a_day:,.0f} a day; {_JUDGES[trial.judge]}"
     budget = trial.rule.budget
@@ -83,7 +83,7 @@ def _cost(trial: "Trial") -> str:
     )
 
 
-def _examples(trial: "Trial") -> Table:
+def _examples(trial: "RuleTrial") -> Table:
     of_trace = trial.rule.target == "TRACE"
     table = _table("TRACE", *(() if of_trace else ("SPAN",)), "STARTED (UTC)", "NAME", "SERVICE")
     if of_trace:

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from rich.table import Table
 from rich.text import Text
 
-from collector.cli.asking import Asking, open_server
+from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.text import crop
@@ -113,7 +113,7 @@ def replay(
     click.echo(f"{len(wanted)} queued")
 
 
-def _place(asking: Asking, webhook_id: str) -> str:
+def _place(asking: ServerClient, webhook_id: str) -> str:
     """The path of a receiver, of whatever project.
 
     Raises:

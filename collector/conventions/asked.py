@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from collector.conventions.member import Member
+from collector.conventions.member import TraceMember
 from collector.conventions.messages import parts_by_type, text_said
 from collector.conventions.parts import Part
 from collector.conventions.tree import Tree
@@ -17,7 +17,7 @@ from storage.records import JsonValue, Message
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Asked:
+class MessageCall:
     """One call that a message tells of, and its result where another message tells that."""
 
     span_id: str  # of the first span whose messages tell it
@@ -38,8 +38,8 @@ class Asked:
 class Requests:
     """All calls in the messages of a trace."""
 
-    asked: list[Asked]  # by models' answers, each once
-    history: list[Asked]  # of the same turn, known only from what models were sent later
+    asked: list[MessageCall]  # by models' answers, each once
+    history: list[MessageCall]  # of the same turn, known only from what models were sent later
 
 
 def requests_of(tree: Tree) -> Requests:
@@ -51,7 +51,7 @@ def requests_of(tree: Tree) -> Requests:
     telling = [(span, messages) for span, messages in told if _has_calls(messages)]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
     asked = [call for span, messages in telling if span.span_id not in wrappers for call in calls_in(span, messages)]
-    history: list[tuple[Member, Sequence[Message]]] = [
+    history: list[tuple[TraceMember, Sequence[Message]]] = [
         (span, span.input_messages or ()) for span in tree.spans.values() if span.has_asked_for_tools
     ]
     results = _Results()
@@ -80,9 +80,9 @@ def lone_value(arguments: JsonValue) -> str | None:
     return arguments if isinstance(arguments, str) else None
 
 
-def calls_in(span: Member, messages: Sequence[Message]) -> list[Asked]:
+def calls_in(span: TraceMember, messages: Sequence[Message]) -> list[MessageCall]:
     """The calls in messages with their results, in order."""
-    found: list[Asked] = []
+    found: list[MessageCall] = []
     waiting = _Waiting()
     for part in _tool_parts(messages):
         if part["type"] == "tool_call":
@@ -100,11 +100,11 @@ class _Waiting:
     """Calls of one list of messages that have no result yet."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Asked] = {}
-        self._without_id: dict[str, deque[Asked]] = {}
+        self._by_id: dict[str, MessageCall] = {}
+        self._without_id: dict[str, deque[MessageCall]] = {}
         self._count = 0
 
-    def add(self, call: Asked) -> None:
+    def add(self, call: MessageCall) -> None:
         """A call was asked for."""
         self._count += 1
         if call.call_id is not None:
@@ -112,7 +112,7 @@ class _Waiting:
         else:
             self._without_id.setdefault(call.name, deque()).append(call)
 
-    def take(self, response: Part) -> Asked | None:
+    def take(self, response: Part) -> MessageCall | None:
         """The call that a result is for: by id, else the first of the name, else the only one that waits."""
         identity, name = response.get("id"), response.get("name")
         call = self._by_id.pop(identity, None) if isinstance(identity, str) else None
@@ -137,7 +137,7 @@ class _Results:
         self._by_call: dict[tuple[str, str], deque[Part]] = {}
         self._longest = 0
 
-    def learn(self, span: Member, messages: Sequence[Message]) -> None:
+    def learn(self, span: TraceMember, messages: Sequence[Message]) -> None:
         """Note the results in a list of messages."""
         for part in _tool_parts(messages):
             if part["type"] == "tool_call_response" and isinstance(part.get("id"), str):
@@ -154,7 +154,7 @@ class _Results:
                 if call.response is not None:
                     self._by_call.setdefault((call.name, call.key), deque()).append(call.response)
 
-    def of(self, call: Asked) -> Part | None:
+    def of(self, call: MessageCall) -> Part | None:
         """The result of a call."""
         if call.call_id is not None:
             return self._by_id.get(call.call_id)
@@ -173,7 +173,7 @@ def _this_turn(messages: Sequence[Message] | None) -> Sequence[Message]:
     return messages
 
 
-def _once(calls: list[Asked]) -> list[Asked]:
+def _once(calls: list[MessageCall]) -> list[MessageCall]:
     """Each call id once, unless its name or arguments differ: some models number the calls of each answer from 0."""
     seen: set[tuple[str, str, str]] = set()
     found = []
@@ -187,12 +187,12 @@ def _once(calls: list[Asked]) -> list[Asked]:
     return found
 
 
-def _history(told: list[tuple[Member, Sequence[Message]]], asked: list[Asked]) -> list[Asked]:
+def _history(told: list[tuple[TraceMember, Sequence[Message]]], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls that models were sent, of this turn, that no answer tells."""
     known = {(call.call_id, call.name, call.key) for call in asked}
     known_ids = {(call.call_id, call.name) for call in asked}
-    longest: list[Asked] = []
-    found: list[Asked] = []
+    longest: list[MessageCall] = []
+    found: list[MessageCall] = []
     for span, messages in told:
         calls = calls_in(span, _this_turn(messages))
         nameless = [call for call in calls if call.call_id is None]
@@ -223,9 +223,9 @@ def _tool_parts(messages: Sequence[Message]) -> Iterator[Part]:
                 yield part
 
 
-def _asked(span: Member, part: Part, place: int) -> Asked:
+def _asked(span: TraceMember, part: Part, place: int) -> MessageCall:
     call_id, name = part.get("id"), part.get("name")
-    return Asked(
+    return MessageCall(
         span_id=span.span_id,
         start_ns=span.start_ns,
         known_ns=max(span.start_ns, span.end_ns or 0),

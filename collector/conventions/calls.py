@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from collector.conventions import unwrap
-from collector.conventions.asked import Asked, canonical, requests_of
+from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.pairing import Run, pair
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import same_work
-from storage.records import JsonValue, ToolCall
+from storage.records import JsonValue, TraceToolCall
 
 _Order = tuple[int, int]
 
 
-def tool_calls(tree: Tree) -> tuple[ToolCall, ...]:
+def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     """Every call of the trace once, by start time; what runs within a tool comes after it."""
     if not any(
         span.span_type == "tool" or span.has_called_tools or span.has_asked_for_tools for span in tree.spans.values()
@@ -62,7 +62,7 @@ def _is_same(outer: Run, inner: Run) -> bool:
     return outer.key == inner.key or outer.key is None or inner.key is None
 
 
-def _untold(history: list[Asked], runs: list[Run], asked: list[Asked]) -> list[Asked]:
+def _untold(history: list[MessageCall], runs: list[Run], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls of the history that nothing else can be telling of."""
     ids = {run.call_id for run in runs} | {call.call_id for call in asked}
     nameless = {(run.span.tool_name, run.key) for run in runs if run.call_id is None}
@@ -109,7 +109,7 @@ def _place_in_answer(run: Run) -> int:
     return run.asked.place if run.asked is not None else 0
 
 
-def _of_run(run: Run) -> ToolCall:
+def _of_run(run: Run) -> TraceToolCall:
     span, asked = run.span, run.asked
     arguments, result = span.tool_arguments, span.tool_result
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
@@ -119,7 +119,7 @@ def _of_run(run: Run) -> ToolCall:
         result = asked.response.get("response")
         if not is_error:
             is_error, error = _failure(asked)
-    return ToolCall(
+    return TraceToolCall(
         ordinal=0,
         span_id=span.span_id,
         call_id=run.call_id,
@@ -133,9 +133,9 @@ def _of_run(run: Run) -> ToolCall:
     )
 
 
-def _of_asked(asked: Asked) -> ToolCall:
+def _of_asked(asked: MessageCall) -> TraceToolCall:
     is_error, error = _failure(asked)
-    return ToolCall(
+    return TraceToolCall(
         ordinal=0,
         span_id=asked.span_id,
         call_id=asked.call_id,
@@ -149,7 +149,7 @@ def _of_asked(asked: Asked) -> ToolCall:
     )
 
 
-def _failure(asked: Asked) -> tuple[bool, str | None]:
+def _failure(asked: MessageCall) -> tuple[bool, str | None]:
     if asked.response is None:
         return False, None
     response: JsonValue = asked.response.get("response")

@@ -5,23 +5,23 @@ from operator import itemgetter
 from typing import Protocol, Self
 
 from collector.conventions import index
-from collector.conventions.numbered import Values, grown
+from collector.conventions.numbered import NumberedValues, grown
 from collector.conventions.own import OwnKeys
-from collector.conventions.plan import Plan, plan_of, shape_of
-from collector.conventions.table import Dialect, Place, Slot
+from collector.conventions.plan import ShapePlan, plan_of, shape_of
+from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, parsed, taken, text_of
-from storage.records import Event, JsonValue, LogRecord, Message, Span, SpanType
+from storage.records import JsonValue, LogRecord, Message, Span, SpanEvent, SpanType
 
 BLANKS = frozenset({"N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
 """What frameworks write where they have nothing."""
 
 REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")
 
-Candidate = tuple[float, Place, object, str]  # rank, place, value, what to call its source
+Candidate = tuple[float, FieldSource, object, str]  # rank, place, value, what to call its source
 _NONE: list[Candidate] = []
 
 
-class Told(Protocol):
+class SpanFacts(Protocol):
     """What else than attributes a span says."""
 
     @property
@@ -31,7 +31,7 @@ class Told(Protocol):
     @property
     def status_message(self) -> str: ...  # noqa: D102
     @property
-    def events(self) -> Sequence[Event]: ...  # noqa: D102
+    def events(self) -> Sequence[SpanEvent]: ...  # noqa: D102
     @property
     def dropped_attributes_count(self) -> int: ...  # noqa: D102
 
@@ -58,9 +58,9 @@ class Collected:
 
     def __init__(
         self,
-        plan: Plan,
-        values: Values,
-        span: Told,
+        plan: ShapePlan,
+        values: NumberedValues,
+        span: SpanFacts,
         logs: Sequence[LogRecord] = (),
         memo: Memo | None = None,
     ) -> None:
@@ -144,7 +144,7 @@ class Collected:
             return text
         return None
 
-    def member(self, place: Place, value: object, source: str) -> JsonValue:
+    def member(self, place: FieldSource, value: object, source: str) -> JsonValue:
         """What lies at the path of a row in the JSON of its key; numbered attributes as their texts together."""
         if place.is_group:
             texts = (at(item, place.path) for item in self.group(place.key))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from collector.conventions.values import NotJson, as_list, decode
-from storage.records import JsonValue, ToolDefinition
+from storage.records import JsonValue, OfferedTool
 
 _SCHEMAS = (
     "parameters",
@@ -20,7 +20,7 @@ _WRAPPERS = ("function", "toolSpec", "tool")  # OpenAI, Bedrock, OpenInference
 _MAX_WRAPPERS = 6
 
 
-def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[ToolDefinition]:
+def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[OfferedTool]:
     """The definitions in a list or map of them, also where each is JSON text by itself."""
     for item in as_list(_opened(value)):
         tool = _opened(item)
@@ -34,9 +34,9 @@ def definitions_of(value: object, depth: int = _MAX_WRAPPERS) -> Iterator[ToolDe
                 yield from _definition(tool)
 
 
-def once_by_name(definitions: Iterator[ToolDefinition]) -> tuple[ToolDefinition, ...]:
+def once_by_name(definitions: Iterator[OfferedTool]) -> tuple[OfferedTool, ...]:
     """Each name once, as it was told first; a later one only where it alone brings a schema."""
-    found: dict[str, ToolDefinition] = {}
+    found: dict[str, OfferedTool] = {}
     for definition in definitions:
         known = found.get(definition.name)
         if known is None or (known.parameters is None and definition.parameters is not None):
@@ -44,7 +44,7 @@ def once_by_name(definitions: Iterator[ToolDefinition]) -> tuple[ToolDefinition,
     return tuple(found.values())
 
 
-def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Iterator[ToolDefinition]:
+def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Iterator[OfferedTool]:
     for wrapper in _WRAPPERS:
         inner = tool.get(wrapper)
         if isinstance(inner, dict):
@@ -59,9 +59,7 @@ def _definition(tool: dict[str, JsonValue], depth: int = _MAX_WRAPPERS) -> Itera
     if isinstance(schema, dict) and schema.keys() == {"json"}:  # Bedrock
         schema = schema["json"]
     description = tool.get("description")
-    yield ToolDefinition(
-        name=name, description=description if isinstance(description, str) else None, parameters=schema
-    )
+    yield OfferedTool(name=name, description=description if isinstance(description, str) else None, parameters=schema)
 
 
 def _opened(value: object) -> JsonValue:

@@ -28,7 +28,7 @@ _EVENT_CONTENT = "gen_ai.event.content"  # a whole message as JSON: Azure, Seman
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SourcedMessages:
     """Messages and who told them."""
 
     messages: list[Message] | None
@@ -36,15 +36,15 @@ class Told:
     is_trajectory: bool = False
 
 
-_NOTHING = Told(messages=None)
+_NOTHING = SourcedMessages(messages=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialogue:
     """What went into a model or an agent, and what came out."""
 
-    asked: Told
-    answered: Told
+    asked: SourcedMessages
+    answered: SourcedMessages
 
 
 NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
@@ -69,15 +69,17 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
     system = _system(collected) if collected.tells("system") else None
     if system:
         source = asked.source or collected.sources.get("system", "")
-        asked = Told(messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory)
+        asked = SourcedMessages(
+            messages=with_system(system, asked.messages), source=source, is_trajectory=asked.is_trajectory
+        )
     return Dialogue(asked=asked, answered=answered)
 
 
-def _stronger(told: Told, other: Told) -> Told:
+def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:
     return told if told.messages is not None else other
 
 
-def _from_rows(collected: Collected, slot: Slot, role: str) -> Told:
+def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
     candidates = collected.candidates(slot)
     for number, (_, place, value, source) in enumerate(candidates):
         if place.is_group:
@@ -87,7 +89,7 @@ def _from_rows(collected: Collected, slot: Slot, role: str) -> Told:
         if place.event:
             found = [*(found or []), *_more(collected, candidates[number + 1 :], source, role)] or None
         if found is not None:
-            return Told(messages=found, source=source)
+            return SourcedMessages(messages=found, source=source)
     return _NOTHING
 
 
@@ -122,7 +124,7 @@ def _unnested(item: JsonValue, role: str) -> JsonValue:
     return message if isinstance(message.get("role"), str) else {**message, "role": role}
 
 
-def _pieced_together(collected: Collected) -> Told:
+def _pieced_together(collected: Collected) -> SourcedMessages:
     """An answer whose text, thoughts and calls stand apart."""
     parts: list[JsonValue] = []
     sources: list[str] = []
@@ -144,7 +146,7 @@ def _pieced_together(collected: Collected) -> Told:
             break
     if not sources:
         return _NOTHING
-    return Told(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
+    return SourcedMessages(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
 
 
 def _from_trajectory(collected: Collected) -> Dialogue:
@@ -162,8 +164,8 @@ def _from_trajectory(collected: Collected) -> Dialogue:
             asked, answered = split_trajectory(find_messages(decoded, "user") or [])
         if asked or answered:
             return Dialogue(
-                asked=Told(messages=asked or None, source=source, is_trajectory=True),
-                answered=Told(messages=answered or None, source=source, is_trajectory=True),
+                asked=SourcedMessages(messages=asked or None, source=source, is_trajectory=True),
+                answered=SourcedMessages(messages=answered or None, source=source, is_trajectory=True),
             )
     return NO_DIALOGUE
 
@@ -185,8 +187,8 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
             if message["role"] == "user" or not asked_source:
                 asked_source = f"{origin} {name}"
     return Dialogue(
-        asked=Told(messages=asked or None, source=asked_source),
-        answered=Told(messages=answered or None, source=answered_source),
+        asked=SourcedMessages(messages=asked or None, source=asked_source),
+        answered=SourcedMessages(messages=answered or None, source=answered_source),
     )
 
 
@@ -227,7 +229,7 @@ def _event_message(name: str, fields: Mapping[str, object]) -> Message | None:
     return message_of(told if isinstance(told.get("role"), str) else {**told, "role": role}, role)
 
 
-def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> Told:
+def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> SourcedMessages:
     """Messages within the request or the answer as the vendor's API has them; a model's plain text is one itself.
 
     What a chain is given and gives is anybody's JSON: there, only what names its role is a message.
@@ -248,7 +250,7 @@ def _from_raw(collected: Collected, slot: Slot, role: str, kind: SpanType) -> To
         else:
             found = None
         if found is not None:
-            return Told(messages=found, source=source)
+            return SourcedMessages(messages=found, source=source)
     return _NOTHING
 
 

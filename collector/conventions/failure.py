@@ -6,9 +6,9 @@ from collector.conventions import unwrap
 from collector.conventions.collected import Collected
 from collector.conventions.names import EXCEPTION_EVENT, EXCEPTION_MESSAGE, EXCEPTION_TYPE
 from collector.conventions.table import Slot
-from collector.conventions.unwrap import Result
+from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import encodable, text_of
-from storage.records import Event
+from storage.records import SpanEvent
 
 _SLOTS: tuple[Slot, ...] = ("failed", "error", "error_type")
 
@@ -19,7 +19,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _MAX_MESSAGE_CHARS = 4_000  # a guess: LangChain puts tracebacks into messages; what is beyond stays on the span
 
 
-def failure_of(collected: Collected, result: Result | None) -> tuple[str | None, str | None]:
+def failure_of(collected: Collected, result: ToolResult | None) -> tuple[str | None, str | None]:
     """What is said about the failure, and its type; both None for a span that did not fail.
 
     A tool fails without an error status, too: where its result says so.
@@ -52,7 +52,7 @@ def _told(collected: Collected) -> tuple[str | None, str | None]:
     return _message(collected, exceptions, has_failed=has_failed, error_type=error_type), error_type
 
 
-def _type(collected: Collected, exceptions: Sequence[Event]) -> str | None:
+def _type(collected: Collected, exceptions: Sequence[SpanEvent]) -> str | None:
     for event in reversed(exceptions):
         text = text_of(event.attributes.get(EXCEPTION_TYPE))
         if text:
@@ -62,7 +62,7 @@ def _type(collected: Collected, exceptions: Sequence[Event]) -> str | None:
 
 
 def _message(
-    collected: Collected, exceptions: Sequence[Event], *, has_failed: bool, error_type: str | None
+    collected: Collected, exceptions: Sequence[SpanEvent], *, has_failed: bool, error_type: str | None
 ) -> str | None:
     source = collected.sources.pop("error", None)
     if collected.span.status_message:

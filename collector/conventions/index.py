@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from collector.conventions.dialects.order import BY_NAME, DIALECTS, KIND_ORDER, SOURCES
-from collector.conventions.table import Dialect, Place, Sign, Slot, place_of
+from collector.conventions.table import Dialect, FieldSource, Sign, Slot, place_of
 from collector.conventions.values import text_of
 from storage.records import AttributeValue, SpanType
 
@@ -25,7 +25,7 @@ class Known:
     rank: int = NO_DIALECT  # of the dialect that it is a sign of
     valued: tuple[tuple[str, int], ...] = ()  # ranks of dialects whose sign is one value of it
     kinds: tuple[tuple[int, Mapping[str, SpanType]], ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[FieldSource, ...] = ()
     group: tuple[str, tuple[str, ...]] | None = None  # the key that it is numbered below, and the steps of its rest
     is_genai: bool = False
     with_genai: int = NO_DIALECT  # the rank of its sign if the span has a `gen_ai.` attribute
@@ -72,7 +72,7 @@ def dialect_at(rank: int) -> Dialect | None:
     return None if rank == NO_DIALECT else DIALECTS[rank % _WEAK]
 
 
-def event_places(name: str) -> tuple[Place, ...]:
+def event_places(name: str) -> tuple[FieldSource, ...]:
     """The rows about events of a name."""
     return _EVENTS.get(name, ())
 
@@ -80,7 +80,7 @@ def event_places(name: str) -> tuple[Place, ...]:
 @lru_cache(maxsize=_KNOWN_KEYS)
 def _guess(key: str) -> Known | None:
     """A key that is in no row as it stands: the beginning of it is a sign, or it is numbered."""
-    places: tuple[Place, ...] = ()
+    places: tuple[FieldSource, ...] = ()
     group = None
     number = _NUMBER.search(key)
     head = key[: number.start()] if number else ""
@@ -119,8 +119,8 @@ def _is_prefix(sign: str, key: str) -> bool:
     return sign[-1] in ".:" and key.startswith(sign)
 
 
-def _all_places() -> list[Place]:
-    found: list[Place] = []
+def _all_places() -> list[FieldSource]:
+    found: list[FieldSource] = []
     ranks: dict[Slot, int] = {}
     for dialect in SOURCES:
         for slot, rows in dialect.places.items():
@@ -133,8 +133,8 @@ def _all_places() -> list[Place]:
 _PLACES = _all_places()
 
 
-def _gathered(places: list[Place], by: str) -> dict[str, tuple[Place, ...]]:
-    found: dict[str, tuple[Place, ...]] = {}
+def _gathered(places: list[FieldSource], by: str) -> dict[str, tuple[FieldSource, ...]]:
+    found: dict[str, tuple[FieldSource, ...]] = {}
     for place in places:
         name: str = getattr(place, by)
         found[name] = (*found.get(name, ()), place)

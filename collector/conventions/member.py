@@ -10,7 +10,7 @@ _TOOLS = "tool_call"  # how the types of the parts begin that are calls and resu
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Member:
+class TraceMember:
     """A span of a trace and what was read of it. None: not told.
 
     Messages and arguments may be the JSON that is stored; they are decoded when somebody asks for them.
@@ -71,10 +71,10 @@ class Member:
         return self.arguments
 
 
-def member_of(span: Span, reading: SpanReading) -> Member:
+def member_of(span: Span, reading: SpanReading) -> TraceMember:
     """A span and its reading as a member of its trace."""
     response_id = span.attributes.get(RESPONSE_ID)
-    return Member(
+    return TraceMember(
         span_id=span.span_id,
         parent_span_id=span.parent_span_id,
         start_ns=span.start_ns,

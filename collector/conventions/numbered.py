@@ -22,7 +22,7 @@ Node: TypeAlias = "int | Branches | list[Node]"
 """The number of a value; a map; a list."""
 
 
-class Values(Protocol):
+class NumberedValues(Protocol):
     """The values of a span by number."""
 
     def __getitem__(self, at: int, /) -> AttributeValue:
@@ -44,7 +44,7 @@ def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:
     return _node(tree)
 
 
-def grown(node: Node, values: Values) -> JsonValue:
+def grown(node: Node, values: NumberedValues) -> JsonValue:
     """The tree with its values."""
     kind = type(node)
     if kind is Branches:

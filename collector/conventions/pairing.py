@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from collector.conventions.asked import Asked, lone_value
-from collector.conventions.member import Member
+from collector.conventions.asked import MessageCall, lone_value
+from collector.conventions.member import TraceMember
 from collector.conventions.tree import Tree
 from storage.records import JsonValue
 
@@ -23,10 +23,10 @@ _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's na
 class Run:
     """One run of a tool, by its own span."""
 
-    span: Member
+    span: TraceMember
     key: str | None  # of its arguments; None where they are not told
     call_id: str | None
-    asked: Asked | None = None
+    asked: MessageCall | None = None
     is_ambiguous: bool = False  # several calls could be meant
 
     def learn(self, other: "Run") -> None:
@@ -46,11 +46,11 @@ class Run:
 class _Book:
     """The calls that no run has taken yet."""
 
-    buckets: dict[_Bucket, list[Asked]] = field(default_factory=dict)
+    buckets: dict[_Bucket, list[MessageCall]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     heads: dict[_Bucket, int] = field(default_factory=dict)  # before it, all of a bucket are taken
 
-    def free(self, bucket: _Bucket, limit: int, before_ns: int | None) -> list[Asked]:
+    def free(self, bucket: _Bucket, limit: int, before_ns: int | None) -> list[MessageCall]:
         """Up to `limit` calls of a bucket that are free and were asked for before some moment."""
         calls = self.buckets.get(bucket)
         if calls is None:
@@ -59,7 +59,7 @@ class _Book:
         while head < len(calls) and id(calls[head]) in self.taken:
             head += 1
         self.heads[bucket] = head
-        found: list[Asked] = []
+        found: list[MessageCall] = []
         for call in itertools.islice(calls, head, None):
             if before_ns is not None and call.start_ns > before_ns:
                 break
@@ -70,7 +70,7 @@ class _Book:
         return found
 
 
-def pair(tree: Tree, runs: list[Run], asked: list[Asked], *, is_history: bool = False) -> list[Asked]:
+def pair(tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: bool = False) -> list[MessageCall]:
     """Give each run its call; the calls that no run is for.
 
     History is told after its calls have run, so that time does not order them.
@@ -92,9 +92,9 @@ def _is_open(run: Run) -> bool:
     return run.call_id is None and run.asked is None and not run.is_ambiguous
 
 
-def _pair_by_id(book: _Book, runs: list[Run], asked: list[Asked]) -> None:
+def _pair_by_id(book: _Book, runs: list[Run], asked: list[MessageCall]) -> None:
     """An id is enough, unless both name and arguments differ: some models number their calls from 0 in each answer."""
-    by_id: dict[str, list[Asked]] = {}
+    by_id: dict[str, list[MessageCall]] = {}
     for call in asked:
         if call.call_id is not None:
             by_id.setdefault(call.call_id, []).append(call)
@@ -108,7 +108,7 @@ def _pair_by_id(book: _Book, runs: list[Run], asked: list[Asked]) -> None:
             book.taken.add(id(run.asked))
 
 
-def _fill(tree: Tree, book: _Book, calls: list[Asked]) -> None:
+def _fill(tree: Tree, book: _Book, calls: list[MessageCall]) -> None:
     for call in sorted(calls, key=lambda call: call.start_ns):
         forms = [f"={call.key}", _ANY]
         lone = lone_value(call.arguments)

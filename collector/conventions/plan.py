@@ -14,7 +14,7 @@ from typing import NamedTuple
 from collector.conventions import index
 from collector.conventions.dialects.order import NAMING
 from collector.conventions.numbered import Node, planted
-from collector.conventions.table import Dialect, Place, Slot
+from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import text_of
 from storage.records import AttributeValue, Resource, SpanType
 
@@ -53,13 +53,13 @@ class Lead(NamedTuple):
     """Where a field may lie: among others the lowest rank comes first."""
 
     rank: float
-    place: Place
+    place: FieldSource
     at: int  # the number of the key in the shape
     source: str  # what to call it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ShapePlan:
     """What there is to know about all spans of one shape."""
 
     keys: tuple[str, ...]
@@ -73,7 +73,7 @@ class Plan:
 
 
 @lru_cache(maxsize=_PLANS)
-def plan_of(shape: Shape) -> Plan:
+def plan_of(shape: Shape) -> ShapePlan:
     """The plan for a shape."""
     seen = [index.key_known(key) for key in shape.keys]
     rank = _rank(shape, seen)
@@ -95,9 +95,9 @@ def plan_of(shape: Shape) -> Plan:
     for number, (slot, key) in enumerate(shape.own):
         if key in shape.keys:
             own_rank = _OURS + (number + 1) / _MAX_OWN_KEYS
-            place = Place(slot=slot, rank=_OURS, dialect="", key=key)
+            place = FieldSource(slot=slot, rank=_OURS, dialect="", key=key)
             leads.setdefault(slot, []).append(Lead(own_rank, place, shape.keys.index(key), key))
-    return Plan(
+    return ShapePlan(
         keys=shape.keys,
         dialect=dialect,
         dialect_source="" if dialect is None else _sign(shape, seen, rank),

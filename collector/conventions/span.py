@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from collector.conventions.collected import Collected
 from collector.conventions.definitions import definitions_of, once_by_name
-from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, Told, dialogue
+from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import failure_of
 from collector.conventions.messages import answer_text, last_text
 from collector.conventions.own import OwnKeys
@@ -13,7 +13,7 @@ from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
 from collector.conventions.values import fraction, text_of, whole
-from storage.records import LogRecord, Message, Span, SpanReading, SpanType, ToolDefinition
+from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, SpanType
 
 TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
 OFFERING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "other"})
@@ -130,7 +130,7 @@ def _is_answer(output: str | None, answered: list[Message] | None) -> bool | Non
     return False if text is None else True if text == output else None
 
 
-def _lost_content(collected: Collected, field: str, told: Told) -> bool:
+def _lost_content(collected: Collected, field: str, told: SourcedMessages) -> bool:
     """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
     if not told.messages or any(message["parts"] for message in told.messages):
         return False
@@ -142,13 +142,13 @@ def _messages(collected: Collected, talk: Dialogue) -> tuple[list[Message] | Non
     return _kept(collected, "input_messages", talk.asked), _kept(collected, "output_messages", talk.answered)
 
 
-def _kept(collected: Collected, field: str, told: Told) -> list[Message] | None:
+def _kept(collected: Collected, field: str, told: SourcedMessages) -> list[Message] | None:
     if told.messages is not None:
         collected.sources[field] = told.source
     return told.messages
 
 
-def read_definitions(collected: Collected) -> tuple[ToolDefinition, ...]:
+def read_definitions(collected: Collected) -> tuple[OfferedTool, ...]:
     """The tools that a model or an agent was offered."""
     if (collected.kind or "other") not in OFFERING:
         return ()

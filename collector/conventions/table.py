@@ -81,7 +81,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldSource:
     """One row, read."""
 
     slot: Slot
@@ -96,7 +96,7 @@ class Place:
     is_json: bool = False
 
 
-def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> Place:
+def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> FieldSource:
     """A row as a value."""
     is_only, is_json = row.startswith("only "), row.startswith(("json ", "only json "))
     text = row.removeprefix("only ").removeprefix("json ")
@@ -105,7 +105,7 @@ def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> Place:
         event, _, text = text.removeprefix("event ").partition("/")
     key, _, path = text.partition("#")
     key, _, value = key.partition("=")
-    return Place(
+    return FieldSource(
         slot=slot,
         rank=rank,
         dialect=dialect,

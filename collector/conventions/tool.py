@@ -7,7 +7,7 @@ from collector.conventions.collected import BLANKS, Collected
 from collector.conventions.messages import messages_of, parts_by_type
 from collector.conventions.parts import Part
 from collector.conventions.table import Slot
-from collector.conventions.unwrap import Result
+from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import encodable
 from storage.records import JsonValue
 
@@ -22,7 +22,7 @@ class ToolUse:
     name: str
     call_id: str | None
     arguments: JsonValue
-    result: Result
+    result: ToolResult
 
 
 def tool_use(collected: Collected) -> ToolUse:
@@ -33,7 +33,7 @@ def tool_use(collected: Collected) -> ToolUse:
     result = unwrap.result(_told(collected, ("tool_result", "output")))
     if result.value is None:
         told = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
-        result = Result(told.get("response"), None, told.get("is_error") is True)
+        result = ToolResult(told.get("response"), None, told.get("is_error") is True)
     value = result.value
     if collected.dialect and collected.dialect.name == _ADK:
         value = unwrap.without_adk_wrapping(value)
@@ -48,7 +48,7 @@ def tool_use(collected: Collected) -> ToolUse:
         name=_name(collected),
         call_id=call_id,
         arguments=unwrap.arguments(arguments),
-        result=Result(value, result.call_id, result.is_error),
+        result=ToolResult(value, result.call_id, result.is_error),
     )
 
 

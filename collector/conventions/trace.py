@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
-from collector.conventions.member import Member, member_of
+from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text
 from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
 from collector.conventions.wrapping import repeating
-from storage.records import LogRecord, Message, Span, SpanReading, ToolDefinition, TraceReading
+from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
 
@@ -37,7 +37,7 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
     for log in logs:
         logs_by_span.setdefault(log.span_id, []).append(log)
     readings: dict[str, SpanReading] = {}
-    members: list[Member] = []
+    members: list[TraceMember] = []
     for span in sorted(
         (span for span in spans if not _is_pending(span)), key=lambda span: (span.start_ns, span.span_id)
     ):
@@ -83,7 +83,7 @@ def _is_pending(span: Span) -> bool:
     return span.attributes.get(PENDING[0]) == PENDING[1]
 
 
-def _told_input(tree: Tree, root: Member | None) -> str | None:
+def _told_input(tree: Tree, root: TraceMember | None) -> str | None:
     """The root's input; where it tells none, that of the topmost span of an agent, a chain or a model, the first."""
     if root is not None and root.input is not None:
         return root.input
@@ -92,7 +92,7 @@ def _told_input(tree: Tree, root: Member | None) -> str | None:
     return None if topmost is None else topmost.input
 
 
-def _told_output(tree: Tree, root: Member | None) -> str | None:
+def _told_output(tree: Tree, root: TraceMember | None) -> str | None:
     """The root's output; where it tells none, that of the topmost span of an agent, a chain or a model, the last."""
     if root is not None and root.output is not None:
         return root.output
@@ -101,7 +101,7 @@ def _told_output(tree: Tree, root: Member | None) -> str | None:
     return None if topmost is None else topmost.output
 
 
-def _final_response(tree: Tree, root: Member | None) -> str | None:
+def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     """The last words of a model; where no model's span tells any, those of an agent, then the root's output."""
     for kinds in (("llm",), ("agent", "chain")):
         for span in reversed(tree.spans.values()):
@@ -122,11 +122,11 @@ def _conversation(readings: Mapping[str, SpanReading]) -> tuple[Message, ...]:
     return longest
 
 
-def _definitions(readings: Mapping[str, SpanReading]) -> tuple[ToolDefinition, ...]:
+def _definitions(readings: Mapping[str, SpanReading]) -> tuple[OfferedTool, ...]:
     return once_by_name(definition for reading in readings.values() for definition in reading.tool_definitions)
 
 
-def _first(tree: Tree, root: Member | None, field: str) -> str | None:
+def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:
     told: Iterable[str | None] = (getattr(span, field) for span in ([root] if root else []) + list(tree.spans.values()))
     return next((text for text in told if text is not None), None)
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.conventions.member import Member
+from collector.conventions.member import TraceMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """Spans by id, their parents within the trace, and the order in which they are told."""
 
-    spans: dict[str, Member]  # by start, each id once
+    spans: dict[str, TraceMember]  # by start, each id once
     parents: dict[str, str | None]
     depths: dict[str, int]
 
@@ -23,15 +23,15 @@ class Tree:
             parent = self.parents[parent]
             count += 1
 
-    def root(self) -> Member | None:
+    def root(self) -> TraceMember | None:
         """The first span without a parent; where none came, the first whose parent did not come."""
         tops = [span for span in self.spans.values() if self.parents[span.span_id] is None]
         return next((span for span in tops if span.parent_span_id is None), tops[0] if tops else None)
 
 
-def tree_of(spans: Sequence[Member]) -> Tree:
+def tree_of(spans: Sequence[TraceMember]) -> Tree:
     """The forest of some spans; of two with one id the first is taken."""
-    known: dict[str, Member] = {}
+    known: dict[str, TraceMember] = {}
     for span in sorted(spans, key=lambda span: (span.start_ns, span.span_id)):
         known.setdefault(span.span_id, span)
     parents = {

@@ -19,7 +19,7 @@ _MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: 
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ToolResult:
     """What a tool gave back."""
 
     value: JsonValue
@@ -50,7 +50,7 @@ def _bound(call: dict[str, JsonValue]) -> JsonValue:
     return {"args": positional, "kwargs": named}
 
 
-def result(value: object) -> Result:
+def result(value: object) -> ToolResult:
     """What a tool gave back, out of serialised messages, content blocks and typed values."""
     inner, call_id, is_error = parsed(value), None, False
     for _ in range(_MAX_LAYERS):
@@ -60,7 +60,7 @@ def result(value: object) -> Result:
         inner = opened(layer.value)
         call_id = call_id or layer.call_id
         is_error = is_error or layer.is_error
-    return Result(inner, call_id, is_error)
+    return ToolResult(inner, call_id, is_error)
 
 
 def says_error(value: object) -> bool:
@@ -84,7 +84,7 @@ def without_adk_wrapping(value: JsonValue) -> JsonValue:
     return value
 
 
-def _layer(value: JsonValue) -> Result | None:
+def _layer(value: JsonValue) -> ToolResult | None:
     if isinstance(value, list):
         return _blocks(value)
     if not isinstance(value, dict):
@@ -97,37 +97,37 @@ def _layer(value: JsonValue) -> Result | None:
         data = value.get("data")
         return _tool_message(data if isinstance(data, dict) else value)
     if "output" in value and value.keys() <= {"output", "kwargs", "tags"} and _layer(value["output"]):
-        return Result(value["output"])
+        return ToolResult(value["output"])
     if isinstance(value.get("type"), str) and "value" in value:  # Vercel
         is_error = _VERCEL.get(str(value["type"]))
-        return None if is_error is None else Result(value["value"], None, is_error)
+        return None if is_error is None else ToolResult(value["value"], None, is_error)
     if "content" in value and value.keys() <= {"content", "isError", "_meta", "meta", "structuredContent"}:  # MCP
         blocks = _blocks(value["content"])
-        return Result(blocks.value, None, value.get("isError") is True) if blocks else None
+        return ToolResult(blocks.value, None, value.get("isError") is True) if blocks else None
     return None
 
 
-def _tool_message(fields: dict[str, JsonValue]) -> Result | None:
+def _tool_message(fields: dict[str, JsonValue]) -> ToolResult | None:
     """LangChain's ToolMessage."""
     if "content" not in fields or "tool_call_id" not in fields:
         return None
     call_id = fields["tool_call_id"]
-    return Result(fields["content"], call_id if isinstance(call_id, str) else None, fields.get("status") == "error")
+    return ToolResult(fields["content"], call_id if isinstance(call_id, str) else None, fields.get("status") == "error")
 
 
-def _layer_of_bedrock(fields: dict[str, JsonValue]) -> Result:
+def _layer_of_bedrock(fields: dict[str, JsonValue]) -> ToolResult:
     call_id = fields.get("toolUseId")
     is_error = fields.get("status") == "error"
-    return Result(fields.get("content"), call_id if isinstance(call_id, str) else None, is_error)
+    return ToolResult(fields.get("content"), call_id if isinstance(call_id, str) else None, is_error)
 
 
-def _blocks(value: object) -> Result | None:
+def _blocks(value: object) -> ToolResult | None:
     """A list of text blocks as their text; a list that holds anything else stays."""
     if not isinstance(value, list) or not value:
         return None
     only = value[0]
     if len(value) == 1 and isinstance(only, dict) and only.keys() == {"json"}:  # Bedrock
-        return Result(only["json"])
+        return ToolResult(only["json"])
     texts: list[str] = []
     for block in value:
         if not isinstance(block, dict) or not block.keys() <= _TEXT_BLOCK or block.get("type", "text") != "text":
@@ -136,7 +136,7 @@ def _blocks(value: object) -> Result | None:
         if not isinstance(text, str):
             return None
         texts.append(text)
-    return Result("\n".join(texts))
+    return ToolResult("\n".join(texts))
 
 
 _VERCEL = {"json": False, "text": False, "content": False, "error-text": True, "error-json": True}

@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from collector.delivery.receivers import BadWebhook, Receivers
-from collector.delivery.retrying import Answer, judge
+from collector.delivery.retrying import DeliveryResponse, judge
 from collector.delivery.sending import Sender
 from collector.delivery.signing import signature_headers
 from collector.delivery.templates import render, telling_of
-from collector.observing import Done, Value, Watch
+from collector.observing import FinishedWork, Value, Watch
 from storage.errors import Overloaded
-from storage.outbox import Attempt, Due, Outbox, Patience
+from storage.outbox import DeliveryAttempt, DueDelivery, Outbox, SwitchOffPolicy
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class DeliveryOptions:
     grace_s: float = 2  # for attempts under way when stopping
     watch: Watch | None = None  # hears of each attempt
     record_again_s: float = 1
-    patience: Patience = field(default_factory=Patience)
+    patience: SwitchOffPolicy = field(default_factory=SwitchOffPolicy)
 
 
 class Deliverer:
@@ -62,10 +62,10 @@ class Deliverer:
         self._clock = clock
         self._source = source or random.SystemRandom()
         self._options = options or DeliveryOptions()
-        self._under_way: dict[str, Due] = {}  # sent, or to be recorded
+        self._under_way: dict[str, DueDelivery] = {}  # sent, or to be recorded
         self._recorded: set[str] = set()  # since the last look began, which may not have seen it
         self._attempts: set[asyncio.Task[None]] = set()
-        self._outcomes: list[Attempt] = []
+        self._outcomes: list[DeliveryAttempt] = []
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None  # while it runs
         self._woken = asyncio.Event()
@@ -129,7 +129,7 @@ class Deliverer:
         left_s = self._options.look_again_s if next_ns is None else next_ns / _NS - self._clock()
         return min(max(left_s, 0.0), self._options.look_again_s)
 
-    def _due(self) -> tuple[list[Due], int | None]:
+    def _due(self) -> tuple[list[DueDelivery], int | None]:
         """What is due, and when something else will be."""
         now_s = self._clock()
         if now_s - self._pruned_at_s > _DAY_S:
@@ -140,20 +140,20 @@ class Deliverer:
         due = self._outbox.due(now_ns, each=self._options.at_once_each, limit=self._options.at_once)
         return due, self._outbox.next_due_ns(now_ns)
 
-    async def _attempt(self, due: Due) -> None:
+    async def _attempt(self, due: DueDelivery) -> None:
         """One attempt, and what follows from it."""
         began_ns = int(self._clock() * _NS)
         try:
             answer = await self._answer(due)
         except Exception:  # noqa: BLE001 - the top of the task: the delivery is tried again, and told as failing
             log.exception("delivery %s could not be attempted", due.delivery_id)
-            answer = Answer(error="internal error; the server's log has it")
+            answer = DeliveryResponse(error="internal error; the server's log has it")
         if answer is None:  # the receiver was deleted, and its deliveries were called off with it
             del self._under_way[due.delivery_id]
             return
         verdict = judge(answer, attempts=due.attempts + 1, source=self._source)
         now_s = self._clock()
-        outcome = Attempt(
+        outcome = DeliveryAttempt(
             delivery_id=due.delivery_id,
             webhook_id=due.webhook_id,
             type=due.type,
@@ -170,11 +170,11 @@ class Deliverer:
         if self._options.watch is not None:
             self._options.watch(_attempted(due, outcome, began_ns))
 
-    async def _answer(self, due: Due) -> Answer | None:
+    async def _answer(self, due: DueDelivery) -> DeliveryResponse | None:
         try:
             receiver = await asyncio.to_thread(self._receivers.receiver, due.webhook_id)
         except BadWebhook as error:
-            return Answer(error=str(error))
+            return DeliveryResponse(error=str(error))
         if receiver is None:
             return None
         secret = receiver.secrets[0] if receiver.secrets else None
@@ -203,7 +203,7 @@ class Deliverer:
                     self._outcomes = some + self._outcomes
                     await asyncio.sleep(self._options.record_again_s)
 
-    async def _store(self, outcomes: list[Attempt]) -> bool:
+    async def _store(self, outcomes: list[DeliveryAttempt]) -> bool:
         """Store outcomes; False where that failed, and has to be tried again."""
         try:
             await asyncio.to_thread(self._outbox.record, outcomes, self._options.patience)
@@ -216,7 +216,7 @@ class Deliverer:
         return True
 
 
-def _attempted(due: Due, outcome: Attempt, began_ns: int) -> Done:
+def _attempted(due: DueDelivery, outcome: DeliveryAttempt, began_ns: int) -> FinishedWork:
     """An attempt, for whoever traces the server; where it went is nobody's business."""
     told: dict[str, Value | None] = {
         "tracejury.delivery_id": due.delivery_id,
@@ -226,4 +226,4 @@ def _attempted(due: Due, outcome: Attempt, began_ns: int) -> Done:
         "http.response.status_code": outcome.status,
     }
     failed = None if outcome.state == "delivered" else "not delivered"
-    return Done(name="deliver webhook", began_ns=began_ns, kind="client", failed=failed, told=told)
+    return FinishedWork(name="deliver webhook", began_ns=began_ns, kind="client", failed=failed, told=told)

@@ -16,7 +16,7 @@ from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.settings import AlertEvent
 from storage.errors import Overloaded, require_version
-from storage.outbox import TEST, Event, EventType, Outbox
+from storage.outbox import TEST, EventType, Outbox, WebhookEvent
 from storage.webhooks import Template, Webhook, Webhooks, WebhookText
 
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
@@ -215,7 +215,7 @@ class Receivers:
         Raises:
             Overloaded: nothing was stored.
         """
-        event = Event(
+        event = WebhookEvent(
             tenant=webhook.tenant,
             event_id=uuid.uuid4().hex,
             project=webhook.project,

@@ -18,7 +18,7 @@ MOST_ATTEMPTS = len(_DELAYS_S) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class DeliveryResponse:
     """What came of sending. `status` is None where no answer came."""
 
     status: int | None = None
@@ -27,7 +27,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RetryDecision:
     """What is to be done next. `disable` is why the receiver is to be left alone from now on."""
 
     state: DeliveryState
@@ -36,21 +36,21 @@ class Verdict:
     disable: str | None = None
 
 
-def judge(answer: Answer, *, attempts: int, source: random.Random) -> Verdict:
+def judge(answer: DeliveryResponse, *, attempts: int, source: random.Random) -> RetryDecision:
     """What follows from the answer to attempt number `attempts`."""
     status = answer.status
     if status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return Verdict(state="delivered")
+        return RetryDecision(state="delivered")
     error = answer.error or f"answered {status}"
     if status == HTTPStatus.GONE:
-        return Verdict(state="failed", error=error, disable="it answered 410 Gone")
+        return RetryDecision(state="failed", error=error, disable="it answered 410 Gone")
     if status is not None and _is_final(status):
-        return Verdict(state="failed", error=error)
+        return RetryDecision(state="failed", error=error)
     if attempts >= MOST_ATTEMPTS:
-        return Verdict(state="failed", error=f"{error}; given up after {attempts} attempts")
+        return RetryDecision(state="failed", error=f"{error}; given up after {attempts} attempts")
     delay_s = _DELAYS_S[attempts - 1] * source.uniform(1 - _SPREAD, 1 + _SPREAD)
     asked_s = min(answer.retry_after_s or 0, _LONGEST_ASKED_S)
-    return Verdict(state="pending", delay_s=max(delay_s, asked_s), error=error)
+    return RetryDecision(state="pending", delay_s=max(delay_s, asked_s), error=error)
 
 
 def _is_final(status: int) -> bool:

@@ -18,7 +18,7 @@ import httpcore
 import httpx
 
 from collector.addresses import Address, AddressPolicy, BadUrl
-from collector.delivery.retrying import Answer
+from collector.delivery.retrying import DeliveryResponse
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as `getaddrinfo` writes them. Raises OSError where there are none."""
@@ -60,29 +60,29 @@ class Sender:
         self._limits = limits or TimeLimits()
         self._tls = tls or httpcore.default_ssl_context()
 
-    async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         """POST a body and say what came of it; whatever goes wrong is an answer too."""
         try:
             url = self._policy.check(url_text)
         except BadUrl as error:
-            return Answer(error=str(error))
+            return DeliveryResponse(error=str(error))
         try:
             async with asyncio.timeout(self._limits.total_s):
                 return await self._post(url, body, headers)
         except TimeoutError:
-            return Answer(error=f"no answer within {self._limits.total_s:g} s")
+            return DeliveryResponse(error=f"no answer within {self._limits.total_s:g} s")
         except httpcore.TimeoutException as error:
-            return Answer(error=f"too slow: {type(error).__name__}")
+            return DeliveryResponse(error=f"too slow: {type(error).__name__}")
         except _Refused as error:
-            return Answer(error=str(error))
+            return DeliveryResponse(error=str(error))
         except (
             httpcore.ProtocolError
         ) as error:  # its text may quote what answered, and whoever chose the URL may read it
-            return Answer(error=f"no HTTP answer: {type(error).__name__}")
+            return DeliveryResponse(error=f"no HTTP answer: {type(error).__name__}")
         except (httpcore.NetworkError, OSError) as error:
-            return Answer(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+            return DeliveryResponse(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
 
-    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         timeout = {"connect": self._limits.connect_s}  # all of it together has `total_s`
         sent = {"Host": url.netloc.decode("ascii"), "Content-Length": str(len(body)), "Connection": "close", **headers}
@@ -100,7 +100,7 @@ class Sender:
             named = {name.lower(): value for name, value in response.headers}
             asked = named.get(b"retry-after", b"").decode("latin-1")
             now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
-            return Answer(status=response.status, retry_after_s=retry_after_s(asked, now))
+            return DeliveryResponse(status=response.status, retry_after_s=retry_after_s(asked, now))
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):

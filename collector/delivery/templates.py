@@ -12,7 +12,7 @@ from typing import Final
 from collector.delivery.alert_document import Document, alert_document, finite, instant_text
 from collector.delivery.words import words_of
 from storage.alerts import Alert, alert_of
-from storage.outbox import TEST, Due, EventType
+from storage.outbox import TEST, DueDelivery, EventType
 from storage.records import JsonValue
 from storage.webhooks import Template
 
@@ -32,7 +32,7 @@ class Telling:
     secret: str | None  # PagerDuty's routing key
 
 
-def telling_of(due: Due, *, project: str | None, secret: str | None) -> Telling:
+def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> Telling:
     """The event of a delivery; `project` is that of the receiver, for a test."""
     alert = None if due.type == TEST else alert_of(due.document)
     return Telling(

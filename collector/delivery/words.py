@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from storage.alerts import Alert, Finding, Side
+from storage.alerts import Alert, AlertFinding, Side
 from storage.outbox import EventType
 from storage.records import JsonValue
 
@@ -63,7 +63,7 @@ def _title(event: EventType, alert: Alert) -> str:
     return _ENDINGS.get(str(how), _TITLES[event])
 
 
-def _summary(finding: Finding) -> str:
+def _summary(finding: AlertFinding) -> str:
     before, now = finding.baseline.rate, finding.candidate.rate
     what = "passed" if finding.measure == "passed" else "on average"
     return f"{_rate(finding, before)} → {_rate(finding, now)} {what} ({_difference(finding, now - before)})"
@@ -82,21 +82,21 @@ def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
 
 
-def _side(finding: Finding, side: Side) -> str:
+def _side(finding: AlertFinding, side: Side) -> str:
     release = f"{_name(side.release)}: " if side.release is not None else ""
     interval = f"{_rate(finding, side.low)} to {_rate(finding, side.high)}"
     return f"{release}{_rate(finding, side.rate)} of {side.count} ({interval})"
 
 
-def _rate(finding: Finding, rate: float) -> str:
+def _rate(finding: AlertFinding, rate: float) -> str:
     return f"{rate:.1%}".replace("%", " %") if finding.measure == "passed" else f"{rate:.3f}"
 
 
-def _difference(finding: Finding, difference: float) -> str:
+def _difference(finding: AlertFinding, difference: float) -> str:
     return f"{100 * difference:+.1f} points" if finding.measure == "passed" else f"{difference:+.3f}"
 
 
-def _examples(finding: Finding) -> Sequence[str]:
+def _examples(finding: AlertFinding) -> Sequence[str]:
     """The first examples: the trace, and why it was judged so."""
     listed = finding.document.get("examples")
     found = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

@@ -9,7 +9,7 @@ from typing import Any
 
 import zstandard
 
-from collector.doors.status import TooLarge, TooSlow, UnknownType, failure_of
+from collector.doors.status import BodyTooLarge, TooSlow, UnknownType, failure_of
 from collector.ingest import ByteBudget, SpansFailed, SpansRefused
 from collector.otlp.errors import Malformed
 from collector.traffic import Traffic
@@ -126,8 +126,8 @@ async def _receive_all(receive: Receive, limits: BodyLimits, body: HeldBody) -> 
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _too_large(limit: int, how: str) -> TooLarge:
-    return TooLarge(f"the body is larger than {limit} bytes {how}, which is the limit")
+def _too_large(limit: int, how: str) -> BodyTooLarge:
+    return BodyTooLarge(f"the body is larger than {limit} bytes {how}, which is the limit")
 
 
 _Decompress = Callable[[bytes], Iterator[bytes]]

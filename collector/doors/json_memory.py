@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from collector.doors.body import HeldBody
-from collector.doors.status import TooLarge
+from collector.doors.status import BodyTooLarge
 from collector.ingest import ByteBudget
 from collector.otlp.json_request import memory_needed
 
@@ -30,7 +30,7 @@ class JsonReader:
         needed = memory_needed(data)
         if needed > _JSON_BYTES:
             limit = f"{_JSON_BYTES >> 20} MiB, which is the limit"
-            raise TooLarge(
+            raise BodyTooLarge(
                 f"reading this JSON would take more memory than {limit}; send fewer spans at once, or protobuf"
             )
         working = HeldBody(self._budget)

@@ -13,13 +13,13 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
-from collector.access.caller import Caller, Visit
-from collector.access.entrance import Entrance
-from collector.access.errors import Refused
+from collector.access.caller import Caller, RequestInfo
+from collector.access.entrance import Authenticator
+from collector.access.errors import AccessRefused
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate
 from collector.doors.otlp_http import logs_reply, metrics_reply, trace_reply
-from collector.doors.status import Failure, TooLarge, TooSlow, failure_of
+from collector.doors.status import BodyTooLarge, FailureAnswer, TooSlow, failure_of
 from collector.ingest import Ingest
 from collector.otlp.decode import Receipt, Request
 from collector.otlp.errors import Malformed
@@ -101,7 +101,7 @@ class _Turns:
 class OtlpGrpc:
     """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
-    def __init__(self, ingest: Ingest, entrance: Entrance, *, max_message_bytes: int) -> None:
+    def __init__(self, ingest: Ingest, entrance: Authenticator, *, max_message_bytes: int) -> None:
         self._ingest = ingest
         self._entrance = entrance
         self._max_message_bytes = max_message_bytes
@@ -166,12 +166,12 @@ class OtlpGrpc:
         return grpc.stream_unary_rpc_method_handler(export)
 
     def _enter(self, context: _Context, method: str) -> Caller:
-        visit = Visit(method="gRPC", path=method, address=_address_of(context.peer()))
+        visit = RequestInfo(method="gRPC", path=method, address=_address_of(context.peer()))
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
         try:
             return self._entrance.enter_to_send(None if authorization is None else str(authorization), visit)
-        except Refused as error:
+        except AccessRefused as error:
             failure = failure_of(error)
             self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
             self._entrance.traffic.not_decoded("grpc", failure.reason, 0)
@@ -186,7 +186,7 @@ class OtlpGrpc:
                 raise TooSlow(f"the message did not arrive within {_READ_SECONDS:g} s") from None
             self._turns.saw(len(message) if isinstance(message, bytes) else self._max_message_bytes)
         if not isinstance(message, bytes):
-            raise TooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
+            raise BodyTooLarge(f"no message, or one larger than {self._max_message_bytes} bytes")
         body.data = message
         body.receive(len(message))
 
@@ -220,14 +220,14 @@ def _parse(kind: type[_M], message: bytes) -> _M:
         raise Malformed(msg) from error
 
 
-def _failure_of(error: Exception) -> Failure:
+def _failure_of(error: Exception) -> FailureAnswer:
     failure = failure_of(error)
     if failure.grpc_code is grpc.StatusCode.INTERNAL:
         log.error("an OTLP call failed", exc_info=error)
     return failure
 
 
-async def _abort(context: _Context, failure: Failure) -> NoReturn:
+async def _abort(context: _Context, failure: FailureAnswer) -> NoReturn:
     details = ("grpc-status-details-bin", failure.status().SerializeToString())
     await context.abort(failure.grpc_code, failure.message, (details,))
     raise AssertionError  # `abort` raises

@@ -15,13 +15,13 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from collector.access.caller import Caller, Visit
-from collector.access.entrance import Entrance
-from collector.access.errors import Refused
+from collector.access.caller import Caller, RequestInfo
+from collector.access.entrance import Authenticator
+from collector.access.errors import AccessRefused
 from collector.access.origin import Names
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, arriving, read_body
 from collector.doors.json_memory import JsonReader
-from collector.doors.status import Failure, UnknownType, failure_of
+from collector.doors.status import FailureAnswer, UnknownType, failure_of
 from collector.ingest import Ingest
 from collector.otlp import json_request
 from collector.otlp.decode import Receipt, Request
@@ -72,7 +72,7 @@ class _Headers:
 class OtlpReader:
     """From an HTTP request to the receipt for its spans or log records."""
 
-    def __init__(self, ingest: Ingest, limits: BodyLimits, entrance: Entrance) -> None:
+    def __init__(self, ingest: Ingest, limits: BodyLimits, entrance: Authenticator) -> None:
         self._ingest = ingest
         self._limits = limits
         self._entrance = entrance
@@ -135,7 +135,7 @@ def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
 class OtlpHttp:
     """The ASGI application behind the OTLP/HTTP address: traces, logs, and a polite no to metrics."""
 
-    def __init__(self, reader: OtlpReader, entrance: Entrance, names: Names) -> None:
+    def __init__(self, reader: OtlpReader, entrance: Authenticator, names: Names) -> None:
         self._reader = reader
         self._entrance = entrance
         self._names = names
@@ -169,12 +169,12 @@ class OtlpHttp:
                 await _send(send, 200, kind, reply)
 
     def _enter(self, scope: Scope, headers: _Headers) -> Caller:
-        visit = Visit(method="POST", path=scope["path"], address=address_of(scope))
+        visit = RequestInfo(method="POST", path=scope["path"], address=address_of(scope))
         try:
             return self._entrance.enter_to_send(
                 headers.authorization, visit, lambda: self._names.check(headers.host, headers.origin, changes=True)
             )
-        except Refused as error:
+        except AccessRefused as error:
             failure = failure_of(error)
             self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
             self._entrance.traffic.not_decoded("http", failure.reason, 0)
@@ -249,7 +249,7 @@ def _error(message: str) -> Message:
     return status_pb2.Status(message=message)
 
 
-async def _send_failure(send: Send, kind: str, failure: Failure, error: Exception) -> None:
+async def _send_failure(send: Send, kind: str, failure: FailureAnswer, error: Exception) -> None:
     if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("an OTLP request failed", exc_info=error)
     await _send(send, failure.http_status, kind, failure.status(), failure.http_headers())

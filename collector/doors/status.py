@@ -10,7 +10,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from collector.access.errors import Elsewhere, Forbidden, Later, Unauthenticated
+from collector.access.errors import Elsewhere, Forbidden, TooMany, Unauthenticated
 from collector.otlp.errors import Malformed
 from storage.errors import Barred, Overloaded
 
@@ -19,7 +19,7 @@ class Unreadable(Exception):
     """A request that a door turns away before it is decoded."""
 
 
-class TooLarge(Unreadable):
+class BodyTooLarge(Unreadable):
     """The body is over a limit; it will be so again."""
 
 
@@ -32,7 +32,7 @@ class UnknownType(Unreadable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailureAnswer:
     """An answer that is not a success."""
 
     grpc_code: grpc.StatusCode
@@ -67,7 +67,7 @@ def _packed(detail: error_details_pb2.RetryInfo | error_details_pb2.BadRequest) 
 
 _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
     (Malformed, grpc.StatusCode.INVALID_ARGUMENT, 400, "malformed"),
-    (TooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413, "too_large"),
+    (BodyTooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, 413, "too_large"),
     (TooSlow, grpc.StatusCode.DEADLINE_EXCEEDED, 408, "too_slow"),
     (UnknownType, grpc.StatusCode.UNIMPLEMENTED, 415, "unsupported"),
     (Barred, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
@@ -75,22 +75,22 @@ _TABLE: tuple[tuple[type[Exception], grpc.StatusCode, int, str], ...] = (
     (Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, 401, "unauthenticated"),
     (Forbidden, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
     (Elsewhere, grpc.StatusCode.PERMISSION_DENIED, 403, "forbidden"),
-    (Later, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
+    (TooMany, grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "too_often"),
 )
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> FailureAnswer:
     """The answer to a request that failed so; what is in no row of the table is our fault and says no more."""
     for kind, code, http_status, reason in _TABLE:
         if isinstance(error, kind):
-            return Failure(
+            return FailureAnswer(
                 grpc_code=code,
                 http_status=http_status,
                 message=str(error),
                 reason=reason,
-                retry_after_s=error.retry_after_s if isinstance(error, Overloaded | Later) else None,
+                retry_after_s=error.retry_after_s if isinstance(error, Overloaded | TooMany) else None,
             )
-    return Failure(
+    return FailureAnswer(
         grpc_code=grpc.StatusCode.INTERNAL,
         http_status=500,
         message="internal error; the server's log has it",

@@ -13,7 +13,7 @@ from evaluators.errors import BadConfiguration, Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import NonBlank, text_of
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
-from evaluators.wire import Wire, explain, parse_json
+from evaluators.wire import WireModel, explain, parse_json
 
 LINE_BYTES: Final = 64 << 20
 """A line may be this long. As a request body: a guess."""
@@ -28,7 +28,7 @@ Make: TypeAlias = Callable[[str, Mapping[str, Any]], Evaluator]
 """How an evaluator is built from its name and its configuration. Raises `BadConfiguration`."""
 
 
-class Line(Wire):
+class BatchLine(WireModel):
     """One evaluation."""
 
     id: Any = None
@@ -104,13 +104,13 @@ async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:
         document = _document(raw)
         if isinstance(document, dict):
             key, name = document.get("id"), text_of(document.get("evaluator", name))
-        line = Line.model_validate(document)
+        line = BatchLine.model_validate(document)
         evaluator = make(line.evaluator, line.config or {})
         return key, await run(evaluator, parse_case(line.case))
     except Broken as broken:
         return key, Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)
     except ValidationError as error:
-        message = f"the line: {explain(error, Line)}"
+        message = f"the line: {explain(error, BatchLine)}"
     except Exception as error:  # noqa: BLE001 - no line may keep the others from their answers
         message = f"the line: {error}"
     return key, Failure(name=name, fingerprint=None, kind="bad_line", message=message, usage=None)

@@ -18,7 +18,7 @@ from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import NonBlank, Values, text_of
 from evaluators.outcome import Failure, Outcome
-from evaluators.wire import Wire, explain, parse_json, unknown
+from evaluators.wire import WireModel, explain, parse_json, unknown
 
 Shape = TypeVar("Shape", bound="_File")
 
@@ -38,7 +38,7 @@ class BadEvalSet(Exception):
     """Files of which no eval set can be made; the message names file and key."""
 
 
-class _File(Wire):
+class _File(WireModel):
     """A shape of files that other programs wrote; keys that they need and we do not are left alone."""
 
     model_config = ConfigDict(extra="ignore")
@@ -101,7 +101,7 @@ class EvalSetFile(_File):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class EvalSetMember:
     """An evaluator of the set, or why it cannot be one."""
 
     id: str
@@ -117,7 +117,7 @@ class EvalSet:
 
     name: str
     items: Sequence[Item]
-    members: Sequence[Member]
+    members: Sequence[EvalSetMember]
     known: frozenset[str]  # the ids of all evaluator files in small letters, those that the set does not use too
 
 
@@ -189,7 +189,7 @@ async def judge_item(eval_set: EvalSet, item: Item, recording: Recording | None)
     return ItemResult(item=item, trace_id=None if recording is None else recording.trace_id, outcomes=outcomes)
 
 
-async def _judge(member: Member, item: Item, criteria: Values | None, recording: Recording | None) -> Outcome:
+async def _judge(member: EvalSetMember, item: Item, criteria: Values | None, recording: Recording | None) -> Outcome:
     if isinstance(member.evaluator, BadConfiguration):
         return _failure(member, "bad_configuration", str(member.evaluator))
     wanted = criteria or member.default_criteria
@@ -208,13 +208,13 @@ async def _judge(member: Member, item: Item, criteria: Values | None, recording:
     return await run(member.evaluator, case.model_copy(update={"inputs": inputs, "expected_outputs": wanted}))
 
 
-def _member(file: EvaluatorFile, reference: Reference, make: Make) -> Member:
+def _member(file: EvaluatorFile, reference: Reference, make: Make) -> EvalSetMember:
     evaluator: Evaluator | BadConfiguration
     try:
         evaluator = make(file.kind, file.configuration)
     except BadConfiguration as error:
         evaluator = error
-    return Member(
+    return EvalSetMember(
         id=file.id,
         weight=reference.weight,
         kind=file.kind,
@@ -223,7 +223,7 @@ def _member(file: EvaluatorFile, reference: Reference, make: Make) -> Member:
     )
 
 
-def _failure(member: Member, kind: str, message: str) -> Failure:
+def _failure(member: EvalSetMember, kind: str, message: str) -> Failure:
     name = member.id if isinstance(member.evaluator, BadConfiguration) else member.evaluator.name
     return Failure(name=name, fingerprint=None, kind=kind, message=message, usage=None)
 

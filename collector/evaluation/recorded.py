@@ -16,7 +16,7 @@ from collector.otlp.decode import Request, decode
 from collector.otlp.errors import Malformed
 from evaluators.model import Case
 from storage.dimensions import spelled_out
-from storage.records import Event, Resource, Scope, Span
+from storage.records import Resource, Scope, Span, SpanEvent
 from storage.rows import spans_of
 
 ITEM_ATTRIBUTE: Final = "tracejury.item"
@@ -27,7 +27,7 @@ _STATUSES: Final = ("UNSET", "OK", "ERROR")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Unreadable(Exception):
+class UnreadableTraces(Exception):
     """A file that holds no traces; the message says why."""
 
 
@@ -62,13 +62,13 @@ def recordings_in(file: Path) -> list[Recording]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{file} cannot be read: {error}") from error
+        raise UnreadableTraces(f"{file} cannot be read: {error}") from error
     try:
         spans = [span for document in _documents(text) for span in _spans(document)]
     except (ValueError, Malformed) as error:
-        raise Unreadable(f"{file}: {error}") from error
+        raise UnreadableTraces(f"{file}: {error}") from error
     if not spans:
-        raise Unreadable(f"{file}: holds no span")
+        raise UnreadableTraces(f"{file}: holds no span")
     return by_trace(spans)
 
 
@@ -182,8 +182,8 @@ def _of_console(document: Mapping[str, Any]) -> Span:
         raise ValueError(f"not a span of the console exporter: {type(error).__name__}: {error}") from None
 
 
-def _event(event: Mapping[str, Any]) -> Event:
-    return Event(
+def _event(event: Mapping[str, Any]) -> SpanEvent:
+    return SpanEvent(
         time_ns=_nanoseconds(event.get("timestamp")) or 0,
         name=str(event["name"]),
         attributes=dict(event.get("attributes") or {}),

@@ -84,7 +84,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class RuleTrial:
     """What a rule would match in a window of time, and what it would cost."""
 
     rule: Rule
@@ -109,7 +109,7 @@ class Trial:
         return self.evaluations * _DAY_S / self.window_s
 
 
-def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str | None = None) -> Trial:
+def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str | None = None) -> RuleTrial:
     """What the rule would match of the spans that started within the window, up to this moment.
 
     With a tenant, of its spans.
@@ -131,7 +131,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
     """  # noqa: S608 - likewise
     bounds: Parameters = {"window_s": window_s, "sampled_below": bound(rule.sample_rate), "tenant": tenant}
     parameters: Parameters = {**found.parameters, **bounds}
-    return Trial(
+    return RuleTrial(
         rule=rule,
         judge=judge,
         window_s=window_s,

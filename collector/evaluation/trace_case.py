@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of
-from evaluators.summary import TokenUsage, TraceSummary
+from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
 from storage import records
 from storage.records import Span, SpanReading, TraceReading
@@ -50,14 +50,14 @@ def joined(trace: Case, given: Case) -> Case:
     )
 
 
-def summary_of_trace(reading: TraceReading, spans: Sequence[Span]) -> TraceSummary:
+def summary_of_trace(reading: TraceReading, spans: Sequence[Span]) -> RunSummary:
     """The run in numbers."""
     names = [call.name for call in reading.tool_calls]
     models = [one for one in reading.spans.values() if one.span_type == "llm"]
     starts = [span.start_ns for span in spans if span.start_ns]
     ends = [span.end_ns for span in spans if span.end_ns is not None]
     usage = TokenUsage(input=reading.input_tokens, output=reading.output_tokens, cached=_cached(models))
-    return TraceSummary(
+    return RunSummary(
         event_count=len(names),
         tool_names=tuple(sorted(set(names))),
         tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)},
@@ -150,7 +150,7 @@ def _passage(item: object) -> str:
     return text_of(fields)
 
 
-def _call(call: records.ToolCall) -> ToolCall:
+def _call(call: records.TraceToolCall) -> ToolCall:
     duration = None if call.end_ns is None or not call.start_ns else max((call.end_ns - call.start_ns) / _NS_PER_MS, 0)
     error = {"isError": True, "error": call.error} if call.is_error else {}
     return ToolCall(
@@ -163,7 +163,7 @@ def _call(call: records.ToolCall) -> ToolCall:
     )
 
 
-def _definition(tool: records.ToolDefinition) -> ToolDefinition:
+def _definition(tool: records.OfferedTool) -> ToolDefinition:
     schema = tool.parameters if isinstance(tool.parameters, dict | bool) else None
     return ToolDefinition(
         name=tool.name if tool.name.strip() else "unnamed", description=tool.description, input_schema=schema

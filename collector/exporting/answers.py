@@ -11,7 +11,7 @@ LONGEST_TEXT: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Accepted:
     """They have it; of what was in it, they rejected so many records."""
 
     rejected: int = 0
@@ -19,21 +19,21 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Rejected:
     """They will never take these bytes."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class RetryLater:
     """They may take the same bytes later."""
 
     why: str
     after_s: float = 0
 
 
-Answer: TypeAlias = Taken | Refused | Later
+Answer: TypeAlias = Accepted | Rejected | RetryLater
 
 
 class Endpoint(Protocol):
@@ -46,10 +46,10 @@ class Endpoint(Protocol):
         """Let go of the connection."""
 
 
-def taken(body: bytes) -> Taken:
+def taken(body: bytes) -> Accepted:
     """A success, which may be partial; one that cannot be read is whole."""
     try:
         partial = ExportLogsServiceResponse.FromString(body).partial_success
     except DecodeError:
-        return Taken()
-    return Taken(rejected=partial.rejected_log_records, why=partial.error_message[:LONGEST_TEXT])
+        return Accepted()
+    return Accepted(rejected=partial.rejected_log_records, why=partial.error_message[:LONGEST_TEXT])

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Answer, Later, Refused, taken
+from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Answer, Rejected, RetryLater, taken
 
 PORT: Final = 4317
 _METHOD: Final = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -56,8 +56,8 @@ def _failed(call: grpc.Call) -> Answer:
     code, after_s = call.code(), _retry_after_s(call)
     why = f"answered {code.name}: {call.details()}"[:LONGEST_TEXT]
     if code in _REFUSED or (code is grpc.StatusCode.RESOURCE_EXHAUSTED and after_s is None):
-        return Refused(why=why)
-    return Later(why=why, after_s=after_s or 0)
+        return Rejected(why=why)
+    return RetryLater(why=why, after_s=after_s or 0)
 
 
 def _retry_after_s(call: grpc.Call) -> float | None:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import httpx
 
 from collector.delivery.sending import retry_after_s
-from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Answer, Later, Refused, Taken, taken
+from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Accepted, Answer, Rejected, RetryLater, taken
 
 _MOST_ANSWER_BYTES = 64 << 10
 _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
@@ -31,7 +31,7 @@ class HttpEndpoint:
             with self._client.stream("POST", self._url, content=gzip.compress(body, 3, mtime=0)) as response:
                 return _answer(response)
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            return Later(why=f"{type(error).__name__}: {error}"[:LONGEST_TEXT])
+            return RetryLater(why=f"{type(error).__name__}: {error}"[:LONGEST_TEXT])
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -43,18 +43,18 @@ def _answer(response: httpx.Response) -> Answer:
         return _taken(response)
     why = f"answered {response.status_code}"
     if response.status_code in _REFUSED:
-        return Refused(why=why)
+        return Rejected(why=why)
     now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
-    return Later(why=why, after_s=retry_after_s(response.headers.get("retry-after", ""), now) or 0)
+    return RetryLater(why=why, after_s=retry_after_s(response.headers.get("retry-after", ""), now) or 0)
 
 
-def _taken(response: httpx.Response) -> Taken:
+def _taken(response: httpx.Response) -> Accepted:
     """Its success, which may be partial; one that cannot be read is whole, as is that of a server that says nothing."""
     body = b""
     for part in response.iter_bytes():
         body += part
         if len(body) > _MOST_ANSWER_BYTES:
-            return Taken()
+            return Accepted()
     if not response.headers.get("content-type", "").startswith("application/x-protobuf"):
-        return Taken()
+        return Accepted()
     return taken(body)

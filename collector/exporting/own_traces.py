@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from collector.closable_exporter import ClosableExporter
-from collector.observing import INTERNAL_HEADER, Done
+from collector.observing import INTERNAL_HEADER, FinishedWork
 from rules.marker import MARKER
 
 _TIMEOUT_S: Final = 5  # of one export. A guess
@@ -42,7 +42,7 @@ class OwnTraces:
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("tracejury")
 
-    def watch(self, done: Done) -> None:
+    def watch(self, done: FinishedWork) -> None:
         """Send, soon, what was done. From any thread; it neither waits nor raises."""
         told = {name: value for name, value in done.told.items() if value is not None}
         span = self._tracer.start_span(

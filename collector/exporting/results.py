@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from collector.exporting.answers import Endpoint, Later, Refused, Taken
+from collector.exporting.answers import Accepted, Endpoint, Rejected, RetryLater
 from collector.exporting.events import events
 from storage.errors import Moved, Overloaded
 from storage.results_out import ResultsOut, ResultToTell
@@ -24,7 +24,7 @@ _INGEST_FIRST_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class ExportWaits:
     """How long the thread waits, in seconds. All are guesses; the first doubles up to the longest."""
 
     look_s: float = 1.0  # for new results, when all are told
@@ -48,14 +48,14 @@ class ResultsExporter:
         *,
         most: int,
         ingest_is_behind: Callable[[], bool] = lambda: False,
-        waits: Waits | None = None,
+        waits: ExportWaits | None = None,
     ) -> None:
         """`most` results are in one request."""
         self._results = results
         self._endpoint = endpoint
         self._most = most
         self._ingest_is_behind = ingest_is_behind
-        self._waits = waits or Waits()
+        self._waits = waits or ExportWaits()
         self._instance = ""
         self._counts: Counter[str] = Counter()
         self._failing = False
@@ -115,12 +115,12 @@ class ResultsExporter:
         while not self._stopping.is_set():
             answer = self._endpoint.post(body)
             match answer:
-                case Taken():
+                case Accepted():
                     self._settle(len(results), answer)
                     return True
-                case Refused():
+                case Rejected():
                     return self._part(results, answer)
-                case Later():
+                case RetryLater():
                     self._note(answer)
                     asked_s = min(answer.after_s, self._waits.longest_asked_s)
                     self._stopping.wait(max(asked_s, wait_s * random.uniform(0.8, 1.2)))  # noqa: S311 - no secret
@@ -133,7 +133,7 @@ class ResultsExporter:
         middle = len(results) // 2
         return self._tell(results[:middle]) and self._tell(results[middle:])
 
-    def _settle(self, count: int, taken: Taken) -> None:
+    def _settle(self, count: int, taken: Accepted) -> None:
         rejected = min(taken.rejected, count)
         self._counts["delivered"] += count - rejected
         self._counts["refused"] += rejected
@@ -143,7 +143,7 @@ class ResultsExporter:
             log.info("results are told again")
             self._failing = False
 
-    def _part(self, results: Sequence[ResultToTell], refused: Refused) -> bool:
+    def _part(self, results: Sequence[ResultToTell], refused: Rejected) -> bool:
         """Find the result that is refused, and go on without it."""
         if len(results) > 1:
             return self._tell_halves(results)
@@ -151,7 +151,7 @@ class ResultsExporter:
         log.warning("the receiver of results refuses result %d: %s", results[0].number, refused.why)
         return True
 
-    def _note(self, later: Later) -> None:
+    def _note(self, later: RetryLater) -> None:
         self._counts["retried"] += 1
         if not self._failing:
             log.warning("results cannot be told and wait: %s", later.why)

@@ -14,7 +14,7 @@ from storage.backfills import Backfill, BackfillStep
 from storage.errors import Moved
 from storage.matching import Matching
 from storage.scratch import JOBS, TRACE_DECISIONS, UNDECIDED, Scratch
-from storage.taking_out import Wanted, WindowLimits
+from storage.taking_out import SpanSelection, WindowLimits
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Backfills:
         )
 
     def _spans(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
-        wanted = Wanted(columns=questions.columns, limits=_LIMITS)
+        wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
         found = self._matching.backfills.spans(backfill, active.judges, wanted)
         if found is None:
             return None

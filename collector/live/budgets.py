@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from collector.live.payers import Account, Key, Kind, Purse, Shortage, Sum, nano_usd_of, shortage_of
-from evaluators.chat.toll import UNSENT, Most, Spent
+from collector.live.payers import Account, AccountBalance, CostSum, Key, Kind, Shortage, nano_usd_of, shortage_of
+from evaluators.chat.toll import UNSENT, Estimate, RequestUsage
 from evaluators.errors import HeldBack, OverBudget
 from storage.spending import NANO, ReservedCall, SettledCall, Spending, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
@@ -46,7 +46,7 @@ class SpentToday:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class JudgeUsage:
     """What requests to judges took since the start: how they ended, tokens, USD where there is a price, and time."""
 
     outcomes: Mapping[str, int]  # answered or failed
@@ -66,30 +66,32 @@ class Budgets:
         self._last_call = spending.last_call()
         self._orphans = _orphans(spending.unsettled(self._last_call), clock())
         self._under_way = 0
-        self._days: dict[date, dict[Key, Purse]] = {}
+        self._days: dict[date, dict[Key, AccountBalance]] = {}
         self._waiting: list[Future[None]] = []
-        self._total = Sum()
+        self._total = CostSum()
         self._outcomes: Counter[str] = Counter(answered=0, failed=0)
         self._answers = Stopwatch(SLOW_S)
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> JudgeUsage:
         """What judges took since the start."""
         with self._lock:
-            return Taken(
+            return JudgeUsage(
                 outcomes=dict(self._outcomes),
                 tokens=self._total.tokens,
                 usd=self._total.nano_usd / NANO,
                 answers=self._answers.times,
             )
 
-    def toll(self, account: Callable[[], Account], paid: Callable[[Spent], None] | None = None) -> "BudgetToll":
+    def toll(
+        self, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None = None
+    ) -> "AccountBudget":
         """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took.
 
         `account` is asked before each request, so that budgets which were lowered since act on the next; it raises
         `Broken` where no more may be asked. Who they are that pay stays.
         """
-        return BudgetToll(self, account, paid)
+        return AccountBudget(self, account, paid)
 
     def today(self) -> list[SpentToday]:
         """What was spent today, by each of those who pay."""
@@ -101,15 +103,15 @@ class Budgets:
 
     def today_for(self, tenant: str) -> list[SpentToday]:
         """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
-        purses: dict[Key, Purse] = defaultdict(Purse)
+        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(self._clock().date()):
             if row.tenant == tenant:
                 purse = purses["connection", "", row.connection_id]
-                purse.spent.add(Sum(row.calls, row.tokens, row.nano_usd))
-                purse.held.add(Sum(row.held_calls, row.held_tokens, row.held_nano_usd))
+                purse.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
+                purse.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
         return [_told(key, purse) for key, purse in purses.items()]
 
-    def hold(self, account: Account, most: Most) -> "Held | Future[None]":
+    def hold(self, account: Account, most: Estimate) -> "HeldBudget | Future[None]":
         """Set aside what a request may take; where too much is set aside already, what to wait for.
 
         Raises:
@@ -117,7 +119,7 @@ class Budgets:
             HeldBack: there will be enough, once what a process that ended had set aside is given back.
         """
         tokens = most.input_tokens + most.output_tokens
-        asked = Sum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
+        asked = CostSum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
         with self._lock:
             now = self._clock()
             self._give_back(now)
@@ -137,9 +139,9 @@ class Budgets:
             self._under_way += 1
             self._last_call += 1
             number = self._last_call
-        return Held(number=number, started=now, asked=asked, account=account)
+        return HeldBudget(number=number, started=now, asked=asked, account=account)
 
-    def still_holds(self, held: "Held", account: Account) -> bool:
+    def still_holds(self, held: "HeldBudget", account: Account) -> bool:
         """Whether what is set aside is within the budgets as they are now.
 
         Raises:
@@ -147,17 +149,17 @@ class Budgets:
         """
         with self._lock:
             purses = self._purses(held.started.date())
-            nothing = Sum()
+            nothing = CostSum()
             if not any(shortage_of(payer, purses[payer.key], nothing) for payer in account.payers):
                 return True
             for payer in account.payers:
-                alone = Purse(spent=purses[payer.key].spent)
+                alone = AccountBalance(spent=purses[payer.key].spent)
                 shortage = shortage_of(payer, alone, held.asked)
                 if shortage is not None:
                     raise OverBudget(shortage.told)
             return False
 
-    def record(self, held: "Held") -> "Future[None]":
+    def record(self, held: "HeldBudget") -> "Future[None]":
         """Put what is held on record."""
         account = held.account
         return self._spending.reserve(
@@ -175,7 +177,7 @@ class Budgets:
             )
         )
 
-    def settle(self, held: "Held", spent: Spent) -> None:
+    def settle(self, held: "HeldBudget", spent: RequestUsage) -> None:
         """Count what was spent instead of what was held, on the day on which it was."""
         account, took = held.account, _took(held, spent)
         with self._lock:
@@ -206,7 +208,7 @@ class Budgets:
             if freed.set_running_or_notify_cancel():
                 freed.set_result(None)
 
-    def _purses(self, day: date) -> dict[Key, Purse]:
+    def _purses(self, day: date) -> dict[Key, AccountBalance]:
         purses = self._days.get(day)
         if purses is None:
             purses = self._days[day] = self._read(day)
@@ -215,10 +217,10 @@ class Budgets:
                     del self._days[old]
         return purses
 
-    def _read(self, day: date) -> dict[Key, Purse]:
-        purses: dict[Key, Purse] = defaultdict(Purse)
+    def _read(self, day: date) -> dict[Key, AccountBalance]:
+        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
         for row in self._spending.on_day(day):
-            spent = Sum(row.calls, row.tokens, row.nano_usd)
+            spent = CostSum(row.calls, row.tokens, row.nano_usd)
             for key in _keys(row):
                 purses[key].spent.add(spent)
         for orphan in self._orphans:
@@ -247,24 +249,26 @@ class Budgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldBudget:
     """What is set aside for one request."""
 
     number: int
     started: datetime
-    asked: Sum
+    asked: CostSum
     account: Account
 
 
-class BudgetToll:
+class AccountBudget:
     """Implements `evaluators.chat.toll.Toll` for one account."""
 
-    def __init__(self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[Spent], None] | None) -> None:
+    def __init__(
+        self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None
+    ) -> None:
         self._budgets = budgets
         self._account = account
         self._paid = paid
 
-    async def reserve(self, most: Most) -> "BudgetFare":
+    async def reserve(self, most: Estimate) -> "BudgetReservation":
         """Set aside what a request may take, wait for requests under way where that may make room, put it on record.
 
         Raises:
@@ -274,7 +278,7 @@ class BudgetToll:
         """
         while isinstance(held := self._budgets.hold(self._account(), most), Future):
             await asyncio.wrap_future(held)
-        fare = BudgetFare(self._budgets, held, self._account, self._paid)
+        fare = BudgetReservation(self._budgets, held, self._account, self._paid)
         try:
             await asyncio.wrap_future(self._budgets.record(held))
         except BaseException as error:
@@ -288,15 +292,15 @@ class BudgetToll:
         return fare
 
 
-class BudgetFare:
+class BudgetReservation:
     """Implements `evaluators.chat.toll.Fare`."""
 
     def __init__(
         self,
         budgets: Budgets,
-        held: Held,
+        held: HeldBudget,
         account: Callable[[], Account],
-        paid: Callable[[Spent], None] | None,
+        paid: Callable[[RequestUsage], None] | None,
     ) -> None:
         self._budgets = budgets
         self._held = held
@@ -312,7 +316,7 @@ class BudgetFare:
         """
         return self._budgets.still_holds(self._held, self._account())
 
-    def settle(self, spent: Spent) -> None:
+    def settle(self, spent: RequestUsage) -> None:
         """Say what the request took."""
         self._budgets.settle(self._held, spent)
         if self._paid is not None and spent.is_sent:
@@ -324,7 +328,7 @@ class _Orphan:
     """A request of a process that has ended, and until when it is taken for one that may be answered."""
 
     call: ReservedCall
-    asked: Sum
+    asked: CostSum
     until: datetime
 
 
@@ -332,7 +336,7 @@ def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
     """Those that end first foremost. Whatever the clock was when they began, none lasts longer from now on."""
 
     def orphan(call: ReservedCall) -> _Orphan:
-        asked = Sum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
+        asked = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
         began = min(call.started_at.replace(tzinfo=UTC), now)
         return _Orphan(call=call, asked=asked, until=began + timedelta(seconds=_LEASE_S))
 
@@ -352,21 +356,21 @@ def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
     return HeldBack(told, (until - now).total_seconds())
 
 
-def _took(held: Held, spent: Spent) -> Sum:
+def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
     """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent.
 
     What took no tokens, and was not answered, is no call.
     """
     if not spent.is_sent:
-        return Sum()
+        return CostSum()
     if spent.input_tokens is None or spent.output_tokens is None:
         return held.asked
     tokens = spent.input_tokens + spent.output_tokens
     calls = int(spent.outcome == "answered" or tokens > 0)
-    return Sum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
+    return CostSum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
 
 
-def _told(key: Key, purse: Purse) -> SpentToday:
+def _told(key: Key, purse: AccountBalance) -> SpentToday:
     kind, tenant, identity = key
     return SpentToday(
         kind=kind,

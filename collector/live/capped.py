@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass
 
-from evaluators.chat.toll import Fare, Most, Spent, Toll
+from evaluators.chat.toll import Estimate, RequestBudget, RequestUsage, Reservation
 from evaluators.errors import OverBudget
 
 
 class Capped:
-    """Implements `evaluators.chat.toll.Toll`: another toll, asked until so many tokens are spent or set aside."""
+    """Implements `evaluators.chat.toll.RequestBudget`: another toll, asked until so many tokens are spent or set aside."""
 
-    def __init__(self, toll: Toll, most: Most) -> None:
+    def __init__(self, toll: RequestBudget, most: Estimate) -> None:
         self._toll = toll
         self._most = most
-        self._taken = Most(input_tokens=0, output_tokens=0)
+        self._taken = Estimate(input_tokens=0, output_tokens=0)
         self._calls = 0
 
     @property
-    def taken(self) -> Most:
+    def taken(self) -> Estimate:
         """The tokens that are gone, as budgets count them, and those that are set aside."""
         return self._taken
 
@@ -25,14 +25,14 @@ class Capped:
         """The requests that were sent and are over."""
         return self._calls
 
-    async def reserve(self, most: Most) -> Fare:
+    async def reserve(self, most: Estimate) -> Reservation:
         """Set aside what one request may take.
 
         Raises:
             Broken: it must not be made. `OverBudget` where it might take more than is left.
         """
         taken, end = self._taken, self._most
-        wanted = Most(
+        wanted = Estimate(
             input_tokens=taken.input_tokens + most.input_tokens, output_tokens=taken.output_tokens + most.output_tokens
         )
         if wanted.input_tokens > end.input_tokens or wanted.output_tokens > end.output_tokens:
@@ -42,12 +42,12 @@ class Capped:
             )
         self._taken = wanted
         try:
-            return _CappedFare(self, most, await self._toll.reserve(most))
+            return _CappedReservation(self, most, await self._toll.reserve(most))
         except BaseException:
             self._give_back(most.input_tokens, most.output_tokens)
             raise
 
-    def settle(self, most: Most, spent: Spent) -> None:
+    def settle(self, most: Estimate, spent: RequestUsage) -> None:
         """Count what was spent instead of what was set aside; where nobody knows, that is gone."""
         self._calls += spent.is_sent
         if spent.input_tokens is not None and spent.output_tokens is not None:
@@ -55,22 +55,22 @@ class Capped:
 
     def _give_back(self, input_tokens: int, output_tokens: int) -> None:
         taken = self._taken
-        self._taken = Most(
+        self._taken = Estimate(
             input_tokens=taken.input_tokens - input_tokens, output_tokens=taken.output_tokens - output_tokens
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _CappedFare:
+class _CappedReservation:
     capped: Capped
-    most: Most
-    fare: Fare
+    most: Estimate
+    fare: Reservation
 
     def still_holds(self) -> bool:
         """Whether the request may leave at this moment."""
         return self.fare.still_holds()
 
-    def settle(self, spent: Spent) -> None:
+    def settle(self, spent: RequestUsage) -> None:
         """Say what the request took."""
         self.capped.settle(self.most, spent)
         self.fare.settle(spent)

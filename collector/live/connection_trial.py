@@ -9,7 +9,7 @@ from collector.live.judges import connection_payer
 from collector.live.llm_connection import LlmConnection
 from collector.live.payers import Account
 from evaluators.errors import Broken
-from evaluators.judging import Meter, PromptMessage
+from evaluators.judging import CostMeter, PromptMessage
 from evaluators.outcome import Usage
 
 _LONGEST_S = 60.0  # that somebody waits for it; shorter where the connection has a shorter limit
@@ -21,7 +21,7 @@ _QUESTION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ConnectionTrial:
     """What came of it. Without an error, the model answered in the form that judges need."""
 
     usage: Usage | None  # None where there was no answer
@@ -34,13 +34,13 @@ class Trial:
         return {"ok": failed is None, "usage": self.usage and self.usage.to_document(), "failure": failed}
 
 
-async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> Trial:
+async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
     """Ask once."""
     # The openai package takes half a second to load, and a server may have no judge.
     from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
     from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
 
-    meter: Meter | None = None
+    meter: CostMeter | None = None
     try:
         usable = connections.usable(found)
         once = replace(usable, attempts=1, timeout_s=min(usable.timeout_s, _LONGEST_S))
@@ -54,9 +54,9 @@ async def try_connection(found: LlmConnection, connections: LlmConnections, budg
             price=usable.price,
         )
         async with ChatModel(once) as model:
-            meter = Meter(ChatJudge(model, budgets.toll(lambda: account)))
+            meter = CostMeter(ChatJudge(model, budgets.toll(lambda: account)))
             await meter(_QUESTION, {"ok": {"type": "boolean"}})
     except Broken as broken:
         usage = None if meter is None else meter.usage
-        return Trial(usage=usage, error_kind=broken.kind, error=str(broken))
-    return Trial(usage=meter.usage, error_kind=None, error=None)
+        return ConnectionTrial(usage=usage, error_kind=broken.kind, error=str(broken))
+    return ConnectionTrial(usage=meter.usage, error_kind=None, error=None)

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from collector.addresses import AddressPolicy, BadUrl
-from collector.connection_text import BadText, ConnectionText, Problem, parse_connection
+from collector.connection_text import BadText, ConnectionProblem, ConnectionText, parse_connection
 from collector.live.llm_connection import LlmConnection, meant, read, readable
-from collector.live.reach import Reach
+from collector.live.reach import EgressResolver
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
-from evaluators.chat.connection import BadConnection, Connection
+from evaluators.chat.connection import BadConnection, ModelConnection
 from evaluators.errors import BadConfiguration
 from storage.connections import ConnectionRow, Connections
 from storage.errors import Moved, Overloaded, require_version
@@ -35,7 +35,7 @@ class NoSuchConnection(Exception):
     """There is no connection with this id."""
 
 
-class Conflict(Exception):
+class ConnectionConflict(Exception):
     """It cannot be done as things are; the message says why."""
 
 
@@ -48,7 +48,7 @@ class LlmConnections:
         secrets: Secrets,
         variable: Callable[[str], str | None],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        reach: Reach | None = None,
+        reach: EgressResolver | None = None,
     ) -> None:
         """`variable` reads the environment; `reach` says where connections of tenants may lead."""
         self._store = connections
@@ -56,7 +56,7 @@ class LlmConnections:
         self._variable = variable
         self._clock = clock
         self._changing = threading.Lock()
-        self._reach = reach or Reach(AddressPolicy())
+        self._reach = reach or EgressResolver(AddressPolicy())
         self._followers: list[Callable[[], None]] = []
         self._gone: Mapping[str, LlmConnection] = {}
         self._here: Mapping[str, LlmConnection] = {}
@@ -99,7 +99,7 @@ class LlmConnections:
         """
         return meant(named, tenant, self.for_rules_of(tenant))
 
-    def usable(self, found: LlmConnection) -> Connection:
+    def usable(self, found: LlmConnection) -> ModelConnection:
         """What the chat client needs, with the key as it is at this moment.
 
         Raises:
@@ -259,7 +259,7 @@ class LlmConnections:
             return self._secrets.encrypt(text.api_key.get_secret_value(), belongs_to=_place(row))
         except NoEncryptionKey as error:
             told = f"{error}; set it for the server, or name a variable with the key in credentialRef"
-            raise BadText([Problem(key="apiKey", message=told)]) from None
+            raise BadText([ConnectionProblem(key="apiKey", message=told)]) from None
 
     def _kept(self, before: LlmConnection, text: ConnectionText, row: ConnectionRow) -> bytes | None:
         """The key from now on. Without it, an address cannot be changed to one that would be told the key."""
@@ -268,20 +268,22 @@ class LlmConnections:
             return self._sealed(row, text)
         if _host(before.text.base_url) != _host(text.base_url):
             told = "is needed again, because baseUrl leads to another host; null for none"
-            raise BadText([Problem(key="apiKey", message=told)])
+            raise BadText([ConnectionProblem(key="apiKey", message=told)])
         return before.row.secret
 
     def _refuse_taken(self, row: ConnectionRow) -> None:
         for each in self.all(row.tenant):
             if each.row.name == row.name and each.connection_id != row.connection_id:
-                raise Conflict(f"there is a connection named {row.name!r} already")
+                raise ConnectionConflict(f"there is a connection named {row.name!r} already")
 
     def _refuse_named(self, found: LlmConnection, names: Collection[str]) -> None:
         """Keep what enabled rules count on."""
         rules = [rule for rule, named in self._store.named_by_rules(found.row.tenant) if named in names]
         if rules:
             told = ", ".join(map(repr, rules))
-            raise Conflict(f"enabled rules name this connection: {told}; change, disable or delete them first")
+            raise ConnectionConflict(
+                f"enabled rules name this connection: {told}; change, disable or delete them first"
+            )
 
     def _filed(self, name: str, text: ConnectionText) -> LlmConnection:
         now = self._now()
@@ -332,13 +334,13 @@ class LlmConnections:
             return
         if text.credential_ref is not None:
             told = "the variables of the server are the operator's; give the key as apiKey"
-            raise BadText([Problem(key="credentialRef", message=told)])
+            raise BadText([ConnectionProblem(key="credentialRef", message=told)])
         if text.shared:
-            raise BadText([Problem(key="shared", message="is for connections of no tenant")])
+            raise BadText([ConnectionProblem(key="shared", message="is for connections of no tenant")])
         try:
             self._reach.check(text.base_url)
         except BadUrl as error:
-            raise BadText([Problem(key="baseUrl", message=str(error))]) from None
+            raise BadText([ConnectionProblem(key="baseUrl", message=str(error))]) from None
 
     def _tell(self) -> None:
         for changed in self._followers:
@@ -353,7 +355,9 @@ class LlmConnections:
 
 def _refuse_file(found: LlmConnection) -> None:
     if found.row.origin == "FILE":
-        raise Conflict("this connection is one of the settings (llm_connections); change it there, and start again")
+        raise ConnectionConflict(
+            "this connection is one of the settings (llm_connections); change it there, and start again"
+        )
 
 
 def _place(row: ConnectionRow) -> str:

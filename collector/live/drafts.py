@@ -4,13 +4,13 @@ import json
 
 from rules.conditions import label
 from rules.rule import Rule
-from storage.rule_change import Draft, Origin
+from storage.rule_change import Origin, RuleDraft
 
 
-def draft_of(rule: Rule, *, tenant: str, origin: Origin, file: str | None, text: str) -> Draft:
+def draft_of(rule: Rule, *, tenant: str, origin: Origin, file: str | None, text: str) -> RuleDraft:
     """What is stored of a rule; `text` is how it was written."""
     document = {key: value for key, value in rule.document().items() if key != "enabled"}
-    return Draft(
+    return RuleDraft(
         tenant=tenant,
         project=rule.project,
         name=rule.name,

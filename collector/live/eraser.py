@@ -4,7 +4,7 @@ import logging
 import threading
 from typing import Final
 
-from storage.deletions import Deletion, Deletions, Wanted
+from storage.deletions import Deletion, DeletionCriteria, Deletions
 from storage.erasure import Erasure
 from storage.errors import Overloaded
 
@@ -42,7 +42,7 @@ class Eraser:
         self._thread.join()
         self.erasure.close()
 
-    def delete(self, wanted: Wanted, *, now_us: int, created_by: str | None) -> Deletion:
+    def delete(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None) -> Deletion:
         """Delete these traces. The answer comes when their rows are gone, or after some seconds.
 
         Raises:

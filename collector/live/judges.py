@@ -11,8 +11,8 @@ from collector.live.budgets import Budgets
 from collector.live.connections import LlmConnections, NoSuchConnection
 from collector.live.llm_connection import LlmConnection
 from collector.live.payers import Account, Payer
-from evaluators.chat.connection import Connection, Price
-from evaluators.chat.toll import Spent, Toll
+from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.toll import RequestBudget, RequestUsage
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule import Budget
@@ -48,12 +48,12 @@ class Call:
 
     account: Account
     rule: str | None  # its name
-    connection: Connection
-    spent: Spent
+    connection: ModelConnection
+    spent: RequestUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class JudgeTerms:
     """Over which connection the judge of a rule is asked, and for how much."""
 
     connection: str  # its name
@@ -66,7 +66,7 @@ class Terms:
 class _Open:
     """A model that is being asked, and the judges that were handed out for it."""
 
-    connection: Connection
+    connection: ModelConnection
     model: "ChatModel"
     judges: "WeakSet[Any]" = field(default_factory=WeakSet)
 
@@ -109,14 +109,14 @@ class ConnectedJudges:
             return str(error)
         return None
 
-    def terms_of(self, active: ActiveRule) -> Terms:
+    def terms_of(self, active: ActiveRule) -> JudgeTerms:
         """What a judge of the rule is asked for.
 
         Raises:
             BadConfiguration: likewise.
         """
         found, connection = self._found(active)
-        return Terms(
+        return JudgeTerms(
             connection=found.row.name,
             model=connection.model,
             price=connection.price,
@@ -133,7 +133,7 @@ class ConnectedJudges:
         job: JobToJudge,
         *,
         current: Callable[[], ActiveRule] | None = None,
-        through: Callable[[Toll], Toll] | None = None,
+        through: Callable[[RequestBudget], RequestBudget] | None = None,
     ) -> Judge:
         """The judge for one job; what it pays goes `through` another toll, if there is one.
 
@@ -151,7 +151,7 @@ class ConnectedJudges:
         account = self._account(found, connection, active, job)
         made = self._made
 
-        def paid(spent: Spent) -> None:
+        def paid(spent: RequestUsage) -> None:
             if made is not None:
                 made(Call(account=account, rule=active.rule.name, connection=connection, spent=spent))
 
@@ -172,7 +172,7 @@ class ConnectedJudges:
         for each in every:
             await each.model.close()
 
-    def _found(self, active: ActiveRule) -> tuple[LlmConnection, Connection]:
+    def _found(self, active: ActiveRule) -> tuple[LlmConnection, ModelConnection]:
         found = self._connections.resolve(active.rule.connection, active.tenant)
         connection = self._connections.usable(found)
         self._account(found, connection, active, None)
@@ -185,7 +185,7 @@ class ConnectedJudges:
         except NoSuchConnection:
             return found
 
-    def _model(self, connection_id: str, connection: Connection) -> _Open:
+    def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
         """The model of a connection as it is now; limits hold for all its judges together."""
         from evaluators.chat.client import ChatModel  # noqa: PLC0415 - as above
 
@@ -209,7 +209,7 @@ class ConnectedJudges:
             await each.model.close()
 
     def _account(
-        self, found: LlmConnection, connection: Connection, active: ActiveRule, job: JobToJudge | None
+        self, found: LlmConnection, connection: ModelConnection, active: ActiveRule, job: JobToJudge | None
     ) -> Account:
         rule, project = active.rule, None if job is None else job.project
         tenant = active.tenant if job is None else job.tenant

@@ -9,7 +9,7 @@ from collector.connection_text import parse_file_connections, parse_project_budg
 from collector.live.budgets import Budgets
 from collector.live.connections import LlmConnections
 from collector.live.judges import Call, ConnectedJudges
-from collector.live.reach import Reach, address_policy
+from collector.live.reach import EgressResolver, address_policy
 from collector.secrets import Secrets
 from collector.settings import Settings, environment_variable
 from storage.store import Store
@@ -29,7 +29,7 @@ class OwnDoor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingHub:
+class JudgeServices:
     """All of it. `close` MUST be called after the last judge was asked."""
 
     connections: LlmConnections
@@ -65,7 +65,7 @@ class JudgingHub:
         key = settings.encryption_key
         secrets = Secrets(None if key is None else key.get_secret_value())
         connections = LlmConnections(
-            store.connections, secrets, environment_variable, reach=Reach(address_policy(settings))
+            store.connections, secrets, environment_variable, reach=EgressResolver(address_policy(settings))
         )
         budgets = Budgets(store.spending)
         made: Callable[[Call], None] | None = None if traces is None else traces.record

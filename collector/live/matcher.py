@@ -10,12 +10,12 @@ from collector.live.active import ActiveRule
 from collector.live.backfill import Backfills
 from collector.live.questions import SAMPLED, Questions, questions_of
 from collector.live.settler import Settler
-from collector.observing import Done, Watch, all_ours
+from collector.observing import FinishedWork, Watch, all_ours
 from rules.settling import Settling
 from storage.errors import Moved, Overloaded
-from storage.matching import Matching, Step
+from storage.matching import Matching, MatchingStep
 from storage.scratch import Scratch
-from storage.taking_out import Wanted, WindowLimits
+from storage.taking_out import SpanSelection, WindowLimits
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Matcher:
                 self._passed_s = time.monotonic()
             return False
         rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
-        wanted = Wanted(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
+        wanted = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
         found = self._matching.window(after=state.seq, until=state.committed, wanted=wanted)
         if found is None:  # numbers that no span has
             self._matching.pass_over(state)
@@ -170,7 +170,7 @@ class Matcher:
         decisions = self._scratch.decide_spans(spans, questions.spans)
         jobs = self._scratch.jobs_of_spans(spans, decisions, questions.releases)
         tenants = questions.tenants_of_traces
-        step = Step(
+        step = MatchingStep(
             after=state.seq,
             until=last,
             decisions=decisions,
@@ -195,7 +195,7 @@ class Matcher:
         return self._questions
 
 
-def _matched(step: Step, spans: int, rules: int, began_ns: int) -> Done:
+def _matched(step: MatchingStep, spans: int, rules: int, began_ns: int) -> FinishedWork:
     """A window that was matched, for whoever traces the server."""
     told = {
         "tracejury.spans": spans,
@@ -203,4 +203,4 @@ def _matched(step: Step, spans: int, rules: int, began_ns: int) -> Done:
         "tracejury.decisions": step.decisions.num_rows,
         "tracejury.jobs": step.jobs.num_rows,
     }
-    return Done(name="match window", began_ns=began_ns, told=told)
+    return FinishedWork(name="match window", began_ns=began_ns, told=told)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from collector.live.active import ActiveRule
-from collector.live.streams import EDITION, Alarm, Happened, Stream
+from collector.live.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream
 from rules.monitoring import AS_USUAL, Monitoring
 from rules.statistics.events import Rate
 from rules.statistics.sample import Stretch
-from storage.alerts import Finding, Side
+from storage.alerts import AlertFinding, Side
 from storage.errors import Moved, Overloaded
-from storage.monitors import Counted, Cursor, Monitors, Part, Recovery, RuleKey, WatchStep, numbers_of_alert
+from storage.monitors import Counted, Cursor, Monitors, Recovery, RuleKey, StreamPart, WatchStep, numbers_of_alert
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _TICK_S: Final = 1.0
 _GATHER_S: Final = 0.25
 """Results that come one by one are looked at together: a guess at what nobody waits for."""
 
-Group = dict[str, Stream]
+Group = dict[str, MonitoredStream]
 
 
 class MonitorThread:
@@ -118,7 +118,7 @@ class MonitorThread:
         if until == cursor.number:
             return until
         self._recall({result.key for result in results})
-        touched: dict[int, Stream] = {}
+        touched: dict[int, MonitoredStream] = {}
         happened: list[Happened] = []
         for result in results:
             group = self._groups[result.key]
@@ -126,7 +126,7 @@ class MonitorThread:
             if stream is None:
                 before = max(group.values(), key=lambda each: each.last, default=None)
                 replaced = None if before is None else before.fingerprint
-                stream = group[result.fingerprint] = Stream.new(result, replaced, self._monitoring_of)
+                stream = group[result.fingerprint] = MonitoredStream.new(result, replaced, self._monitoring_of)
             touched[id(stream)] = stream
             news = [*stream.add(result)]
             if stream.is_established:
@@ -136,7 +136,7 @@ class MonitorThread:
             after=cursor.number,
             until=until,
             streams=[stream.row for stream in touched.values()],
-            happened=[self._finding(each) if isinstance(each, Alarm) else each for each in happened],
+            happened=[self._finding(each) if isinstance(each, EpisodeAlarm) else each for each in happened],
             at_ns=self._clock(),
         )
         self._monitors.store(step)
@@ -153,10 +153,12 @@ class MonitorThread:
             return
         self._groups |= {key: {} for key in unknown}
         for row in self._monitors.streams(unknown):
-            self._groups[row.key][row.fingerprint] = Stream.of(row, self._monitoring_of)
+            self._groups[row.key][row.fingerprint] = MonitoredStream.of(row, self._monitoring_of)
 
     @staticmethod
-    def _end_others(stream: Stream, group: Group, result: Counted, touched: dict[int, Stream]) -> Iterator[Happened]:
+    def _end_others(
+        stream: MonitoredStream, group: Group, result: Counted, touched: dict[int, MonitoredStream]
+    ) -> Iterator[Happened]:
         """End the episodes of evaluators that have had no result since this one has."""
         for other in group.values():
             if other.alert_id is not None and other.last < stream.first:
@@ -167,7 +169,7 @@ class MonitorThread:
         active = self._revision(revision)
         return AS_USUAL if active is None else active.rule.monitoring
 
-    def _finding(self, alarm: Alarm) -> Finding:
+    def _finding(self, alarm: EpisodeAlarm) -> AlertFinding:
         """The alert, with what a person needs to check it."""
         event, result, key = alarm.event, alarm.result, alarm.key
         sides = {"baseline": _parts(event.of_baseline), "candidate": _parts(event.of_candidate)}
@@ -179,7 +181,7 @@ class MonitorThread:
             lower_is_better=alarm.monitoring.settings.lower_is_better,
         )
         by_release = event.kind == "release"
-        return Finding(
+        return AlertFinding(
             tenant=key.tenant,
             episode=alarm.episode,
             project=key.project,
@@ -210,11 +212,11 @@ def _side(rate: Rate, release: str | None) -> Side:
     return Side(release=release, rate=rate.mean, low=rate.interval.low, high=rate.interval.high, count=rate.count)
 
 
-def _parts(stretches: tuple[Stretch, ...]) -> list[Part]:
-    return [Part(after=each.after, until=each.until, releases=each.releases) for each in stretches]
+def _parts(stretches: tuple[Stretch, ...]) -> list[StreamPart]:
+    return [StreamPart(after=each.after, until=each.until, releases=each.releases) for each in stretches]
 
 
-def _told(happened: Finding | Recovery) -> str:
+def _told(happened: AlertFinding | Recovery) -> str:
     if isinstance(happened, Recovery):
         return f"alert {happened.alert_id} is over ({happened.document['how']})"
     return f"alert {happened.alert_id}: {happened.rule!r} became worse ({happened.kind})"

@@ -61,14 +61,14 @@ class Account:
 
 
 @dataclass(slots=True)
-class Sum:
+class CostSum:
     """Requests, their tokens, and billionths of a USD."""
 
     calls: int = 0
     tokens: int = 0
     nano_usd: int = 0
 
-    def add(self, other: "Sum", sign: int = 1) -> None:
+    def add(self, other: "CostSum", sign: int = 1) -> None:
         """Add another sum, or with -1 take it away."""
         self.calls += sign * other.calls
         self.tokens += sign * other.tokens
@@ -76,11 +76,11 @@ class Sum:
 
 
 @dataclass(slots=True)
-class Purse:
+class AccountBalance:
     """What is gone, and what is set aside."""
 
-    spent: Sum = field(default_factory=Sum)
-    held: Sum = field(default_factory=Sum)
+    spent: CostSum = field(default_factory=CostSum)
+    held: CostSum = field(default_factory=CostSum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Shortage:
     is_final: bool
 
 
-def shortage_of(payer: Payer, purse: Purse, asked: Sum) -> Shortage | None:
+def shortage_of(payer: Payer, purse: AccountBalance, asked: CostSum) -> Shortage | None:
     """Why a payer cannot pay what is asked for; None where it can."""
     found: Shortage | None = None
     for limit, spent, held, more, unit in _measures(payer.budget, purse, asked):
@@ -103,7 +103,7 @@ def shortage_of(payer: Payer, purse: Purse, asked: Sum) -> Shortage | None:
     return found
 
 
-def _measures(budget: Budget | None, purse: Purse, asked: Sum) -> list[tuple[int, int, int, int, str]]:
+def _measures(budget: Budget | None, purse: AccountBalance, asked: CostSum) -> list[tuple[int, int, int, int, str]]:
     """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
     if budget is None:
         return []

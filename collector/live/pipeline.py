@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector.conventions.own import OwnKeys
-from collector.live.judging_hub import JudgingHub, OwnDoor
+from collector.live.judging_hub import JudgeServices, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
 from collector.live.monitors import MonitorThread
 from collector.live.rules_in_force import RulesInForce
 from collector.live.run_evaluator import RunEvaluator, RunStore
 from collector.live.trials import JudgesAtHand, Trials
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.workers import WorkerOptions, Workers
 from collector.observing import Watch
 from collector.settings import Settings
@@ -25,7 +25,7 @@ class Pipeline:
     """Rules in force, the matcher that follows what is read, workers that judge, and monitors of what comes of it."""
 
     rules: RulesInForce
-    judging: JudgingHub
+    judging: JudgeServices
     workers: Workers
     matcher: Matcher
     monitors: MonitorThread
@@ -49,7 +49,7 @@ class Pipeline:
             Overloaded: the database cannot be written.
         """
         with ExitStack() as undo:
-            judging = JudgingHub.open(store, settings, own_door)
+            judging = JudgeServices.open(store, settings, own_door)
             undo.callback(judging.close)
             rules = RulesInForce(store.rulebook, settings.rules, connections=lambda tenant: _names(judging, tenant))
             rules.start()
@@ -100,11 +100,11 @@ def _worker_options(settings: Settings) -> WorkerOptions:
     return WorkerOptions(
         own=OwnKeys(settings.attribute_keys),
         code_judges=settings.code_judges,
-        patience=Patience(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
+        patience=RetryPolicy(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
     )
 
 
-def _names(judging: JudgingHub, tenant: str) -> set[str]:
+def _names(judging: JudgeServices, tenant: str) -> set[str]:
     """What a rule of a tenant may call a connection."""
     return {name for each in judging.connections.for_rules_of(tenant) for name in (each.connection_id, each.row.name)}
 

@@ -9,7 +9,7 @@ from rules.conditions import fields_of
 from rules.fields import Field, field_of
 from rules.predicate import predicate
 from rules.sampling import bound, sampled_sql
-from storage.scratch import Expression, Question, Release
+from storage.scratch import Expression, ReleaseExpression, RuleQuestion
 
 SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
 """Whether a trace is sampled, over the columns that questions have for its id and for the bound."""
@@ -20,9 +20,9 @@ class Questions:
     """What the rules in force ask."""
 
     columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
-    spans: tuple[Question, ...]
-    traces: tuple[Question, ...]
-    releases: tuple[Release, ...]
+    spans: tuple[RuleQuestion, ...]
+    traces: tuple[RuleQuestion, ...]
+    releases: tuple[ReleaseExpression, ...]
 
     @property
     def count(self) -> int:
@@ -49,7 +49,7 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
         spans=tuple(_question(active, names) for active in listed if active.rule.target == "SPAN"),
         traces=tuple(_question(active, names) for active in listed if active.rule.target == "TRACE"),
         releases=tuple(
-            Release(
+            ReleaseExpression(
                 sql=f"coalesce({', '.join(names[field] for field in told_by[key])})",
                 revisions=tuple(active.revision for active in listed if active.rule.compare_by == key),
             )
@@ -58,9 +58,9 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
     )
 
 
-def _question(active: ActiveRule, names: Mapping[Field, str]) -> Question:
+def _question(active: ActiveRule, names: Mapping[Field, str]) -> RuleQuestion:
     found = predicate(active.rule.clauses, names)
-    return Question(
+    return RuleQuestion(
         revision=active.revision,
         tenant=active.judges,
         clause=Expression(sql=found.sql, parameters=found.parameters),

@@ -14,7 +14,7 @@ from collector.settings import BadSettings, Settings
 _PORTS: Final = {"https": 443, "http": 80}
 
 
-class Reach:
+class EgressResolver:
     """Tells to which address a request goes, once that was looked at. Used in any event loop."""
 
     def __init__(self, policy: AddressPolicy) -> None:

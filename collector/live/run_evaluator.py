@@ -22,7 +22,7 @@ from collector.live.active import ActiveRule
 from collector.live.judges import ConnectedJudges
 from collector.live.lanes import lane_of
 from collector.live.work.asking import outcome_of
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.work.results import REASON_CHARACTERS
 from evaluators.chat.retry import RETRYABLE
 from evaluators.errors import BadConfiguration
@@ -78,14 +78,14 @@ class RunEvaluator:
         judges: ConnectedJudges,
         ask: Callable[[Coroutine[Any, Any, NewScore]], Future[NewScore]],
         *,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         retention_days: int | None = None,
     ) -> None:
         """`ask` has something done in the event loop in which judges are asked."""
         self._store = store
         self._judges = judges
         self._ask = ask
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._retention_days = retention_days
         self._revisions = itertools.count(-1, -1)
         self._changed = threading.Event()

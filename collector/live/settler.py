@@ -7,9 +7,9 @@ from typing import Final
 from collector.live.questions import Questions
 from rules.settling import Settling
 from storage.matching import Matching
-from storage.open_traces import Settled, Settlement, Waits
+from storage.open_traces import Settled, Settlement, SettleWaits
 from storage.scratch import JOBS, TRACE_DECISIONS, Scratch
-from storage.taking_out import Wanted, WindowLimits
+from storage.taking_out import SpanSelection, WindowLimits
 
 _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
 _TRACES: Final = 2_000
@@ -26,7 +26,7 @@ class Settler:
     def __init__(self, matching: Matching, scratch: Scratch, settling: Settling, clock: Callable[[], int]) -> None:
         self._matching = matching
         self._scratch = scratch
-        self._waits = Waits(
+        self._waits = SettleWaits(
             after_root_us=_us(settling.after_root_s), quiet_us=_us(settling.quiet_s), longest_us=_us(settling.longest_s)
         )
         self._clock = clock
@@ -65,7 +65,7 @@ class Settler:
         """What the rules decide about traces, part by part of their spans."""
         decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
         if questions.traces and settled.spans.num_rows:
-            wanted = Wanted(columns=questions.columns, limits=_LIMITS)
+            wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
             parts = self._matching.open_traces.parts(settled.spans, wanted)
             found = [self._scratch.find(part, questions.traces, questions.releases) for part in parts]
             decisions = self._scratch.decide_traces(settled.traces, found, questions.traces)

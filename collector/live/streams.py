@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from pydantic import TypeAdapter
 
 from rules.monitoring import Monitoring
-from rules.statistics.events import Event, Rate
+from rules.statistics.events import EpisodeEvent, Rate
 from rules.statistics.monitor import Monitor, MonitorState, Result
 from storage.alerts import Measure, alert_id_of
 from storage.monitors import Counted, Recovery, RuleKey, StreamRow
@@ -54,11 +54,11 @@ def state_of(row: StreamRow) -> StreamState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
+class EpisodeAlarm:
     """An episode begins."""
 
     key: RuleKey
-    event: Event
+    event: EpisodeEvent
     measure: Measure
     monitoring: Monitoring
     result: Counted  # that raised it
@@ -75,10 +75,10 @@ class Alarm:
         return alert_id_of(self.key.tenant, self.episode)
 
 
-Happened: TypeAlias = Alarm | Recovery
+Happened: TypeAlias = EpisodeAlarm | Recovery
 
 
-class Stream:
+class MonitoredStream:
     """The monitors of one stream."""
 
     def __init__(self, key: RuleKey, fingerprint: str, state: StreamState, monitoring_of: MonitoringOf) -> None:
@@ -94,7 +94,7 @@ class Stream:
         self.since_us = self.updated_us = 0
 
     @classmethod
-    def new(cls, result: Counted, replaced: str | None, monitoring_of: MonitoringOf) -> "Stream":
+    def new(cls, result: Counted, replaced: str | None, monitoring_of: MonitoringOf) -> "MonitoredStream":
         """The stream that a result is the first of."""
         state = StreamState(
             monitor=MonitorState(),
@@ -114,7 +114,7 @@ class Stream:
         return stream
 
     @classmethod
-    def of(cls, row: StreamRow, monitoring_of: MonitoringOf) -> "Stream":
+    def of(cls, row: StreamRow, monitoring_of: MonitoringOf) -> "MonitoredStream":
         """The stream of which this is remembered."""
         stream = cls(row.key, row.fingerprint, state_of(row), monitoring_of)
         stream.since_us, stream.updated_us = row.since_us, row.updated_us
@@ -164,7 +164,7 @@ class Stream:
         if event is None:
             return
         if event.change == "opened":
-            alarm = Alarm(
+            alarm = EpisodeAlarm(
                 key=self.key,
                 event=event,
                 measure=self._monitor.measure or "passed",
@@ -205,7 +205,7 @@ def _measured(result: Counted, of: Measure | None) -> Result:
     )
 
 
-def _recovery_document(event: Event) -> dict[str, JsonValue]:
+def _recovery_document(event: EpisodeEvent) -> dict[str, JsonValue]:
     return {
         "how": event.change,
         "at": event.at,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from storage.errors import Overloaded
-from storage.retention import Due, Retention, Swept
+from storage.retention import Retention, SweepForecast, Swept
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Sweeper:
         self._stopping.set()
         self._thread.join()
 
-    def due(self) -> Due:
+    def due(self) -> SweepForecast:
         """What a sweep would find now."""
         return self._retention.due(now_us=self._now_us(), max_bytes=self._max_bytes)
 

@@ -15,21 +15,21 @@ from collector.conventions.own import OwnKeys
 from collector.evaluation.rule_trial import Example
 from collector.live.active import ActiveRule
 from collector.live.capped import Capped
-from collector.live.judges import ConnectedJudges, Terms
+from collector.live.judges import ConnectedJudges, JudgeTerms
 from collector.live.lanes import lane_of
 from collector.live.work.asking import outcome_of
 from collector.live.work.desk import Task
 from collector.live.work.examiner import Examined, Examiner, NotExamined, Wants
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.work.results import result_of
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Most, Toll
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
 from evaluators.judging import Judge
 from rules.rule import Rule
 from storage.errors import Overloaded
-from storage.jobs import Job, Result
+from storage.jobs import Job, JobResult
 from storage.windows import Windows
 
-_PATIENCE: Final = Patience(check_cpu_s=1.0, child_s=30.0)
+_PATIENCE: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
 """Guesses: a person waits."""
 
 _IDLE_S: Final = 60.0
@@ -52,9 +52,9 @@ _MOST_ANSWERS: Final = 8
 that ask several times fit, a trace of megabytes and a judge that asks about each of dozens of claims do not."""
 
 
-def most_of(output_tokens: int | None) -> Most:
+def most_of(output_tokens: int | None) -> Estimate:
     """What an example takes at most, over a connection whose answers have so many tokens; None: nothing bounds them."""
-    return Most(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
+    return Estimate(input_tokens=_MOST_INPUT, output_tokens=_MOST_ANSWERS * (output_tokens or ASSUMED_OUTPUT_TOKENS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,16 @@ class JudgesAtHand:
     """The judges of rules, and how something is done in their event loop."""
 
     of: ConnectedJudges
-    run: Callable[[Coroutine[Any, Any, Result]], Future[Result]]
+    run: Callable[[Coroutine[Any, Any, JobResult]], Future[JobResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TrialAnswers:
     """What a judge said of each example, and what it took in all, as budgets count it."""
 
-    results: Sequence[Result]
+    results: Sequence[JobResult]
     calls: int
-    taken: Most
+    taken: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Trials:
         with self._turn:
             self._let_go()
 
-    def evaluate(self, rule: Rule, examples: Sequence[Example]) -> list[Result]:
+    def evaluate(self, rule: Rule, examples: Sequence[Example]) -> list[JobResult]:
         """What an evaluator that asks nobody says of each example, in their order; nothing where it asks somebody.
 
         Raises:
@@ -117,7 +117,7 @@ class Trials:
         active = ActiveRule(tenant="", rule_id="", revision=next(self._revisions), rule=rule, lane=lane)
         return [each.result() for each in self._examined(active, examples, "outcome")]
 
-    def terms(self, tenant: str, rule_id: str | None, rule: Rule) -> Terms:
+    def terms(self, tenant: str, rule_id: str | None, rule: Rule) -> JudgeTerms:
         """Over which connection, and for how much, the judge of a rule of a tenant would be asked.
 
         Raises:
@@ -125,7 +125,7 @@ class Trials:
         """
         return self._judges.of.terms_of(self._active(tenant, rule_id, rule))
 
-    def ask(self, tenant: str, rule_id: str | None, rule: Rule, examples: Sequence[Example]) -> Asked:
+    def ask(self, tenant: str, rule_id: str | None, rule: Rule, examples: Sequence[Example]) -> TrialAnswers:
         """What the judge of a rule of a tenant says of each example, in their order; also why it could not be asked.
 
         It is asked over the rule's connection, within its limits, and paid like any judge: by the rule, where it is one
@@ -149,13 +149,13 @@ class Trials:
             raise Overloaded("the judge could not be asked: the server is being stopped, or far too busy") from error
         finally:
             self._asked.release()
-        taken = Most(
+        taken = Estimate(
             input_tokens=sum(each.taken.input_tokens for each in tolls),
             output_tokens=sum(each.taken.output_tokens for each in tolls),
         )
-        return Asked(results=results, calls=sum(each.calls for each in tolls), taken=taken)
+        return TrialAnswers(results=results, calls=sum(each.calls for each in tolls), taken=taken)
 
-    async def _judged(self, examined: Examined, tolls: list[Capped]) -> Result:
+    async def _judged(self, examined: Examined, tolls: list[Capped]) -> JobResult:
         if examined.case is None:
             return examined.result()
         job, active = examined.task
@@ -171,7 +171,7 @@ class Trials:
         most = most_of(self._judges.of.terms_of(active).max_output_tokens)
         pays = replace(active, rule=replace(active.rule, budget=None)) if active.rule_id == DRAFTS else active
 
-        def capped(toll: Toll) -> Toll:
+        def capped(toll: RequestBudget) -> RequestBudget:
             tolls.append(Capped(toll, most))
             return tolls[-1]
 

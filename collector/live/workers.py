@@ -8,12 +8,12 @@ from typing import Any
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.judging import JudgeSource
-from collector.live.work.asking import Asking, Found
+from collector.live.work.asking import Found, JudgeExecutor
 from collector.live.work.checks import Checks
-from collector.live.work.desk import Desk
+from collector.live.work.desk import JobContext
 from collector.live.work.examiner import PROGRAM, Examiner
 from collector.live.work.ledger import Ledger, Queue
-from collector.live.work.patience import Patience, steady_clock
+from collector.live.work.patience import RetryPolicy, steady_clock
 from collector.live.work.results import failed
 from evaluators.errors import BadConfiguration
 from storage.jobs import Job, Jobs
@@ -29,7 +29,7 @@ class WorkerOptions:
 
     own: OwnKeys
     code_judges: int = 2  # programs at the same time
-    patience: Patience = Patience()  # noqa: RUF009 - it is frozen
+    patience: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
     program: str = PROGRAM  # of the processes that look at spans
 
 
@@ -53,13 +53,13 @@ class Workers:
         self._rule_of = rule_of
         self._judges = judges
         self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
-        desk = Desk(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
+        desk = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
         checking, preparing = (
             Examiner(windows, options.own, wants, patience=patience, program=options.program)
             for wants in ("outcome", "case")
         )
         self._checks = Checks(checking, desk)
-        self._asking = Asking(preparing, desk, judges, code_judges=options.code_judges)
+        self._asking = JudgeExecutor(preparing, desk, judges, code_judges=options.code_judges)
         self._desk = desk
 
     def start(self) -> None:
@@ -109,7 +109,7 @@ class Workers:
 class _Unable:
     """Jobs that nobody can do: of rules that are stopped, and of those whose judge cannot be asked."""
 
-    desk: Desk
+    desk: JobContext
     why: BadConfiguration | None
 
     def room(self) -> int:

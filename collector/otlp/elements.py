@@ -42,7 +42,7 @@ class Elements:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ElementTree:
     """The nested lists of a group taken apart; each element knows the rows above it."""
 
     elements: pa.Array
@@ -53,7 +53,7 @@ class Tree:
     request_of: Rows
 
 
-def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> Tree:
+def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> ElementTree:
     """Take requests apart: lists of resources with lists of scopes with lists of elements.
 
     All signals have the envelope of traces (`wire.Envelope`), so `columns` are of a type named as theirs.
@@ -71,7 +71,7 @@ def tree_of(columns: wire.Columns, bodies: Sequence[bytes]) -> Tree:
     element_lists = by_scope.field("spans")
     scope_of = parents(element_lists)
     resource_of = parents(scope_lists)[scope_of]
-    return Tree(
+    return ElementTree(
         element_lists.values,
         dimensions.resources_of(wire.merged(by_resource.field("resource")), by_resource.field("schema_url")),
         dimensions.scopes_of(wire.merged(by_scope.field("scope")), by_scope.field("schema_url")),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from storage.records import AttributeValue, Event, Link, Resource, Scope, Span
+from storage.records import AttributeValue, Link, Resource, Scope, Span, SpanEvent
 
 LINE_BYTES: Final = 1 << 20
 """The most bytes of a line, unless it holds a single span. Programs that read files by lines have a limit: the file
@@ -174,7 +174,7 @@ def _span(span: Span) -> _Document:
     }
 
 
-def _event(event: Event) -> _Document:
+def _event(event: SpanEvent) -> _Document:
     return _given(
         timeUnixNano=event.time_ns and str(event.time_ns % _UINT64),
         name=event.name,

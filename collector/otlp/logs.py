@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.otlp import dimensions, wire
-from collector.otlp.elements import Bodies, Elements, Tree, id_faults, instant, parents, that_occur, tree_of
+from collector.otlp.elements import Bodies, Elements, ElementTree, id_faults, instant, parents, that_occur, tree_of
 from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
 from storage.batch import LOGS, RESOURCES, SCOPES, SPANS, SpanBatch
 
@@ -74,7 +74,7 @@ def _checks(records: pa.RecordBatch, names: pa.StringArray) -> dict[str, pa.Bool
     return {_IS_KEPT: pc.invert(kept)} | {reason: pc.and_(kept, mask) for reason, mask in ids.items()}
 
 
-def _batch(requests: Bodies, tree: Tree, records: pa.RecordBatch, valid: npt.NDArray[np.bool_]) -> SpanBatch:
+def _batch(requests: Bodies, tree: ElementTree, records: pa.RecordBatch, valid: npt.NDArray[np.bool_]) -> SpanBatch:
     mask, rows = pa.array(valid), np.flatnonzero(valid)
     resources, scopes = tree.resources, tree.scopes
     owners = {

@@ -18,7 +18,7 @@ from collector.children.wire import receive, send
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
 from storage.errors import Unusable
-from storage.quack import Quack, QuackOptions, Refused
+from storage.quack import Quack, QuackOptions, QuackRefused
 
 _MEMORY_BYTES: Final = 2 << 30
 """More than half of it are the stacks of Quack's 128 threads, of which next to nothing is ever used: 120 MB in all."""
@@ -88,7 +88,7 @@ class _Server:
         """
         with self._asked(token, {"sql": statement}) as answer:
             if answer.status != HTTPStatus.OK:
-                raise Refused(_detail(answer))
+                raise QuackRefused(_detail(answer))
             reader = pa.ipc.open_stream(answer)
             while True:
                 try:
@@ -96,7 +96,7 @@ class _Server:
                 except StopIteration:
                     return
                 if metadata is not None and ERROR.encode() in metadata:
-                    raise Refused(metadata[ERROR.encode()].decode())
+                    raise QuackRefused(metadata[ERROR.encode()].decode())
                 yield batch
 
     @contextmanager
@@ -109,7 +109,7 @@ class _Server:
                 connection.request("POST", PATH, body=json.dumps(body), headers=headers)
                 yield connection.getresponse()
         except (HTTPException, OSError, ValueError) as error:  # a token may hold what no header can
-            raise Refused("the server does not answer; try again later") from error
+            raise QuackRefused("the server does not answer; try again later") from error
         finally:
             connection.close()
 

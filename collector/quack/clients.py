@@ -29,7 +29,7 @@ Possible: TypeAlias = dict[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ClientConnection:
     """What the kernel knows of one."""
 
     sent: int  # packets with data
@@ -80,7 +80,7 @@ class Clients:
             time.sleep(_LOOK_S)
 
 
-def left(questions: list[Possible], now: Mapping[int, Connection]) -> list[int]:
+def left(questions: list[Possible], now: Mapping[int, ClientConnection]) -> list[int]:
     """Which of all questions that run have lost their client. What is found out about the others stays with them."""
     for possible in questions:
         for each in [each for each, sent in possible.items() if each not in now or now[each].sent != sent]:
@@ -103,7 +103,7 @@ def _told_apart(questions: list[Possible]) -> bool:
     return False
 
 
-def connections(port: int) -> dict[int, Connection]:
+def connections(port: int) -> dict[int, ClientConnection]:
     """The connections to a port of this process, by the number of the socket."""
     if sys.platform != "linux":
         return {}
@@ -124,11 +124,11 @@ def connections(port: int) -> dict[int, Connection]:
     return found
 
 
-def _connection(one: socket.socket, port: int) -> Connection | None:
+def _connection(one: socket.socket, port: int) -> ClientConnection | None:
     if one.family not in {socket.AF_INET, socket.AF_INET6} or one.getsockname()[1] != port:
         return None
     if one.type != socket.SOCK_STREAM or one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         return None
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     sent = struct.unpack_from("I", info, _SENT_OFFSET)[0] if len(info) == _INFO_BYTES else 0
-    return Connection(sent=sent, is_closed=info[0] != _ESTABLISHED)
+    return ClientConnection(sent=sent, is_closed=info[0] != _ESTABLISHED)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.access.caller import Caller
-from collector.access.entrance import Entrance
+from collector.access.entrance import Authenticator
 from collector.access.origin import Names
 from collector.access.permission import Permission, needs
 from collector.api.gate import Gate
@@ -25,7 +25,7 @@ from collector.doors.status import failure_of
 from collector.quack.words import ERROR, PATH
 from storage.errors import BadQuery, Overloaded
 from storage.queries import Queries
-from storage.terms import Terms
+from storage.terms import QueryOptions
 
 _LOOK_S: Final = 0.2  # between two looks at whether the process is still there; a guess
 _SLACK_S: Final = 10.0
@@ -45,7 +45,7 @@ class Answering:
     seconds: float
 
 
-def make_door(answering: Answering, entrance: Entrance) -> ASGIApp:
+def make_door(answering: Answering, entrance: Authenticator) -> ASGIApp:
     """The application, for an address of the loopback interface."""
 
     @needs(Permission.READ)
@@ -70,7 +70,7 @@ def make_door(answering: Answering, entrance: Entrance) -> ASGIApp:
 
 
 async def _answer(request: Request, answering: Answering, statement: str, key_id: str) -> Response:
-    terms = Terms(views_only=True, asker=key_id)
+    terms = QueryOptions(views_only=True, asker=key_id)
     asking = _Asking(request, answering, statement, terms)
     try:
         await asking.begin()
@@ -90,7 +90,7 @@ async def _answer(request: Request, answering: Answering, statement: str, key_id
 class _Asking(Response):
     """A query whose answer is handed over as it comes."""
 
-    def __init__(self, request: Request, answering: Answering, statement: str, terms: Terms) -> None:
+    def __init__(self, request: Request, answering: Answering, statement: str, terms: QueryOptions) -> None:
         super().__init__(media_type="application/vnd.apache.arrow.stream")
         del self.headers["content-length"]
         self._request = request

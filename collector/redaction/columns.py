@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.redaction.plan import REDACTED, Plan, Replacement
+from collector.redaction.plan import REDACTED, RedactionPlan, Replacement
 from storage.batch import SpanBatch
 
 _TEXT, _LISTS, _MAPS = ord("s"), ord("a"), ord("m")
@@ -24,7 +24,7 @@ _Mask = npt.NDArray[np.bool_]
 class Redactor:
     """Takes out what a plan says. `count` is how many values were changed since the start."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RedactionPlan) -> None:
         self._plan = plan
         self.count = 0
 

@@ -52,7 +52,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RedactionPlan:
     """What to take out."""
 
     keys: tuple[str, ...]  # patterns of RE2 that find a whole key
@@ -63,7 +63,7 @@ class Plan:
         return bool(self.keys or self.replacements)
 
 
-def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tuple[str, ...]) -> Plan:
+def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tuple[str, ...]) -> RedactionPlan:
     """A plan of attribute keys (`*` and `?` as in globs), regular expressions as rules have them, and presets.
 
     Raises:
@@ -75,4 +75,4 @@ def make_plan(*, keys: tuple[str, ...], patterns: tuple[str, ...], presets: tupl
         raise ValueError(f"{unknown[0]} is no preset; there are: {', '.join(PRESETS)}")
     shapes = [Replacement(pattern=PRESETS[name], by=rf"\1{REDACTED}", sign=_SIGNS.get(name, "")) for name in presets]
     own = [Replacement(pattern=regex(text).re2, by=REDACTED) for text in patterns]
-    return Plan(keys=tuple(glob(text).re2 for text in keys), replacements=(*shapes, *own))
+    return RedactionPlan(keys=tuple(glob(text).re2 for text in keys), replacements=(*shapes, *own))

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from collector.redaction.columns import Redactor
-from collector.redaction.plan import REDACTED, Plan
+from collector.redaction.plan import REDACTED, RedactionPlan
 
 
 class ValueRedactor:
@@ -15,7 +15,7 @@ class ValueRedactor:
     A number in which a pattern finds something becomes a text.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RedactionPlan) -> None:
         self._redactor = Redactor(plan)
 
     def redact(self, value: Any) -> Any:  # noqa: ANN401 - JSON

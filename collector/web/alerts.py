@@ -18,7 +18,7 @@ from collector.web.pictures.whisker import evidence_bar, whisker
 from collector.web.quality_numbers import short_print
 from collector.web.rendering import page
 from collector.web.visitor import Sent, with_parameters
-from storage.alerts import Alert, AlertFilter, AlertState, Finding
+from storage.alerts import Alert, AlertFilter, AlertFinding, AlertState
 from storage.errors import Conflict, Missing
 
 router = APIRouter()
@@ -43,7 +43,7 @@ ENDS: Final[Mapping[str, str]] = {
 }
 
 
-class Asked(BaseModel):
+class AlertListing(BaseModel):
     """Which alerts are listed. `rule` is an id or a name."""
 
     model_config = ConfigDict(extra="ignore")
@@ -62,7 +62,7 @@ class Asked(BaseModel):
 
 @router.get("/alerts")
 @needs(Permission.READ, by_tenant=True)
-def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[Asked, Query()]) -> Response:
+def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertListing, Query()]) -> Response:
     """Alerts by the time they were opened, newest first."""
     found = here.alerts.newest(asked.filter, tenant=who.sight, offset=asked.page * _ROWS, limit=_ROWS + 1)
     return page(
@@ -124,13 +124,13 @@ def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
     return alert
 
 
-def _stream(finding: Finding, **more: str) -> str:
+def _stream(finding: AlertFinding, **more: str) -> str:
     told = {"rule": finding.rule_id, "project": finding.project or ""}
     told |= {"tenant": finding.tenant} if finding.tenant else {}
     return urlencode(told | ({"fingerprint": finding.fingerprint} if finding.fingerprint else {}) | more)
 
 
-def _comparison(finding: Finding) -> str | None:
+def _comparison(finding: AlertFinding) -> str | None:
     """The page with both releases beside each other, where there are two."""
     before, after = finding.baseline.release, finding.candidate.release
     if finding.kind != "release" or before is None or after is None:

@@ -11,7 +11,7 @@ from collector.web.rendering import page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Confirmation:
     """What somebody is asked before it is done. What comes from elsewhere in `told` has gone through `one_line`."""
 
     title: str
@@ -22,7 +22,7 @@ class Question:
     hidden: Sequence[tuple[str, str]] = ()
 
 
-def ask(request: Request, question: Question, *, problem: str = "", status: int = 200) -> Response:
+def ask(request: Request, question: Confirmation, *, problem: str = "", status: int = 200) -> Response:
     """The page with the question, and with why it could not be done where it was tried."""
     return page(request, "confirm.html", status=status, question=question, problem=problem)
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from collector.connection_text import Problem, parse_connection
+from collector.connection_text import ConnectionProblem, parse_connection
 from collector.live.connections import READ_ONLY
 from collector.live.llm_connection import LlmConnection
-from collector.web.overtaken import Overtaken, overtaken, without_secret
+from collector.web.overtaken import EditConflict, overtaken, without_secret
 from collector.web.visitor import Form
 
 _TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef")
@@ -81,7 +81,7 @@ def values_sent(form: Form) -> dict[str, object]:
     return {name: form.text(name) for name in (*FIELDS, _NO_KEY)}
 
 
-def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> Overtaken:
+def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> EditConflict:
     """How a connection that somebody else changed differs from what a form says, which is the document `wanted`."""
     typed, there = without_secret(form, _KEY, _NO_KEY, is_kept=now.row.secret is not None)
     said = parse_connection(wanted).model_dump(mode="json", by_alias=True, exclude={"api_key"})
@@ -89,7 +89,7 @@ def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> O
     return overtaken("connection", said | dict(typed), is_there | dict(there), LABELS)
 
 
-def by_field(problems: Sequence[Problem]) -> tuple[dict[str, str], list[str]]:
+def by_field(problems: Sequence[ConnectionProblem]) -> tuple[dict[str, str], list[str]]:
     """What is wrong, by field, and what belongs to none of them."""
     known = {*FIELDS, _KEY}
     fields: dict[str, str] = {}

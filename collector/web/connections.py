@@ -18,12 +18,12 @@ from collector.api.owned import connection_seen, connections_seen, own_connectio
 from collector.connection_text import BadText
 from collector.live.budgets import SpentToday
 from collector.live.connection_trial import try_connection
-from collector.live.connections import Conflict, NoSuchConnection
+from collector.live.connections import ConnectionConflict, NoSuchConnection
 from collector.live.llm_connection import LlmConnection
-from collector.web.confirming import Question, ask
+from collector.web.confirming import Confirmation, ask
 from collector.web.connection_form import LABELS, by_field, connection_of, overtaken_by, values_of, values_sent
 from collector.web.navigation import may_use
-from collector.web.overtaken import Overtaken, version_seen
+from collector.web.overtaken import EditConflict, version_seen
 from collector.web.rendering import page
 from collector.web.spending import Measure, measures
 from collector.web.text import one_line
@@ -44,7 +44,7 @@ class _Shown:
     version: int = 0  # of the connection, when its form was first shown
     problems: Mapping[str, str] = field(default_factory=dict)
     others: Sequence[str] = ()  # what belongs to no field
-    overtaken: Overtaken | None = None
+    overtaken: EditConflict | None = None
 
 
 @router.get("/connections")
@@ -71,7 +71,7 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
     """Add one."""
     try:
         created = here.judging.connections.create(connection_of(form, {}), who.tenant)
-    except (BadText, Conflict) as error:
+    except (BadText, ConnectionConflict) as error:
         return _refused(request, None, form, error)
     return RedirectResponse(f"/connections/{created.connection_id}", _SEE_OTHER)
 
@@ -108,7 +108,7 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
     wanted = connection_of(form, connection_document(found, ()))
     try:
         here.judging.connections.replace(connection_id, wanted, seen={version_seen(form)})
-    except (BadText, Conflict) as error:
+    except (BadText, ConnectionConflict) as error:
         return _refused(request, found, form, error)
     except Stale:
         now = _own(here, who, connection_id)
@@ -132,7 +132,7 @@ def delete_connection(request: Request, connection_id: str, here: Here, who: Who
     found = _own(here, who, connection_id)
     try:
         here.judging.connections.delete(connection_id)
-    except Conflict as error:
+    except ConnectionConflict as error:
         return ask(request, _question(found), problem=str(error), status=409)
     return RedirectResponse("/connections", _SEE_OTHER)
 
@@ -202,7 +202,9 @@ def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, statu
     )
 
 
-def _refused(request: Request, found: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
+def _refused(
+    request: Request, found: LlmConnection | None, form: Form, error: BadText | ConnectionConflict
+) -> Response:
     """The form as it was sent, with what is wrong beside its fields; without the key."""
     shown = _Shown(values=values_sent(form), version=version_seen(form))
     if isinstance(error, BadText):
@@ -211,10 +213,10 @@ def _refused(request: Request, found: LlmConnection | None, form: Form, error: B
     return _form(request, found, replace(shown, others=[str(error)]), status=409)
 
 
-def _question(found: LlmConnection) -> Question:
+def _question(found: LlmConnection) -> Confirmation:
     place = f"/connections/{found.connection_id}"
     told = Markup("The connection {} and its key are deleted. What was spent over it stays on record.")
-    return Question(
+    return Confirmation(
         title="Delete a connection",
         told=told.format(one_line(found.row.name)),
         action=f"{place}/delete",

@@ -16,7 +16,7 @@ from collector.api.job_documents import refusal
 from collector.api.jobs import State
 from collector.api.pages import MAX_PAGE
 from collector.live.sweeper import wall_clock_us
-from collector.web.confirming import Question, ask
+from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.rendering import page
 from collector.web.signing_in import own_path
@@ -37,7 +37,7 @@ _STATES: Final[tuple[State, ...]] = get_args(State)
 Text = Annotated[str, Query(max_length=1000)]
 
 
-class Wanted(BaseModel):
+class JobListing(BaseModel):
     """Which jobs are listed; failed ones where nothing is said."""
 
     state: str = "failed"
@@ -48,7 +48,7 @@ class Wanted(BaseModel):
 
 @router.get("/jobs")
 @needs(Permission.READ, by_tenant=True)
-def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[Wanted, Query()]) -> Response:
+def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[JobListing, Query()]) -> Response:
     """What failed by rule and error, and jobs of a state, newest first."""
     if wanted.state not in {"", *_STATES}:
         raise HTTPException(400, f"state: there is no {wanted.state!r}")
@@ -77,7 +77,7 @@ def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: 
         f"{count:,}", "evaluation is" if count == 1 else "evaluations are", of_rule, with_kind
     )
     hidden = (("rule", rule), ("kind", kind))
-    question = Question(
+    question = Confirmation(
         title="Evaluate again", told=told, action="/jobs/retry", button="Evaluate again", back="/jobs", hidden=hidden
     )
     return ask(request, question)
@@ -112,7 +112,7 @@ def _failures(here: Context, who: Caller) -> list[Failures]:
     return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.sight)
 
 
-def _rows(here: Context, who: Caller, wanted: Wanted) -> list[dict[str, Any]]:
+def _rows(here: Context, who: Caller, wanted: JobListing) -> list[dict[str, Any]]:
     """The jobs of a page, and one more where there is another page."""
     filters = JobFilter(
         state=wanted.state or None,

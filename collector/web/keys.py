@@ -12,7 +12,7 @@ from collector.access.errors import Forbidden, KeyConflict
 from collector.access.permission import Permission, Role, needs
 from collector.api import keys as api
 from collector.api.context import Context, Here, Who
-from collector.web.confirming import Question, ask, show_once
+from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
@@ -133,9 +133,9 @@ def _form(
     return page(request, "key_form.html", status=status, values=values, problems=problems or {}, roles=_ROLES)
 
 
-def _question(button: str, consequence: str, found: ApiKey) -> Question:
+def _question(button: str, consequence: str, found: ApiKey) -> Confirmation:
     told = Markup("The key {} ({}…) {}").format(one_line(found.name), found.hint, consequence)
-    return Question(
+    return Confirmation(
         title=f"{button} a key",
         told=told,
         action=f"/keys/{found.key_id}/{button.lower()}",

@@ -8,7 +8,7 @@ from collector.access.permission import Permission, need_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MenuEntry:
     """One line of the menu. `group` is told above the first of its entries."""
 
     label: str
@@ -23,6 +23,6 @@ def may_use(caller: Caller, endpoint: Callable[..., object], method: str = "GET"
     return caller.may(need.permission) and (caller.sees_all or need.by_tenant or need.permission is Permission.OPEN)
 
 
-def entries_for(caller: Caller, entries: Sequence[Entry]) -> list[Entry]:
+def entries_for(caller: Caller, entries: Sequence[MenuEntry]) -> list[MenuEntry]:
     """The lines that lead somewhere for this caller."""
     return [entry for entry in entries if may_use(caller, entry.endpoint)]

@@ -20,7 +20,7 @@ _KEPT: Final = "kept, encrypted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class FieldDifference:
     """One thing that would be another after saving; "" where there is none."""
 
     name: str
@@ -29,11 +29,11 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overtaken:
+class EditConflict:
     """A form that was sent after somebody else had changed what it is about."""
 
     kind: str  # as people call it
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
 
 def version_seen(form: Form) -> int:
@@ -42,14 +42,14 @@ def version_seen(form: Form) -> int:
     return int(sent) if _VERSION.fullmatch(sent) else _UNSEEN
 
 
-def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, str] = _NO_LABELS) -> Overtaken:
+def overtaken(kind: str, typed: Document, now: Document, labels: Mapping[str, str] = _NO_LABELS) -> EditConflict:
     """How two documents differ, by the labels of their keys; a key inside of another is `outer.inner`."""
     wanted, there = dict(_flat(typed)), dict(_flat(now))
     names = [name for name in dict.fromkeys((*wanted, *there)) if wanted.get(name) != there.get(name)]
-    return Overtaken(
+    return EditConflict(
         kind=kind,
         differences=tuple(
-            Difference(name=labels.get(name, name), typed=_shown(wanted.get(name)), now=_shown(there.get(name)))
+            FieldDifference(name=labels.get(name, name), typed=_shown(wanted.get(name)), now=_shown(there.get(name)))
             for name in names
         ),
     )

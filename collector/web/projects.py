@@ -16,7 +16,7 @@ from collector.web.rendering import page
 from collector.web.spending import Measure, budget_of_project, measures
 from collector.web.status import numbers_of
 from collector.web.visitor import Sent
-from storage.retention import BY_HAND, Due
+from storage.retention import BY_HAND, SweepForecast
 from storage.status import ProjectSize
 
 router = APIRouter()
@@ -97,7 +97,7 @@ def download_copy(here: Here) -> Response:
     return StreamingResponse(chunks(file), media_type="application/octet-stream", headers=named)
 
 
-def _sweep_page(request: Request, due: Due, here: Context) -> Response:
+def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response:
     return page(request, "sweep.html", due=due, max_bytes=here.configured.max_bytes)
 
 

@@ -21,7 +21,7 @@ from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import trend
 from collector.web.pictures.whisker import evidence_bar, whisker
 from collector.web.quality_chosen import Chosen, Tenant, cells_of, chosen_of, period_of
-from collector.web.quality_comparison import SCORES_OF_EACH, Comparison, Incomparable, common_evaluator, compare
+from collector.web.quality_comparison import SCORES_OF_EACH, Incomparable, ReleaseComparison, common_evaluator, compare
 from collector.web.quality_numbers import BINS, PERIODS, Measure
 from collector.web.rendering import page
 from storage.alerts import Alert, AlertFilter
@@ -101,7 +101,7 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
     chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
     cells = cells_of(here, chosen)
     names = sorted({cell.release for cell in cells if cell.release is not None and cell.scored})
-    found: Comparison | None = None
+    found: ReleaseComparison | None = None
     why = ""
     if asked.baseline and asked.candidate:
         try:
@@ -234,7 +234,7 @@ def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
     ]
 
 
-def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair) -> Comparison:
+def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair) -> ReleaseComparison:
     names = (asked.baseline, asked.candidate)
     shared = common_evaluator(cells, *names, asked.fingerprint or None)
     return compare(

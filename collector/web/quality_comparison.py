@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from collector.web.quality_numbers import ALPHA, Measure, Release, Sum, anytime_rate, releases_of, short_print
+from collector.web.quality_numbers import (
+    ALPHA,
+    Measure,
+    ReleaseResults,
+    ResultSum,
+    anytime_rate,
+    releases_of,
+    short_print,
+)
 from rules.statistics.events import Rate
 from rules.statistics.finished import Resampling, Test, permuted_scores, unpaired_passes
 from rules.statistics.formulas.several import holm
@@ -23,7 +31,7 @@ apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ComparedMeasure:
     """One measure of both releases."""
 
     measure: Measure
@@ -37,13 +45,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ReleaseComparison:
     """Two releases that one evaluator judged."""
 
     fingerprint: str
-    baseline: Release
-    candidate: Release
-    lines: Sequence[Line]
+    baseline: ReleaseResults
+    candidate: ReleaseResults
+    lines: Sequence[ComparedMeasure]
 
 
 class Incomparable(Exception):
@@ -85,13 +93,13 @@ def compare(
     scores: Callable[[], Scores],
     *,
     lower_is_better: bool = False,
-) -> Comparison:
+) -> ReleaseComparison:
     """The second of two releases against the first, by one evaluator. `scores` are looked up if they are needed."""
     by_name = {each.release: each for each in releases_of(cells, fingerprint)}
     baseline, candidate = (by_name[name] for name in names)
     lines = [*_passes(baseline.sum, candidate.sum), *_scores(baseline.sum, candidate.sum, names, scores)]
     adjusted = holm([line[1].p_value for line in lines])
-    return Comparison(
+    return ReleaseComparison(
         fingerprint=fingerprint,
         baseline=baseline,
         candidate=candidate,
@@ -102,13 +110,13 @@ def compare(
     )
 
 
-def _passes(baseline: Sum, candidate: Sum) -> list[tuple[Measure, Test]]:
+def _passes(baseline: ResultSum, candidate: ResultSum) -> list[tuple[Measure, Test]]:
     sides = [(each.passed, each.passed + each.not_passed) for each in (baseline, candidate)]
     return [("passed", unpaired_passes(sides[0], sides[1]))] if all(results for _, results in sides) else []
 
 
 def _scores(
-    baseline: Sum, candidate: Sum, names: tuple[str, str], scores: Callable[[], Scores]
+    baseline: ResultSum, candidate: ResultSum, names: tuple[str, str], scores: Callable[[], Scores]
 ) -> list[tuple[Measure, Test]]:
     if not (baseline.scores.count and candidate.scores.count):
         return []
@@ -124,11 +132,13 @@ def _permuted(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Test
     return permuted_scores(baseline, candidate, RESAMPLING, "pages")
 
 
-def _line(measure: Measure, sides: tuple[Sum, Sum], test: Test, p_value: float, *, lower_is_better: bool) -> Line:
+def _line(
+    measure: Measure, sides: tuple[ResultSum, ResultSum], test: Test, p_value: float, *, lower_is_better: bool
+) -> ComparedMeasure:
     baseline, candidate = (anytime_rate(_sample(side, measure)) for side in sides)
     difference = candidate.mean - baseline.mean
     is_better = difference > 0 if measure == "passed" or not lower_is_better else difference < 0
-    return Line(
+    return ComparedMeasure(
         measure=measure,
         baseline=baseline,
         candidate=candidate,
@@ -140,7 +150,7 @@ def _line(measure: Measure, sides: tuple[Sum, Sum], test: Test, p_value: float, 
     )
 
 
-def _sample(side: Sum, measure: Measure) -> Sample:
+def _sample(side: ResultSum, measure: Measure) -> Sample:
     return Sample.of_passes(side.passed, side.passed + side.not_passed) if measure == "passed" else side.scores
 
 

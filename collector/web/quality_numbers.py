@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from collector.web.pictures.trend import Point, Scale
+from collector.web.pictures.trend import Scale, TrendPoint
 from rules.statistics.events import Rate, rate_of
 from rules.statistics.sample import ATOMS, UNIT, Sample
 from storage.quality import Cell, Step, StreamDay
@@ -43,7 +43,7 @@ PERIODS: Final[Mapping[int, Period]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class ResultSum:
     """Results that were added up; those of one evaluator, where a rate is asked for."""
 
     scored: int
@@ -84,29 +84,29 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluator:
+class EvaluatorResults:
     """What one evaluator made of results: scores of two are never compared."""
 
     fingerprint: str
-    sum: Sum
+    sum: ResultSum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class ReleaseResults:
     """Results of one release, or of none."""
 
     release: str | None
-    sum: Sum
+    sum: ResultSum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class ResultSeries:
     """Results of a rule about a project: those of the latest evaluator, and how its days went."""
 
     project: str | None
     rule_id: str
     rule: str
-    sum: Sum
+    sum: ResultSum
     days: Sequence[float | None]
     failed: int  # of all evaluators, as what follows
     skipped: int
@@ -118,7 +118,7 @@ Href: TypeAlias = Callable[[int, int, str], str]
 """What leads to the results from one instant to another by one evaluator."""
 
 
-def sum_of(cells: Iterable[Cell]) -> Sum:
+def sum_of(cells: Iterable[Cell]) -> ResultSum:
     """All of these together."""
     held = list(cells)
     weights = [0] * ATOMS
@@ -132,7 +132,7 @@ def sum_of(cells: Iterable[Cell]) -> Sum:
         upper = round(min(max(cell.score_sum, 0.0), cell.summed) * UNIT)
         weights[0] += cell.summed * UNIT - upper
         weights[-1] += upper
-    return Sum(
+    return ResultSum(
         scored=sum(cell.scored for cell in held),
         failed=sum(cell.failed for cell in held),
         skipped=sum(cell.skipped for cell in held),
@@ -146,22 +146,23 @@ def sum_of(cells: Iterable[Cell]) -> Sum:
     )
 
 
-def evaluators_of(cells: Sequence[Cell]) -> list[Evaluator]:
+def evaluators_of(cells: Sequence[Cell]) -> list[EvaluatorResults]:
     """Those that gave scores, the latest first."""
     prints = {cell.fingerprint for cell in cells if cell.fingerprint is not None and cell.scored}
     found = [
-        Evaluator(fingerprint=each, sum=sum_of(cell for cell in cells if cell.fingerprint == each)) for each in prints
+        EvaluatorResults(fingerprint=each, sum=sum_of(cell for cell in cells if cell.fingerprint == each))
+        for each in prints
     ]
     return sorted(found, key=lambda each: (-each.sum.last_us, each.fingerprint))
 
 
-def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[Release]:
+def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseResults]:
     """What one evaluator made of each release, that first which came last."""
     by_release: dict[str | None, list[Cell]] = {}
     for cell in cells:
         if cell.fingerprint == fingerprint:
             by_release.setdefault(cell.release, []).append(cell)
-    found = [Release(release=release, sum=sum_of(held)) for release, held in by_release.items()]
+    found = [ReleaseResults(release=release, sum=sum_of(held)) for release, held in by_release.items()]
     return sorted(found, key=lambda each: (-each.sum.first_us, -each.sum.first_number, each.release or ""))
 
 
@@ -174,20 +175,22 @@ def bins_of(cells: Iterable[Cell]) -> list[int]:
     return counts
 
 
-def points_of(cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: Measure, href: Href) -> list[Point]:
+def points_of(
+    cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: Measure, href: Href
+) -> list[TrendPoint]:
     """A rate at each step of time; where another evaluator begins, it says so. Pass rates are in percent."""
     times = 100 if measure == "passed" else 1
-    points: list[Point] = []
+    points: list[TrendPoint] = []
     before: str | None = None
     for number, at_us in enumerate(steps):
         until_us = steps[number + 1] if number + 1 < len(steps) else _after(at_us, step)
         here = _by_evaluator(cells, at_us, measure)
         if not here:
-            points.append(Point(label=_step_text(at_us, step), value=None))
+            points.append(TrendPoint(label=_step_text(at_us, step), value=None))
         for fingerprint, rate in here:
             is_new = before is not None and fingerprint != before
             points.append(
-                Point(
+                TrendPoint(
                     label=_step_text(at_us, step),
                     value=rate.mean * times,
                     low=rate.interval.low * times,
@@ -201,14 +204,14 @@ def points_of(cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: 
     return points
 
 
-def scale_of(points: Sequence[Point], measure: Measure) -> Scale:
+def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
     """A scale up to the top that begins at a fifth below everything."""
     high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
     least = min((point.low for point in points if point.low is not None), default=0.0)
     return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)
 
 
-def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[Stream]:
+def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
     """Results of each rule and project, by the project and the name of the rule."""
     grouped: dict[tuple[str | None, str], list[StreamDay]] = {}
     for day in days:
@@ -244,12 +247,12 @@ def short_print(fingerprint: str | None) -> str:
     return "none" if fingerprint is None else fingerprint[:_FINGERPRINT_DIGITS]
 
 
-def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> Stream:
+def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
     latest = max(days, key=lambda day: (day.fingerprint is not None and day.scored > 0, day.last_us))
     own = [day for day in days if day.fingerprint == latest.fingerprint]
     rates = {day.day_us: day.passed / (day.passed + day.not_passed) for day in own if day.passed + day.not_passed}
     rates = rates or {day.day_us: day.score_sum / day.scored for day in own if day.scored}
-    return Stream(
+    return ResultSeries(
         project=latest.project,
         rule_id=latest.rule_id,
         rule=latest.rule,

@@ -41,7 +41,7 @@ TOLD: Final = (
 )
 
 
-class Asked(BaseModel):
+class ResultFilter(BaseModel):
     """What an address asks for; what is left out does not matter. Scores are from `low` to less than `high`."""
 
     model_config = ConfigDict(extra="ignore")
@@ -80,7 +80,7 @@ class Asked(BaseModel):
 
 @router.get("/quality/results")
 @needs(Permission.READ, by_tenant=True)
-def list_results(request: Request, here: Here, who: Who, asked: Annotated[Asked, Query()]) -> Response:
+def list_results(request: Request, here: Here, who: Who, asked: Annotated[ResultFilter, Query()]) -> Response:
     """Results of a rule about a project, the latest first, or the worst."""
     if not asked.rule:
         return RedirectResponse("/quality", 303)

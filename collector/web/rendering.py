@@ -14,7 +14,7 @@ from collector.access.caller import READER, Caller
 from collector.visible import one_line
 from collector.web import text, words
 from collector.web.assets import asset
-from collector.web.navigation import Entry, entries_for, may_use
+from collector.web.navigation import MenuEntry, entries_for, may_use
 from collector.web.visitor import TOKEN_FIELD, give_cookie, sessions_of, visitor_of, with_parameters
 
 POLICY: Final = (
@@ -38,7 +38,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     visitor = visitor_of(request)
     caller: Caller = getattr(request.state, "caller", None) or READER
     entrance = request.app.state.context.entrance
-    entries: tuple[Entry, ...] = request.app.state.menu
+    entries: tuple[MenuEntry, ...] = request.app.state.menu
     is_known = caller.key_id is not None or entrance.keyring.is_open or entrance.reads_are_open
     token = sessions_of(request).token(visitor.id)
     shared = {

@@ -9,7 +9,7 @@ from collector.access.caller import Caller
 from collector.api.context import Context
 from collector.api.tenants import refuse_shared
 from collector.evaluation.rule_check import check_evaluator
-from collector.evaluation.rule_trial import Parameters, Trial, try_rule
+from collector.evaluation.rule_trial import Parameters, RuleTrial, try_rule
 from collector.live.rules_in_force import KeptRule
 from rules.errors import BadRule
 from rules.rule import Rule
@@ -127,7 +127,7 @@ def delete(here: Context, kept: KeptRule) -> None:
     here.rules.delete(kept.stored.project, kept.stored.rule_id)
 
 
-def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> Trial:
+def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: float) -> RuleTrial:
     """What a rule of a tenant would match of what started in the window before this moment; of none, of all.
 
     Raises:

@@ -7,9 +7,9 @@ from typing import Final
 from collector.access.caller import Caller
 from collector.api.context import Context
 from collector.evaluation.rule_check import check_evaluator
-from collector.evaluation.rule_trial import Example, Trial
+from collector.evaluation.rule_trial import Example, RuleTrial
 from collector.live.active import Lane
-from collector.live.judges import Terms
+from collector.live.judges import JudgeTerms
 from collector.live.lanes import lane_of
 from collector.live.rules_in_force import KeptRule
 from collector.live.trials import most_of
@@ -18,14 +18,14 @@ from collector.web.rule_form import RuleForm, places, sent_form
 from collector.web.rule_settings import literal_keys, settings_of
 from collector.web.visitor import Form
 from evaluators.chat.connection import Price
-from evaluators.chat.toll import Most
+from evaluators.chat.toll import Estimate
 from evaluators.errors import BadConfiguration
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.rule_yaml import yaml_of
 from storage.errors import BadQuery, Overloaded
-from storage.jobs import Result
+from storage.jobs import JobResult
 from storage.records import JsonValue
 from storage.rule_record import PastCost
 
@@ -46,7 +46,7 @@ _JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RuleFormDraft:
     """What somebody wrote; of a form also the text that it makes."""
 
     text: str
@@ -68,7 +68,7 @@ class Draft:
 class Offer:
     """A judge who may be asked about examples, and what that costs at most."""
 
-    terms: Terms | None = None  # None: it cannot be asked, and `problem` says why
+    terms: JudgeTerms | None = None  # None: it cannot be asked, and `problem` says why
     usd: float | None = None  # None: the model has no price
     problem: str = ""
 
@@ -86,18 +86,18 @@ class Took:
 class Preview:
     """What a rule would do."""
 
-    trial: Trial | None  # None: it cannot be told, and `problem` says why
+    trial: RuleTrial | None  # None: it cannot be told, and `problem` says why
     lane: Lane = "check"
     per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
     is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
     cost: PastCost | None = None  # of one evaluation, where it asks a judge
-    results: Sequence[tuple[Example, Result | None]] = field(default_factory=list)
+    results: Sequence[tuple[Example, JobResult | None]] = field(default_factory=list)
     offer: Offer | None = None  # where it asks a judge, and there are examples
     took: Took | None = None  # what the judge was asked just now
     problem: str = ""
 
 
-def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Draft:
+def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> RuleFormDraft:
     """The rule that somebody sent, to be what `kept` says from now on, or a new one."""
     if sent.text("as") == "text":
         return draft_of_text(here, who, sent.text("text"), kept)
@@ -108,12 +108,12 @@ def written(here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Dr
     return draft_of_form(here, who, form, kept)
 
 
-def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | None) -> Draft:
+def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | None) -> RuleFormDraft:
     """What the fields of a form say, with all that is wrong with it."""
     try:
         document = form.document(literal_keys(form.evaluator))
     except BadRule as error:
-        return Draft(text="", form=form, problems=error.problems)
+        return RuleFormDraft(text="", form=form, problems=error.problems)
     text = yaml_of(document)
     problems, parsed, rule = _checked(here, who, text, kept)
     if parsed is None:
@@ -123,17 +123,17 @@ def draft_of_form(here: Context, who: Caller, form: RuleForm, kept: KeptRule | N
             **{key: document[key] for key in _JUDGING_KEYS if key in document},
         }
         problems = _without_twice([*problems, *_evaluator_problems(part)])
-    return Draft(text=text, form=form, problems=problems, parsed=parsed, rule=rule)
+    return RuleFormDraft(text=text, form=form, problems=problems, parsed=parsed, rule=rule)
 
 
-def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) -> Draft:
+def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) -> RuleFormDraft:
     """What a text says."""
     problems, parsed, rule = _checked(here, who, text, kept)
-    return Draft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
+    return RuleFormDraft(text=text, form=None, problems=problems, parsed=parsed, rule=rule)
 
 
 def preview(
-    here: Context, who: Caller, draft: Draft, window_s: float, kept: KeptRule | None, *, asks: bool = False
+    here: Context, who: Caller, draft: RuleFormDraft, window_s: float, kept: KeptRule | None, *, asks: bool = False
 ) -> Preview | None:
     """What it would match, what that would cost, and what a check says of examples; None while something is wrong.
 
@@ -149,7 +149,7 @@ def preview(
     try:
         trial = rule_access.try_out(here, whose, draft.parsed, draft.rule, min(shorter_s, window_s))
         examples = trial.examples[:EVALUATED]
-        results: Sequence[Result | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
+        results: Sequence[JobResult | None] = here.trials.evaluate(draft.rule, examples) or [None] * len(examples)
     except (BadQuery, Overloaded) as error:
         return Preview(trial=None, problem=str(error))
     told = Preview(
@@ -197,7 +197,7 @@ def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview)
     return replace(told, results=list(zip(examples, found.results, strict=True)), took=took)
 
 
-def _usd(tokens: Most, price: Price | None) -> float | None:
+def _usd(tokens: Estimate, price: Price | None) -> float | None:
     if price is None:
         return None
     of_input = tokens.input_tokens * price.input_usd_per_million

@@ -12,10 +12,10 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.live.rules_in_force import KeptRule
 from collector.web import rule_access, rule_draft
-from collector.web.overtaken import Overtaken, overtaken, version_seen
+from collector.web.overtaken import EditConflict, overtaken, version_seen
 from collector.web.rendering import page
-from collector.web.rule_draft import DAY, WINDOWS, Draft, Preview
-from collector.web.rule_form import BLANK, GROUPS, MAX_ROWS, Row, RuleForm, blank_form, condition_row, form_of
+from collector.web.rule_draft import DAY, WINDOWS, Preview, RuleFormDraft
+from collector.web.rule_form import BLANK, GROUPS, MAX_ROWS, ConditionRow, RuleForm, blank_form, condition_row, form_of
 from collector.web.rule_settings import evaluators, literal_keys, settings_of
 from collector.web.span_view import detail_of
 from collector.web.visitor import Form, Sent
@@ -52,7 +52,7 @@ class _Shown:
     asks: bool = False  # the judge about examples, which costs
     looks: bool = False  # not at first: over a million spans of a day a look takes seconds
     message: str = ""
-    overtaken: Overtaken | None = None
+    overtaken: EditConflict | None = None
     status: int = 200
 
 
@@ -125,7 +125,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     return _page(request, here, who, draft, shown)
 
 
-def _saved(here: Context, who: Caller, draft: Draft, shown: _Shown) -> KeptRule | _Shown:
+def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
     """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
     kept = shown.kept
     if draft.parsed is None or draft.rule is None:
@@ -143,7 +143,7 @@ def _saved(here: Context, who: Caller, draft: Draft, shown: _Shown) -> KeptRule 
         return replace(shown, message=str(error), status=409)
 
 
-def _own_text(draft: Draft, kept: KeptRule | None) -> str:
+def _own_text(draft: RuleFormDraft, kept: KeptRule | None) -> str:
     """The text of a draft; of a rule that nobody changed in the form, as its author wrote it, comments and all."""
     if kept is None or draft.rule is None or draft.rule.document() != kept.active.rule.document():
         return draft.text
@@ -154,7 +154,7 @@ def _form(rule: Rule) -> RuleForm:
     return form_of(rule, literal_keys(rule.evaluator))
 
 
-def _page(request: Request, here: Context, who: Caller, draft: Draft, shown: _Shown) -> Response:
+def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Response:
     form = draft.form
     settings = [] if form is None else list(settings_of(form.evaluator, form.settings))
     return page(
@@ -182,11 +182,11 @@ def _page(request: Request, here: Context, who: Caller, draft: Draft, shown: _Sh
     )
 
 
-def _preview(here: Context, who: Caller, draft: Draft, shown: _Shown) -> Preview | None:
+def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Preview | None:
     return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
 
 
-def _connections(here: Context, who: Caller, draft: Draft) -> list[str]:
+def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
     """What can be chosen, and what is chosen."""
     known = rule_access.connections(here, who)
     chosen = "" if draft.form is None else draft.form.texts["connection"]
@@ -223,7 +223,7 @@ def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
     return replace(form, rows=list(_rows(found)), settings=settings)
 
 
-def _rows(found: Mapping[str, str | None]) -> Iterator[Row]:
+def _rows(found: Mapping[str, str | None]) -> Iterator[ConditionRow]:
     """Conditions that a span meets; one that is longer than a condition may be, or cannot be written, is left out."""
     for field, value in found.items():
         if value and len(value) <= MAX_TEXT and "\x00" not in value:

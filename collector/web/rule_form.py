@@ -38,7 +38,7 @@ _LITERAL: Final = frozenset({"name", "project", "target", "evaluator", "connecti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ConditionRow:
     """One condition as somebody wrote it."""
 
     field: str
@@ -51,7 +51,7 @@ class Row:
         return not self.field.strip() and not self.value.strip()
 
 
-BLANK: Final = Row(field="", operator="=", value="")
+BLANK: Final = ConditionRow(field="", operator="=", value="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class RuleForm:
     texts: Mapping[str, str]  # by the names of fields: those of _TEXTS, _LIMITS and `more`
     enabled: bool = True
     unpriced: bool = False
-    rows: Sequence[Row] = ()
+    rows: Sequence[ConditionRow] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # of the evaluator, by key
 
     @property
@@ -146,7 +146,8 @@ def sent_form(sent: Form) -> RuleForm:
     """The form that somebody sent."""
     columns = (sent.texts("field"), sent.texts("op"), sent.texts("value"))
     rows = [
-        Row(field=name.strip(), operator=operator, value=value) for name, operator, value in zip(*columns, strict=False)
+        ConditionRow(field=name.strip(), operator=operator, value=value)
+        for name, operator, value in zip(*columns, strict=False)
     ]
     return RuleForm(
         texts={name: sent.text(name) for name in (*_TEXTS, *_LIMITS, "more")},
@@ -159,26 +160,26 @@ def sent_form(sent: Form) -> RuleForm:
     )
 
 
-def condition_row(name: str, value: str | float) -> Row:
+def condition_row(name: str, value: str | float) -> ConditionRow:
     """The condition that a field is equal to something."""
     return _row({"field": name, "op": "=", "value": value})
 
 
-def _row(clause: Mapping[str, Any]) -> Row:
+def _row(clause: Mapping[str, Any]) -> ConditionRow:
     for mode in GROUPS:
         if mode in clause:
-            return Row(field=mode, operator="=", value=_shown(clause[mode]))
+            return ConditionRow(field=mode, operator="=", value=_shown(clause[mode]))
     name, operator, value = clause["field"], clause["op"], clause["value"]
     if operator in TEXT_TESTS:
-        return Row(field=name, operator=operator, value=_literal(value))
+        return ConditionRow(field=name, operator=operator, value=_literal(value))
     if operator == IN:
         listed = [_shown(one) for one in value]
         is_simple = not any("," in one or one[:1] in {"[", '"'} for one in listed)
-        return Row(field=name, operator=operator, value=", ".join(listed) if is_simple else _shown(value))
-    return Row(field=name, operator=operator, value=_shown(value))
+        return ConditionRow(field=name, operator=operator, value=", ".join(listed) if is_simple else _shown(value))
+    return ConditionRow(field=name, operator=operator, value=_shown(value))
 
 
-def _clause(row: Row) -> dict[str, JsonValue]:
+def _clause(row: ConditionRow) -> dict[str, JsonValue]:
     if row.field in GROUPS:
         return {row.field: meant(row.value)}
     named: dict[str, JsonValue] = {"field": row.field} if row.field else {}

@@ -16,7 +16,7 @@ MAX_SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DiffLine:
     """A line of a difference."""
 
     kind: str  # added, removed or same
@@ -24,11 +24,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RevisionChange:
     """A revision, and how it differs from the one before."""
 
     revision: PastRevision
-    lines: Sequence[Line]  # nothing of the first
+    lines: Sequence[DiffLine]  # nothing of the first
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -37,18 +37,18 @@ class Step:
         return added, removed
 
 
-def steps(revisions: Sequence[PastRevision]) -> Iterator[Step]:
+def steps(revisions: Sequence[PastRevision]) -> Iterator[RevisionChange]:
     """The latest revisions, the last first, each with its difference."""
     texts = [yaml_of(json.loads(each.document)).splitlines() for each in revisions[: MAX_SHOWN + 1]]
     for number, each in enumerate(revisions[:MAX_SHOWN]):
         before = texts[number + 1] if number + 1 < len(texts) else None
-        yield Step(revision=each, lines=[] if before is None else list(_difference(before, texts[number])))
+        yield RevisionChange(revision=each, lines=[] if before is None else list(_difference(before, texts[number])))
 
 
-def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
+def _difference(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     compared = list(difflib.unified_diff(before, after, n=_AROUND, lineterm=""))
     for line in compared[2:]:  # what it begins with are names of files
         if line.startswith("@@"):
-            yield Line(kind="gap", text="…")
+            yield DiffLine(kind="gap", text="…")
         else:
-            yield Line(kind=_SIGNS[line[:1]], text=line[1:])
+            yield DiffLine(kind=_SIGNS[line[:1]], text=line[1:])

@@ -39,7 +39,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class EvaluatorChoice:
     """An evaluator that can be chosen."""
 
     name: str
@@ -74,13 +74,13 @@ def settings_of(evaluator: str, written: Mapping[str, str]) -> Iterator[Setting]
 
 
 @functools.cache
-def evaluators() -> Sequence[tuple[str, Sequence[Choice]]]:
+def evaluators() -> Sequence[tuple[str, Sequence[EvaluatorChoice]]]:
     """All that a rule of the API can name, by whom they ask."""
     programs = {kind.name for kind in code_judge.KINDS}
-    listed: dict[str, list[Choice]] = {group: [] for group in _GROUPS}
+    listed: dict[str, list[EvaluatorChoice]] = {group: [] for group in _GROUPS}
     for name, kind in KINDS.items():
         if name not in programs:
-            listed[kind_document(kind)["judge"]].append(Choice(name=name, checks=kind.checks))
+            listed[kind_document(kind)["judge"]].append(EvaluatorChoice(name=name, checks=kind.checks))
     return [(_GROUPS[group], choices) for group, choices in listed.items()]
 
 

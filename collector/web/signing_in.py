@@ -5,8 +5,8 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from collector.access.caller import Caller, Visit
-from collector.access.errors import Later, Unauthenticated
+from collector.access.caller import Caller, RequestInfo
+from collector.access.errors import TooMany, Unauthenticated
 from collector.access.permission import Permission, needs
 from collector.access.secret import digest
 from collector.api.context import Here
@@ -35,7 +35,7 @@ def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noq
 async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     """Begin a session; the page that was asked for first comes next."""
     key, wanted = form.required("key"), own_path(form.text("next", "/"))
-    visit = Visit(
+    visit = RequestInfo(
         method="POST", path="/sign-in", address=address_of(request.scope), request_id=request.state.request_id
     )
     caller: Caller | None = None
@@ -43,7 +43,7 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
         caller = here.entrance.sign_in(key, visit)
     except Unauthenticated as error:
         status, problem = 401, str(error)
-    except Later as error:
+    except TooMany as error:
         status, problem = 429, f"{error}; try again in {error.retry_after_s} s"
     else:
         if caller.may(Permission.READ):

@@ -29,23 +29,23 @@ from collector.web import (
     traces,
     webhooks,
 )
-from collector.web.navigation import Entry
+from collector.web.navigation import MenuEntry
 from collector.web.rendering import page
 from collector.web.sessions import Sessions
 from collector.web.visitor import check_form, cookie_of
 
 MENU: Final = (
-    Entry(label="Traces", path="/traces", endpoint=traces.list_traces),
-    Entry(label="Quality", path="/quality", endpoint=quality.show_quality),
-    Entry(label="Alerts", path="/alerts", endpoint=alerts.list_alerts),
-    Entry(label="Rules", path="/rules", endpoint=rules.list_rules),
-    Entry(label="Connections", path="/connections", endpoint=connections.list_connections, group="Settings"),
-    Entry(label="Webhooks", path="/webhooks", endpoint=webhooks.list_webhooks),
-    Entry(label="Keys", path="/keys", endpoint=keys.list_keys),
-    Entry(label="Audit", path="/audit", endpoint=audit.list_entries),
-    Entry(label="Projects", path="/projects", endpoint=projects.list_projects),
-    Entry(label="Jobs", path="/jobs", endpoint=jobs.list_jobs),
-    Entry(label="Status", path="/status", endpoint=status.show_status),
+    MenuEntry(label="Traces", path="/traces", endpoint=traces.list_traces),
+    MenuEntry(label="Quality", path="/quality", endpoint=quality.show_quality),
+    MenuEntry(label="Alerts", path="/alerts", endpoint=alerts.list_alerts),
+    MenuEntry(label="Rules", path="/rules", endpoint=rules.list_rules),
+    MenuEntry(label="Connections", path="/connections", endpoint=connections.list_connections, group="Settings"),
+    MenuEntry(label="Webhooks", path="/webhooks", endpoint=webhooks.list_webhooks),
+    MenuEntry(label="Keys", path="/keys", endpoint=keys.list_keys),
+    MenuEntry(label="Audit", path="/audit", endpoint=audit.list_entries),
+    MenuEntry(label="Projects", path="/projects", endpoint=projects.list_projects),
+    MenuEntry(label="Jobs", path="/jobs", endpoint=jobs.list_jobs),
+    MenuEntry(label="Status", path="/status", endpoint=status.show_status),
 )
 """In the order in which the menu shows them: Traces, Quality, Alerts, Rules, then what operators look at."""
 

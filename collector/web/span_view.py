@@ -7,9 +7,9 @@ from typing import Final
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
-from collector.web.talk import MOST_MESSAGES, Said, conversation
+from collector.web.talk import MOST_MESSAGES, ShownMessage, conversation
 from storage.outline import WholeSpan
-from storage.records import AttributeValue, Event, LogRecord, Message, Span, SpanReading
+from storage.records import AttributeValue, LogRecord, Message, Span, SpanEvent, SpanReading
 
 _KINDS: Final = ("unspecified", "internal", "server", "client", "producer", "consumer")
 _ATTRIBUTE: Final = "attribute:"
@@ -23,9 +23,9 @@ class Detail:
 
     span: Span
     reading: SpanReading
-    said: Sequence[Said]
-    answered: Sequence[Said]
-    events: Sequence[Event]
+    said: Sequence[ShownMessage]
+    answered: Sequence[ShownMessage]
+    events: Sequence[SpanEvent]
     logs: Sequence[LogRecord]
     trace_start_ns: int
 
@@ -84,7 +84,7 @@ def _reading(found: WholeSpan, own: OwnKeys) -> SpanReading:
     return read_trace((found.span,), found.logs, own).spans[found.span.span_id]
 
 
-def _told(messages: Sequence[Message] | None) -> list[Said]:
+def _told(messages: Sequence[Message] | None) -> list[ShownMessage]:
     return conversation((messages or ())[-MOST_MESSAGES:])
 
 

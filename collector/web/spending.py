@@ -29,7 +29,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purse:
+class PayerSpending:
     """What one of those who pay took today."""
 
     kind: str
@@ -54,7 +54,7 @@ def budget_of_project(here: Context, project: str | None) -> Budget | None:
     return budgets.get(project or "", budgets.get(ANY_PROJECT))
 
 
-def purses(here: Context) -> list[Purse]:
+def purses(here: Context) -> list[PayerSpending]:
     """Everybody who paid for something today: rules, then projects, then connections."""
     today = here.judging.budgets.today()
     rules = {each.active.rule_id: each.active.rule for each in here.rules.kept()}
@@ -82,12 +82,12 @@ def purses(here: Context) -> list[Purse]:
     ]
 
 
-def _purses(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[Purse]:
+def _purses(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[PayerSpending]:
     found = []
     for each in spent:
         name, budget = named(each.identity or "")
         told = measures(each.calls, each.tokens, each.usd, budget)
-        found.append(Purse(kind=kind, name=name, tenant=each.tenant, measures=told))
+        found.append(PayerSpending(kind=kind, name=name, tenant=each.tenant, measures=told))
     return found
 
 

@@ -26,14 +26,14 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ShownMessage:
     """One message."""
 
     role: str
     pieces: tuple[Piece, ...]
 
 
-def conversation(messages: Sequence[Message]) -> list[Said]:
+def conversation(messages: Sequence[Message]) -> list[ShownMessage]:
     """Messages in order; a result that a call before it has is shown there and nowhere else."""
     results = {
         call_id: part.get("response")
@@ -46,7 +46,7 @@ def conversation(messages: Sequence[Message]) -> list[Said]:
     for message in messages:
         pieces = tuple(_pieces(message, results, told))
         if pieces or not message.get("parts"):
-            said.append(Said(role=str(message.get("role") or "unknown"), pieces=pieces))
+            said.append(ShownMessage(role=str(message.get("role") or "unknown"), pieces=pieces))
     return said
 
 

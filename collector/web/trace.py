@@ -19,9 +19,9 @@ from collector.web.rendering import TEXT_HEADERS, page, plain_text
 from collector.web.rule_editing import new_rule
 from collector.web.span_view import Detail, detail_of, text_of
 from collector.web.talk import MOST_MESSAGES, conversation
-from collector.web.trace_view import Tree, tree_of, verdicts_of
+from collector.web.trace_view import TreeView, tree_of, verdicts_of
 from collector.web.visitor import Sent
-from storage.deletions import Wanted
+from storage.deletions import DeletionCriteria
 from storage.errors import Missing
 from storage.judgements import Judged
 from storage.outline import Outline
@@ -75,7 +75,7 @@ def _shown(request: Request, here: Context, outline: Outline, judged: Judged, vi
     return {"tree": tree, "detail": _detail(here, outline, tree), "of_span": verdicts_of(judged, tree.chosen)}
 
 
-def _detail(here: Context, outline: Outline, tree: Tree) -> Detail | None:
+def _detail(here: Context, outline: Outline, tree: TreeView) -> Detail | None:
     found = here.outlines.span(outline, tree.chosen) if tree.chosen else None
     return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
 
@@ -137,7 +137,7 @@ def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
 def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Delete it from every table."""
     tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
-    wanted = Wanted(tenant=tenant, trace_id=trace_id.lower())
+    wanted = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
     if not here.eraser.erasure.is_stored(wanted):
         raise _no_trace(trace_id)
     here.eraser.delete(wanted, now_us=wall_clock_us(), created_by=who.key_name)

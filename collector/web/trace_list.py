@@ -46,7 +46,7 @@ _USUAL: Final = frozenset({"text", "project", "status", "since"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TraceFilter:
     """The filters of an address: what was typed, and what that asks for."""
 
     values: Mapping[str, str]
@@ -63,7 +63,7 @@ class Asked:
         return bool(set(self.given) - _USUAL)
 
 
-def asked_of(request: Request, now_ns: int) -> Asked:
+def asked_of(request: Request, now_ns: int) -> TraceFilter:
     """What an address asks for; an empty field asks for nothing.
 
     Raises:
@@ -89,14 +89,14 @@ def asked_of(request: Request, now_ns: int) -> Asked:
     )
     outcome, passed = VERDICTS.get(verdict, (None, None))
     rule = values["rule"] or None
-    return Asked(values=values, like=like_of(filters, rule=rule, outcome=outcome, passed=passed))
+    return TraceFilter(values=values, like=like_of(filters, rule=rule, outcome=outcome, passed=passed))
 
 
 _STATUSES: Final = ("ok", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TraceRow:
     """One trace of the list."""
 
     trace: TraceSummary
@@ -120,12 +120,12 @@ class Row:
         return sum(told) if told else None
 
 
-def rows_of(traces: Sequence[TraceSummary], briefs: Mapping[tuple[str, str], Brief]) -> list[Row]:
+def rows_of(traces: Sequence[TraceSummary], briefs: Mapping[tuple[str, str], Brief]) -> list[TraceRow]:
     """Traces with what rows tell of them."""
-    return [Row(trace=trace, brief=briefs[trace.tenant, trace.trace_id]) for trace in traces]
+    return [TraceRow(trace=trace, brief=briefs[trace.tenant, trace.trace_id]) for trace in traces]
 
 
-def chips(request: Request, asked: Asked) -> list[tuple[str, str, str]]:
+def chips(request: Request, asked: TraceFilter) -> list[tuple[str, str, str]]:
     """The filters that are set: what, which value, and the address without it."""
     return [
         (name, asked.values[name], with_parameters(request, **{name: None, "before": None})) for name in asked.given

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from collector.span_tree import Node, Place, in_tree_order
+from collector.span_tree import Placement, SpanNode, in_tree_order
 from collector.web.pictures.waterfall import span_bar
 from storage.judgements import Judged, StoredDecision, StoredEvaluation
 from storage.outline import Outline, SpanLine
@@ -32,7 +32,7 @@ class Marks:
 class TreeRow:
     """One line of the tree."""
 
-    node: Node[SpanLine]
+    node: SpanNode[SpanLine]
     bar: Markup
     marks: Marks
 
@@ -50,13 +50,13 @@ class TreeRow:
     @property
     def note(self) -> str:
         """Why it stands where it does, if that is not plain."""
-        return {Place.ORPHAN: "its parent is not here", Place.CYCLE: "its parents lead back to itself"}.get(
+        return {Placement.ORPHAN: "its parent is not here", Placement.CYCLE: "its parents lead back to itself"}.get(
             self.node.place, ""
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class TreeView:
     """A window of the tree, and which span is looked at."""
 
     rows: Sequence[TreeRow]
@@ -75,7 +75,7 @@ class Tree:
         return self.begin + ROWS if self.begin + ROWS < self.total else None
 
 
-def tree_of(outline: Outline, judged: Judged, *, chosen: str | None, begin: int | None) -> Tree:
+def tree_of(outline: Outline, judged: Judged, *, chosen: str | None, begin: int | None) -> TreeView:
     """The window that begins there, or that holds the chosen span; without one the first span is it."""
     nodes = list(in_tree_order(outline.spans))
     places = {node.span.span_id: number for number, node in reversed(list(enumerate(nodes)))}
@@ -89,7 +89,7 @@ def tree_of(outline: Outline, judged: Judged, *, chosen: str | None, begin: int 
         TreeRow(node=node, bar=scale.bar(node.span), marks=marks.get(node.span.span_id, Marks()))
         for node in nodes[begin : begin + ROWS]
     ]
-    return Tree(rows=rows, chosen=chosen, begin=begin, total=len(nodes))
+    return TreeView(rows=rows, chosen=chosen, begin=begin, total=len(nodes))
 
 
 class _Scale:

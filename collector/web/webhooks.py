@@ -17,9 +17,9 @@ from collector.api.pages import MAX_PAGE
 from collector.api.webhooks import WebhookBody
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
-from collector.web.confirming import Question, ask, show_once
+from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.navigation import may_use
-from collector.web.overtaken import Overtaken, overtaken, version_seen, without_secret
+from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
@@ -51,7 +51,7 @@ class _Values:
     forgets: bool = False
     version: int = 0  # of the receiver, when its form was first shown
     problems: dict[str, str] = field(default_factory=dict)
-    overtaken: Overtaken | None = None
+    overtaken: EditConflict | None = None
 
 
 @router.get("/webhooks")
@@ -305,7 +305,7 @@ def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Val
     )
 
 
-def _overtaken(now: Webhook, form: Form) -> Overtaken:
+def _overtaken(now: Webhook, form: Form) -> EditConflict:
     """How a receiver that was changed meanwhile differs from what a form says."""
     typed, there = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
     wish, url = _wish(form), form.text("url").strip() or now.url
@@ -339,9 +339,9 @@ def _secret_form(request: Request, webhook: Webhook, problem: str = "", *, statu
     return page(request, "webhook_secret.html", status=status, webhook=webhook, problem=problem, makes_own=makes_own)
 
 
-def _question(webhook: Webhook) -> Question:
+def _question(webhook: Webhook) -> Confirmation:
     place = f"/webhooks/{webhook.webhook_id}"
-    return Question(
+    return Confirmation(
         title="Delete a webhook",
         told=Markup("{} is told of nothing any more, and what waits for it is not delivered.").format(
             one_line(webhook.url)

@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 import openai
 
-from evaluators.chat.connection import Connection, Price
+from evaluators.chat.connection import ModelConnection, Price
 from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
-from evaluators.chat.pace import Pace
+from evaluators.chat.pace import RateLimit
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
 from evaluators.chat.share import Share
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Fare, Free, Most, Spent, Toll
-from evaluators.chat.wire import WIRES, Answer, JsonSchema, NotAnAnswer, Prompt
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
+from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
 
@@ -50,19 +50,19 @@ class Unanswered(Broken):
 class Answered:
     """An answer and what it took."""
 
-    answer: Answer
+    answer: ModelReply
     usage: Usage
 
 
 class ChatModel(AbstractAsyncContextManager["ChatModel"]):
     """Asks one model. Leave the context to close its connections."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ModelConnection) -> None:
         self.connection = connection
         self.reading = Share()  # of the answers of this model
         self._exchange = Exchange(connection)
         self._slots = asyncio.Semaphore(connection.in_flight)
-        self._pace = Pace(connection.requests_per_minute)
+        self._pace = RateLimit(connection.requests_per_minute)
         self._takes_schemas = True  # until it refuses one and answers without
 
     async def __aenter__(self) -> Self:
@@ -79,7 +79,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         """Close the connections."""
         await self._exchange.close()
 
-    async def ask(self, prompt: Prompt, schema: JsonSchema, toll: Toll | None = None) -> Answered:
+    async def ask(self, prompt: ChatPrompt, schema: JsonSchema, toll: RequestBudget | None = None) -> Answered:
         """Ask for an answer of this form. The form is a wish: read the text tolerantly.
 
         `toll` pays for each request that this takes; without one, nobody counts.
@@ -106,7 +106,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
                 raise AssertionError  # what was answered was sent
             return Answered(answer=answer, usage=usage)
 
-    async def _answer(self, asking: "_Asking", schema: JsonSchema) -> Answer:
+    async def _answer(self, asking: "_Asking", schema: JsonSchema) -> ModelReply:
         try:
             return await asking.answer(schema if self._takes_schemas else None)
         except Unanswered as failure:
@@ -127,15 +127,15 @@ class _Asking:
     """One question and its attempts."""
 
     exchange: Exchange
-    connection: Connection
-    pace: Pace
-    toll: Toll
-    prompt: Prompt
+    connection: ModelConnection
+    pace: RateLimit
+    toll: RequestBudget
+    prompt: ChatPrompt
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
 
-    async def answer(self, schema: JsonSchema | None) -> Answer:
+    async def answer(self, schema: JsonSchema | None) -> ModelReply:
         wire = WIRES[self.connection.protocol]
         request = wire.request(self.connection.model, self.prompt, schema)
         if self.connection.max_output_tokens is not None:
@@ -154,7 +154,7 @@ class _Asking:
         """What all attempts took; None where none was sent."""
         return self.spent and replace(self.spent, latency_ms=(time.monotonic() - self.started) * 1000)
 
-    def _count(self, spent: Spent, most: Most) -> None:
+    def _count(self, spent: RequestUsage, most: Estimate) -> None:
         """Count what an attempt took; where one failed and nobody knows, what it can have taken, as budgets do."""
         tokens = spent.input_tokens, spent.output_tokens
         if spent.outcome != "answered" and None in tokens:
@@ -177,13 +177,13 @@ class _Asking:
             return _FIRST_WAIT_S * (1 << attempt) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
-    async def _attempt(self, request: dict[str, Any]) -> Answer:
+    async def _attempt(self, request: dict[str, Any]) -> ModelReply:
         """One request, paid for whatever becomes of it."""
         most = _most(request, self.connection)
         fare = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:
-            spent = Spent(outcome="cancelled", started_ns=time.time_ns())
+            spent = RequestUsage(outcome="cancelled", started_ns=time.time_ns())
             answer = await self._exchanged(request, trip)
             spent = replace(
                 spent,
@@ -203,7 +203,7 @@ class _Asking:
             if paid.is_sent:
                 self._count(paid, most)
 
-    async def _fare(self, most: Most) -> Fare:
+    async def _fare(self, most: Estimate) -> Reservation:
         """What pays for a request that may leave at once."""
         while True:
             await self._pause()
@@ -225,7 +225,7 @@ class _Asking:
                 raise Unanswered("rate_limited", told, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _exchanged(self, request: dict[str, Any], trip: Trip) -> Answer:
+    async def _exchanged(self, request: dict[str, Any], trip: Trip) -> ModelReply:
         self.last_status = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
@@ -263,10 +263,10 @@ class _Asking:
 _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
 
 
-def _most(request: Mapping[str, Any], connection: Connection) -> Most:
+def _most(request: Mapping[str, Any], connection: ModelConnection) -> Estimate:
     """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
     nbytes = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
-    return Most(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
+    return Estimate(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
 def _cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:

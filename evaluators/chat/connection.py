@@ -24,7 +24,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ModelConnection:
     """Which model to ask, and how patiently."""
 
     base_url: str

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import openai
 
-from evaluators.chat.connection import AddressOf, Connection
+from evaluators.chat.connection import AddressOf, ModelConnection
 from evaluators.chat.wire import NotAnAnswer, Protocol
 
 ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
@@ -60,7 +60,7 @@ _TRIP: ContextVar[Trip] = ContextVar("trip")  # of the request that this task is
 class Exchange:
     """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ModelConnection) -> None:
         self._key = connection.key
         self._address_of = connection.address_of
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}

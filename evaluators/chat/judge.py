@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.reply import Contradictory, find_reply
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Free, Toll
-from evaluators.chat.wire import Prompt
-from evaluators.judging import PromptMessage, Reply, Unusable
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Free, RequestBudget
+from evaluators.chat.wire import ChatPrompt
+from evaluators.judging import PromptMessage, Reply, UnusableAnswer
 from storage.records import JsonValue
 
 _SHOWN_CHARACTERS = 200
@@ -26,7 +26,7 @@ class ChatJudge:
     A wanted field whose schema has a `default` is asked for like the others and may be missing from the answer.
     """
 
-    def __init__(self, model: ChatModel, toll: Toll | None = None) -> None:
+    def __init__(self, model: ChatModel, toll: RequestBudget | None = None) -> None:
         """`toll` is who pays; without one, nobody counts."""
         self._model = model
         self._toll = toll or Free()
@@ -53,7 +53,7 @@ class ChatJudge:
         most = _CHARACTERS_PER_TOKEN * (self._model.connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
         if len(text) > most:
             why = f"has {len(text)} characters, of which at most {most} are read"
-            raise Unusable(f"the answer {why}: {_shown(text[:most])}", answered.usage)
+            raise UnusableAnswer(f"the answer {why}: {_shown(text[:most])}", answered.usage)
         read = partial(_fields, answered, wanted)
         return read() if len(text) <= _READ_AT_ONCE else await self._model.reading.spend(read)
 
@@ -65,7 +65,7 @@ def _fields(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, Js
         fields = find_reply(answer.text, required)
     except Contradictory:
         why = f"has several JSON objects with {', '.join(required)}, and they differ"
-        raise Unusable(f"the answer {why}: {_shown(answer.text)}", answered.usage) from None
+        raise UnusableAnswer(f"the answer {why}: {_shown(answer.text)}", answered.usage) from None
     if fields is not None:
         return fields
     if answer.refusal is not None:
@@ -74,14 +74,14 @@ def _fields(answered: Answered, wanted: Mapping[str, JsonValue]) -> dict[str, Js
         why = "was cut off before it was complete"
     else:
         why = f"has no complete JSON object with {', '.join(wanted)}"
-    raise Unusable(f"the answer {why}: {_shown(answer.text)}", answered.usage)
+    raise UnusableAnswer(f"the answer {why}: {_shown(answer.text)}", answered.usage)
 
 
-def _as_prompt(messages: Sequence[PromptMessage]) -> Prompt:
+def _as_prompt(messages: Sequence[PromptMessage]) -> ChatPrompt:
     system, user = (
         "\n\n".join(message.content for message in messages if message.role == role) for role in ("system", "user")
     )
-    return Prompt(system=_sendable(system), user=_sendable(user))
+    return ChatPrompt(system=_sendable(system), user=_sendable(user))
 
 
 def _sendable(text: str) -> str:

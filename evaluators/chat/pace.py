@@ -8,7 +8,7 @@ _LONGEST_PAUSE_S: Final = 3600.0
 """What an endpoint may ask for. A guess."""
 
 
-class Pace:
+class RateLimit:
     """Lets requests pass one at a time. Without a limit, at once."""
 
     def __init__(self, per_minute: float | None) -> None:

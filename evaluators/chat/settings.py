@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, Strict, ValidationError
 
-from evaluators.chat.connection import BadConnection, Connection, Price
+from evaluators.chat.connection import BadConnection, ModelConnection, Price
 from evaluators.chat.wire import Protocol
 from evaluators.configuration import Amount, Upper
 from evaluators.errors import BadConfiguration
 from evaluators.model import NonBlank
-from evaluators.wire import Wire, explain
+from evaluators.wire import WireModel, explain
 
 if TYPE_CHECKING:
     from evaluators.chat.client import ChatModel
     from evaluators.chat.judge import ChatJudge
 
 
-class JudgeSettings(Wire):
+class JudgeSettings(WireModel):
     """Which model judges, and how it is reached. The key itself is never part of it: `keyEnv` names its variable."""
 
     base_url: NonBlank
@@ -32,7 +32,7 @@ class JudgeSettings(Wire):
     input_usd_per_million: Amount | None = None
     output_usd_per_million: Amount | None = None
 
-    def connection(self, variable: Callable[[str], str | None]) -> Connection:
+    def connection(self, variable: Callable[[str], str | None]) -> ModelConnection:
         """What the chat client needs; `variable` reads the environment.
 
         Raises:
@@ -42,7 +42,7 @@ class JudgeSettings(Wire):
         if self.key_env is not None and not key:
             raise BadConfiguration(f"judge.keyEnv: the variable {self.key_env} is not set")
         try:
-            return Connection(
+            return ModelConnection(
                 base_url=self.base_url,
                 model=self.model,
                 protocol=self.protocol,
@@ -81,7 +81,7 @@ class Judges(AbstractAsyncContextManager["Judges"]):
 
     def __init__(self, variable: Callable[[str], str | None]) -> None:
         self._variable = variable
-        self._models: dict[Connection, ChatModel] = {}
+        self._models: dict[ModelConnection, ChatModel] = {}
 
     async def __aenter__(self) -> Self:
         """Nothing to open."""

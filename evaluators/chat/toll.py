@@ -9,7 +9,7 @@ reasons at length may take more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Most:
+class Estimate:
     """What one request may take."""
 
     input_tokens: int
@@ -17,7 +17,7 @@ class Most:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class RequestUsage:
     """What one request took. Where tokens are None, nobody knows, and it may have been as much as was set aside."""
 
     outcome: str  # "answered", or the kind of failure; "unsent" where nothing left this machine
@@ -32,10 +32,10 @@ class Spent:
         return self.outcome != UNSENT.outcome
 
 
-UNSENT: Final = Spent(outcome="unsent", input_tokens=0, output_tokens=0)
+UNSENT: Final = RequestUsage(outcome="unsent", input_tokens=0, output_tokens=0)
 
 
-class Fare(Protocol):
+class Reservation(Protocol):
     """What was set aside for one request."""
 
     def still_holds(self) -> bool:
@@ -47,14 +47,14 @@ class Fare(Protocol):
             Broken: no such request may leave any more.
         """
 
-    def settle(self, spent: Spent) -> None:
+    def settle(self, spent: RequestUsage) -> None:
         """Say what it took. MUST be called once, whatever happens; it neither waits nor raises."""
 
 
-class Toll(Protocol):
+class RequestBudget(Protocol):
     """Who pays for requests. The same toll may be asked for many at once."""
 
-    async def reserve(self, most: Most) -> Fare:
+    async def reserve(self, most: Estimate) -> Reservation:
         """Set aside what one request may take, and return once that is on record; only then may it leave.
 
         Raises:
@@ -65,7 +65,7 @@ class Toll(Protocol):
 class Free:
     """A toll for requests that nobody counts."""
 
-    async def reserve(self, most: Most) -> Fare:  # noqa: ARG002 - the protocol's
+    async def reserve(self, most: Estimate) -> Reservation:  # noqa: ARG002 - the protocol's
         """Let it pass."""
         return self
 
@@ -73,5 +73,5 @@ class Free:
         """It does."""
         return True
 
-    def settle(self, spent: Spent) -> None:
+    def settle(self, spent: RequestUsage) -> None:
         """Nothing to settle."""

@@ -9,7 +9,7 @@ JsonSchema: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class ChatPrompt:
     """What a model is asked: how it should judge, and the data that it judges."""
 
     system: str
@@ -17,7 +17,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelReply:
     """What a model answered."""
 
     text: str  # empty where it wrote nothing
@@ -33,18 +33,18 @@ class NotAnAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class ChatProtocol:
     """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one.
 
     `most_tokens` is the key that limits how long an answer may be.
     """
 
-    request: Callable[[str, Prompt, JsonSchema | None], dict[str, Any]]
+    request: Callable[[str, ChatPrompt, JsonSchema | None], dict[str, Any]]
     most_tokens: str
-    answer: Callable[[object], Answer]
+    answer: Callable[[object], ModelReply]
 
 
-def _chat_request(model: str, prompt: Prompt, schema: JsonSchema | None) -> dict[str, Any]:
+def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
     messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
     asked: dict[str, Any] = {"model": model, "messages": messages}
     if schema is not None:
@@ -53,7 +53,7 @@ def _chat_request(model: str, prompt: Prompt, schema: JsonSchema | None) -> dict
     return asked
 
 
-def _responses_request(model: str, prompt: Prompt, schema: JsonSchema | None) -> dict[str, Any]:
+def _responses_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
     content = [{"type": "input_text", "text": prompt.user}]
     asked: dict[str, Any] = {
         "model": model,
@@ -66,7 +66,7 @@ def _responses_request(model: str, prompt: Prompt, schema: JsonSchema | None) ->
     return asked
 
 
-def _chat_answer(document: object) -> Answer:
+def _chat_answer(document: object) -> ModelReply:
     body = _mapping(document, "the answer")
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
@@ -77,7 +77,7 @@ def _chat_answer(document: object) -> Answer:
     refusal = message.get("refusal")
     if not refusal and finish == "content_filter":
         refusal = "its content filter stopped it"
-    return Answer(
+    return ModelReply(
         text=_text(message.get("content")),
         refusal=str(refusal) if refusal else None,
         is_cut_off=finish == "length",
@@ -87,7 +87,7 @@ def _chat_answer(document: object) -> Answer:
     )
 
 
-def _responses_answer(document: object) -> Answer:
+def _responses_answer(document: object) -> ModelReply:
     body = _mapping(document, "the answer")
     output = body.get("output")
     if not isinstance(output, list):
@@ -102,7 +102,7 @@ def _responses_answer(document: object) -> Answer:
     if body.get("status") == "failed":
         error = body.get("error")
         raise NotAnAnswer(f"it failed: {error.get('message') if isinstance(error, dict) else error}")
-    return Answer(
+    return ModelReply(
         text="".join(_text([part]) for part in parts),
         refusal="; ".join(refusals) or None,
         is_cut_off=body.get("status") == "incomplete" and why != "content_filter",
@@ -140,8 +140,8 @@ def _count(body: Mapping[str, Any], key: str) -> int | None:
     return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
 
 
-WIRES: Final[Mapping[Protocol, Wire]] = {
-    "RESPONSES": Wire(request=_responses_request, answer=_responses_answer, most_tokens="max_output_tokens"),
+WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
+    "RESPONSES": ChatProtocol(request=_responses_request, answer=_responses_answer, most_tokens="max_output_tokens"),
     # Not max_completion_tokens, which the servers that still need this protocol may not know.
-    "CHAT_COMPLETIONS": Wire(request=_chat_request, answer=_chat_answer, most_tokens="max_tokens"),
+    "CHAT_COMPLETIONS": ChatProtocol(request=_chat_request, answer=_chat_answer, most_tokens="max_tokens"),
 }

@@ -10,7 +10,7 @@ from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered, pretty
-from evaluators.judges.asking import FLAG, REASON, Answer, Numbered, Question, Reason, answer_each, rows
+from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Numbered, Reason, answer_each, rows
 from evaluators.judges.relevance import at_one_where_strict
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
@@ -20,16 +20,16 @@ _LISTED = 5
 """Things that a reason quotes; all of them are in the metadata. A guess."""
 
 
-class Done(Numbered):
+class CompletionAnswer(Numbered):
     """Whether a task was completed."""
 
     completed: bool
 
 
-class Tasks(Answer):
+class Tasks(JudgeAnswer):
     """Which tasks were completed."""
 
-    tasks: tuple[Done, ...]
+    tasks: tuple[CompletionAnswer, ...]
 
 
 class Grounded(Numbered):
@@ -38,30 +38,30 @@ class Grounded(Numbered):
     grounded: bool
 
 
-class Calls(Answer):
+class Calls(JudgeAnswer):
     """Which calls are grounded."""
 
     calls: tuple[Grounded, ...]
 
 
-class PlanIsGood(Answer):
+class PlanIsGood(JudgeAnswer):
     """Whether a plan is coherent and leads to its goal."""
 
     quality: bool
     reason: Reason = ""
 
 
-class PlanWasFollowed(Answer):
+class PlanWasFollowed(JudgeAnswer):
     """Whether what was done carries out the plan."""
 
     plan_followed: bool
     reason: Reason = ""
 
 
-TASKS: Final = Question(prompt="task_completion", wanted={"tasks": rows(completed=FLAG)}, shape=Tasks)
-CALLS: Final = Question(prompt="tool_argument_hallucination", wanted={"calls": rows(grounded=FLAG)}, shape=Calls)
-QUALITY: Final = Question(prompt="plan_quality", wanted={"reason": REASON, "quality": FLAG}, shape=PlanIsGood)
-ADHERENCE: Final = Question(
+TASKS: Final = JudgeQuestion(prompt="task_completion", wanted={"tasks": rows(completed=FLAG)}, shape=Tasks)
+CALLS: Final = JudgeQuestion(prompt="tool_argument_hallucination", wanted={"calls": rows(grounded=FLAG)}, shape=Calls)
+QUALITY: Final = JudgeQuestion(prompt="plan_quality", wanted={"reason": REASON, "quality": FLAG}, shape=PlanIsGood)
+ADHERENCE: Final = JudgeQuestion(
     prompt="plan_adherence", wanted={"reason": REASON, "plan_followed": FLAG}, shape=PlanWasFollowed
 )
 
@@ -80,7 +80,7 @@ class ToolArgumentHallucination(Configuration):
     evaluation_params: Parts = required("INPUT")
 
 
-class Plan(Configuration):
+class PlanSource(Configuration):
     """Where the plan is, and what passes."""
 
     threshold: Share = Field(default=0.5, description="The share of passed checks that passes.")
@@ -114,7 +114,7 @@ def task_completion(settings: TaskCompletion) -> Check:
             constraints="(none)" if constraints is None else pretty(constraints),
         )
 
-        async def ask(which: str) -> Sequence[Done]:
+        async def ask(which: str) -> Sequence[CompletionAnswer]:
             return (await TASKS.ask(judge, which=which, **data)).tasks
 
         answers, unmatched = await answer_each(len(tasks), ask, "tasks")
@@ -143,7 +143,7 @@ def tool_argument_hallucination(settings: ToolArgumentHallucination) -> Check:
     return check
 
 
-def plan_quality(settings: Plan) -> Check:
+def plan_quality(settings: PlanSource) -> Check:
     """Is there a plan, and does the judge find it good; 1 where the plan is empty."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
@@ -159,7 +159,7 @@ def plan_quality(settings: Plan) -> Check:
     return check
 
 
-def plan_adherence(settings: Plan) -> Check:
+def plan_adherence(settings: PlanSource) -> Check:
     """Is there a plan, and did the calls carry it out; 1 where nothing was called."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
@@ -229,7 +229,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return told if call.result is None else {**told, "result": call.result}
 
 
-def _plan(value: object, settings: Plan) -> list[str]:
+def _plan(value: object, settings: PlanSource) -> list[str]:
     place = f"actualOutputs.{settings.reasoning_steps_key}"
     return _texts(enter(value, settings.path, place), place)
 
@@ -258,14 +258,14 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     ),
     _kind(
         plan_quality,
-        Plan,
+        PlanSource,
         checks="Is the agent's plan coherent, and does it lead to the goal.",
         reads=("actualOutputs.reasoningSteps", "inputs.input"),
         judge=lambda _: "optional",
     ),
     _kind(
         plan_adherence,
-        Plan,
+        PlanSource,
         checks="Did the agent's tool calls carry out its plan.",
         reads=("actualOutputs.reasoningSteps", "actualOutputs.toolCalls"),
         judge=lambda _: "optional",

@@ -14,7 +14,7 @@ from evaluators.wire import explain
 from storage.records import JsonValue
 
 Result = TypeVar("Result")
-Shape = TypeVar("Shape", bound="Answer")
+Shape = TypeVar("Shape", bound="JudgeAnswer")
 Row = TypeVar("Row", bound="Numbered")
 
 FLAG: JsonValue = {"type": "boolean"}
@@ -40,13 +40,13 @@ Number: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_
 Reason: TypeAlias = Annotated[str, BeforeValidator(_text)]
 
 
-class Answer(BaseModel):
+class JudgeAnswer(BaseModel):
     """What a judge answered. What it adds is left alone."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Numbered(Answer):
+class Numbered(JudgeAnswer):
     """What a judge says about one of several things, by its number."""
 
     index: Annotated[int, BeforeValidator(_no_bool)]
@@ -58,7 +58,7 @@ class Numbered(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[Shape]):
+class JudgeQuestion(Generic[Shape]):
     """A prompt by its name, and the answer that it wants."""
 
     prompt: str

@@ -9,16 +9,16 @@ from evaluators.case import conversation_at
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered
-from evaluators.judges.asking import NUMBER, REASON, Question, together
+from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
 from evaluators.judges.criteria import Scored, within
 from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank
-from evaluators.wire import Wire
+from evaluators.wire import WireModel
 
 Strategy: TypeAlias = Literal["MEAN", "WEIGHTED_MEAN", "MIN", "MAX"]
 
 
-class Criterion(Wire):
+class Criterion(WireModel):
     """One thing that the judge looks at."""
 
     name: NonBlank
@@ -81,7 +81,9 @@ class ConversationTrajectory(Configuration):
         return criteria
 
 
-CRITERION: Final = Question(prompt="conversation_trajectory", wanted={"reason": REASON, "score": NUMBER}, shape=Scored)
+CRITERION: Final = JudgeQuestion(
+    prompt="conversation_trajectory", wanted={"reason": REASON, "score": NUMBER}, shape=Scored
+)
 
 
 def conversation_trajectory(settings: ConversationTrajectory) -> Check:

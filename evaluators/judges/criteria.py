@@ -9,7 +9,7 @@ from evaluators.configuration import Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced
-from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason
+from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason
 from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank
 
@@ -41,14 +41,14 @@ class LlmJudge(Configuration):
         return self
 
 
-class Scored(Answer):
+class Scored(JudgeAnswer):
     """A score by criteria."""
 
     score: Number
     reason: Reason = ""
 
 
-SCORE: Final = Question(prompt="llm_judge", wanted={"reason": REASON, "score": NUMBER}, shape=Scored)
+SCORE: Final = JudgeQuestion(prompt="llm_judge", wanted={"reason": REASON, "score": NUMBER}, shape=Scored)
 
 
 def llm_judge(settings: LlmJudge) -> Check:

@@ -10,7 +10,7 @@ from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered, pretty
-from evaluators.judges.asking import TEXT, Answer, Numbered, Question, answer_each, choice, rows
+from evaluators.judges.asking import TEXT, JudgeAnswer, JudgeQuestion, Numbered, answer_each, choice, rows
 from evaluators.judging import Judge
 from evaluators.model import Case, text_of
 from evaluators.text import shown
@@ -23,7 +23,7 @@ def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-class Claims(Answer):
+class Claims(JudgeAnswer):
     """What an output claims."""
 
     claims: tuple[str, ...]
@@ -35,14 +35,14 @@ class Support(Numbered):
     verdict: Annotated[Literal["yes", "no", "idk"], BeforeValidator(_lower)]
 
 
-class Supports(Answer):
+class Supports(JudgeAnswer):
     """Whether the context supports each claim."""
 
     verdicts: tuple[Support, ...]
 
 
-CLAIMS: Final = Question(prompt="claims", wanted={"claims": {"type": "array", "items": TEXT}}, shape=Claims)
-SUPPORT: Final = Question(
+CLAIMS: Final = JudgeQuestion(prompt="claims", wanted={"claims": {"type": "array", "items": TEXT}}, shape=Claims)
+SUPPORT: Final = JudgeQuestion(
     prompt="support", wanted={"verdicts": rows(verdict=choice("yes", "no", "idk"))}, shape=Supports
 )
 

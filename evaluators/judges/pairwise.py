@@ -9,7 +9,7 @@ from evaluators.configuration import Configuration, Parts, Share, Upper, require
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, pretty
-from evaluators.judges.asking import REASON, Answer, Question, Reason, choice, together
+from evaluators.judges.asking import REASON, JudgeAnswer, JudgeQuestion, Reason, choice, together
 from evaluators.judging import Judge
 from evaluators.model import Case, NonBlank, ToolCall
 
@@ -22,14 +22,14 @@ def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-class Preference(Answer):
+class Preference(JudgeAnswer):
     """Which of two is better, in the order in which they were shown."""
 
     winner: Annotated[Literal["first", "second", "tie"], BeforeValidator(_lower)]
     reason: Reason = ""
 
 
-PREFERENCE: Final = Question(
+PREFERENCE: Final = JudgeQuestion(
     prompt="pairwise", wanted={"reason": REASON, "winner": choice("first", "second", "tie")}, shape=Preference
 )
 

@@ -9,7 +9,7 @@ from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced
-from evaluators.judges.asking import NUMBER, REASON, Answer, Number, Question, Reason, together
+from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason, together
 from evaluators.judges.grounding import passages_of
 from evaluators.judging import Judge
 from evaluators.model import Case
@@ -19,14 +19,16 @@ _IRRELEVANT = 0.5
 """A reason quotes the chunks below this. A guess."""
 
 
-class Relevance(Answer):
+class Relevance(JudgeAnswer):
     """How relevant a chunk is."""
 
     score: Number
     reason: Reason = ""
 
 
-RELEVANCE: Final = Question(prompt="contextual_relevance", wanted={"reason": REASON, "score": NUMBER}, shape=Relevance)
+RELEVANCE: Final = JudgeQuestion(
+    prompt="contextual_relevance", wanted={"reason": REASON, "score": NUMBER}, shape=Relevance
+)
 
 
 class ContextualRelevance(Configuration):

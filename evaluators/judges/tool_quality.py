@@ -10,7 +10,7 @@ from evaluators.case import offered_tools
 from evaluators.configuration import Configuration, Count, Share
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced
-from evaluators.judges.asking import FLAG, REASON, Answer, Question, Reason, together
+from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Reason, together
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolDefinition
 
@@ -37,10 +37,10 @@ _TYPES = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"}
 """Where a schema says of what type a value is."""
 
 
-def _question(prompt: str, checks: Sequence[str]) -> Question[Any]:
+def _question(prompt: str, checks: Sequence[str]) -> JudgeQuestion[Any]:
     fields: dict[str, Any] = dict.fromkeys(checks, (bool, ...))
-    shape = create_model("Checked", __base__=Answer, reason=(Reason, ""), **fields)
-    return Question(prompt=prompt, wanted={"reason": REASON, **dict.fromkeys(checks, FLAG)}, shape=shape)
+    shape = create_model("Checked", __base__=JudgeAnswer, reason=(Reason, ""), **fields)
+    return JudgeQuestion(prompt=prompt, wanted={"reason": REASON, **dict.fromkeys(checks, FLAG)}, shape=shape)
 
 
 NAME: Final = _question("tool_name_reliability", NAME_CHECKS)
@@ -85,7 +85,7 @@ def tool_description_reliability(settings: ToolDescriptionReliability) -> Check:
 def _check(
     settings: Configuration,
     rules: Rules,
-    question: Question[Any],
+    question: JudgeQuestion[Any],
     told: Callable[[ToolDefinition], Mapping[str, object]],
 ) -> Check:
     """Each tool's share of passed checks, of those that ran, and their mean; a check of both kinds must pass twice."""

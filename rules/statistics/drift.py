@@ -4,25 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rules.statistics.sample import NOTHING, Sample, Stretch, Tally
+from rules.statistics.sample import NOTHING, Sample, Stretch, WeightTally
 from rules.statistics.settings import LANES, STRIDES, MonitorSettings
-from rules.statistics.watch import NOTHING_SEEN, Finding, Start, Watch, WatchState
+from rules.statistics.watch import NOTHING_SEEN, Start, Watch, WatchFinding, WatchState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class WindowStart:
     """Where a window can begin."""
 
     at: int  # the number of the last result before it
     before: Sample  # what the tally was then
 
 
-class Window:
+class DriftWindow:
     """The latest of the results in a tally: as many as a baseline has, and up to 1/8 more."""
 
     __slots__ = ("_block", "_tally", "edges")
 
-    def __init__(self, edges: Sequence[Edge], tally: Tally, block: int) -> None:
+    def __init__(self, edges: Sequence[WindowStart], tally: WeightTally, block: int) -> None:
         self.edges = tuple(edges)  # none before the first result
         self._tally = tally
         self._block = block
@@ -30,9 +30,9 @@ class Window:
     def move(self, number: int) -> None:
         """Has to be called after each result, with its number."""
         if not self.edges:
-            self.edges = (Edge(at=number - 1, before=NOTHING),)
+            self.edges = (WindowStart(at=number - 1, before=NOTHING),)
         if self._tally.count % self._block == 0:
-            self.edges = (*self.edges, Edge(at=number, before=self._tally.sample()))[-LANES - 1 :]
+            self.edges = (*self.edges, WindowStart(at=number, before=self._tally.sample()))[-LANES - 1 :]
 
     @property
     def sample(self) -> Sample:
@@ -49,7 +49,7 @@ class Window:
 class DriftState:
     """Everything the drift monitor has to remember."""
 
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[WindowStart, ...] = ()
     watch: WatchState = NOTHING_SEEN
 
 
@@ -65,14 +65,14 @@ class Drift:
         self._stride, self._block = settings.stride, settings.block
         self._minimum = settings.minimum
         self.watch = Watch(state.watch, margin=settings.margin, log_threshold=settings.log_drift_threshold)
-        self.window = Window(state.edges, self.watch.total, settings.block)
+        self.window = DriftWindow(state.edges, self.watch.total, settings.block)
 
     @property
     def state(self) -> DriftState:
         """What it takes to go on from here."""
         return DriftState(edges=self.window.edges, watch=self.watch.state)
 
-    def add(self, number: int, point: int, above: int) -> Finding | None:
+    def add(self, number: int, point: int, above: int) -> WatchFinding | None:
         """One more result. Returns the evidence of drift, if it is enough."""
         watch = self.watch
         due = watch.add(point, above)

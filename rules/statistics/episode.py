@@ -7,7 +7,7 @@ from rules.statistics.drift import thinned
 from rules.statistics.events import Change
 from rules.statistics.sample import ATOMS, UNIT, Sample, Stretch
 from rules.statistics.settings import LANES, Kind, MonitorSettings
-from rules.statistics.watch import NOTHING_SEEN, Finding, Watch, WatchState
+from rules.statistics.watch import NOTHING_SEEN, Watch, WatchFinding, WatchState
 
 _LASTING_BASELINES: Final = 2
 
@@ -85,11 +85,11 @@ class Episode:
             return "recovered"
         return "lasting" if self.results >= _LASTING_BASELINES * LANES * self._settings.block else None
 
-    def finding(self, change: Change) -> Finding:
+    def finding(self, change: Change) -> WatchFinding:
         """The evidence of the way back: since when there is most of it, or since the alarm if there is not enough."""
         found = self.watch.finding()
         candidate = found.candidate if change == "recovered" else self.watch.total.sample()
-        return Finding(
+        return WatchFinding(
             log_evidence=found.log_evidence,
             baseline=found.baseline.mirrored,
             candidate=candidate.mirrored,

@@ -26,7 +26,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class EpisodeEvent:
     """An episode begins or ends."""
 
     kind: Kind

@@ -15,11 +15,11 @@ from typing import Final
 
 from rules.statistics.drift import NO_DRIFT, Drift, DriftState
 from rules.statistics.episode import Episode, EpisodeState
-from rules.statistics.events import Change, Event, rate_of
+from rules.statistics.events import Change, EpisodeEvent, rate_of
 from rules.statistics.releases import NO_RELEASES, Releases, ReleasesState
 from rules.statistics.sample import NOTHING, Stretch, split
 from rules.statistics.settings import Kind, Measure, MonitorSettings
-from rules.statistics.watch import Finding
+from rules.statistics.watch import WatchFinding
 
 _LARGEST_LOG: Final = 700.0  # of a number that a float can hold
 
@@ -85,11 +85,11 @@ class Monitor:
         """What is measured; None before the first result that has it."""
         return self._measure
 
-    def add_all(self, results: Iterable[Result]) -> list[Event]:
+    def add_all(self, results: Iterable[Result]) -> list[EpisodeEvent]:
         """Take results, in order. Returns what there is to say."""
         return [event for result in results if (event := self.add(result)) is not None]
 
-    def add(self, result: Result, number: int | None = None) -> Event | None:
+    def add(self, result: Result, number: int | None = None) -> EpisodeEvent | None:
         """Take one result. Returns what there is to say.
 
         A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
@@ -122,7 +122,7 @@ class Monitor:
             return None
         return 1.0 - result.score if self._settings.lower_is_better else result.score
 
-    def _open(self, kind: Kind, found: Finding, number: int) -> Event:
+    def _open(self, kind: Kind, found: WatchFinding, number: int) -> EpisodeEvent:
         thresholds = {"release": self._settings.log_release_threshold, "drift": self._settings.log_drift_threshold}
         of_baseline, of_candidate = self._sources(kind, found, number)
         event = replace(
@@ -144,7 +144,7 @@ class Monitor:
         self._drift = Drift(NO_DRIFT, self._settings)
         return event
 
-    def _sources(self, kind: Kind, found: Finding, number: int) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
+    def _sources(self, kind: Kind, found: WatchFinding, number: int) -> tuple[tuple[Stretch, ...], tuple[Stretch, ...]]:
         """Which results the baseline and the candidate are."""
         releases = self._releases
         if kind == "drift":
@@ -153,14 +153,16 @@ class Monitor:
         current = () if releases.current is None else (releases.current,)
         return releases.sources(number), (Stretch(after=releases.since, until=number, releases=current),)
 
-    def _follow(self, episode: Episode, release: str | None, number: int, score: tuple[int, int]) -> Event | None:
+    def _follow(
+        self, episode: Episode, release: str | None, number: int, score: tuple[int, int]
+    ) -> EpisodeEvent | None:
         if episode.kind == "release" and release != self._releases.current:
             change = episode.pass_by()
         else:
             change = episode.add(*score)
         return None if change is None else self._close(episode, change, number)
 
-    def _close(self, episode: Episode, change: Change, number: int) -> Event:
+    def _close(self, episode: Episode, change: Change, number: int) -> EpisodeEvent:
         state = episode.state
         event = self._event(state.kind, change, episode.finding(change), episode.watch.log_threshold)
         self._episode = None
@@ -168,9 +170,9 @@ class Monitor:
         self._releases.rebase(baseline, stretches, number, bad=change == "withdrawn")
         return event
 
-    def _event(self, kind: Kind, change: Change, found: Finding, log_threshold: float) -> Event:
+    def _event(self, kind: Kind, change: Change, found: WatchFinding, log_threshold: float) -> EpisodeEvent:
         alpha, mirrored = self._settings.alpha, self._measure == "score" and self._settings.lower_is_better
-        return Event(
+        return EpisodeEvent(
             kind=kind,
             change=change,
             at=self._results,

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from rules.statistics.drift import Edge, Window
-from rules.statistics.sample import NOTHING, Sample, Stretch, Tally
+from rules.statistics.drift import DriftWindow, WindowStart
+from rules.statistics.sample import NOTHING, Sample, Stretch, WeightTally
 from rules.statistics.settings import MonitorSettings
-from rules.statistics.watch import Finding, Watch, WatchState, since_ever
+from rules.statistics.watch import Watch, WatchFinding, WatchState, since_ever
 
 _KNOWN: Final = 64  # releases that are known again when results of theirs come late. A guess
 
@@ -24,7 +24,7 @@ class ReleasesState:
     known: tuple[str, ...] = ()
     baseline: Sample = NOTHING
     own: Sample = NOTHING  # the results of the current release
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[WindowStart, ...] = ()
     watch: WatchState | None = None
     stretches: tuple[Stretch, ...] = ()  # which results the baseline had when the current comparison began
     since: int = 0  # the number of the last result before that
@@ -63,9 +63,9 @@ class Releases:
         self._settings = settings
         self._known = dict.fromkeys(state.known)
         self.current, self.against = state.current, state.against
-        self.baseline = Tally(state.baseline)
-        self.own = Tally(state.own)
-        self._window = Window(state.edges, self.own, settings.block)
+        self.baseline = WeightTally(state.baseline)
+        self.own = WeightTally(state.own)
+        self._window = DriftWindow(state.edges, self.own, settings.block)
         self.watch = None if state.watch is None else self._watch(state.watch)
         self.bad = state.bad
         self.stretches, self.since = state.stretches, state.since
@@ -95,11 +95,11 @@ class Releases:
             return False
         if self.current is not None and not (bad or self.bad):
             if self.own.count >= self._settings.minimum:
-                self.baseline, self.against = Tally(self._window.sample), (self.current,)
+                self.baseline, self.against = WeightTally(self._window.sample), (self.current,)
                 after = self._window.after
                 self.stretches = (Stretch(after=after, until=number - 1, releases=self.against),)
             else:
-                self.baseline = Tally(self.baseline.sample() + self.own.sample())
+                self.baseline = WeightTally(self.baseline.sample() + self.own.sample())
                 both = Stretch(after=self.since, until=number - 1, releases=(*self._joining, self.current))
                 self.stretches = (*self.stretches, both)[-_STRETCHES:]
                 self.against = (*self.against, self.current)[-_KNOWN:]
@@ -115,14 +115,14 @@ class Releases:
     def restart(self, number: int) -> None:
         """Compare the results of the current release after one from here on."""
         self.since = number
-        self.own = Tally()
-        self._window = Window((), self.own, self._settings.block)
+        self.own = WeightTally()
+        self._window = DriftWindow((), self.own, self._settings.block)
         self.watch = None
         self._arm()
 
     def rebase(self, baseline: Sample, stretches: tuple[Stretch, ...], number: int, *, bad: bool = False) -> None:
         """Compare the results after one with these."""
-        self.baseline, self.stretches, self.bad = Tally(baseline), stretches, bad
+        self.baseline, self.stretches, self.bad = WeightTally(baseline), stretches, bad
         self.restart(number)
 
     def sources(self, number: int) -> tuple[Stretch, ...]:
@@ -136,7 +136,7 @@ class Releases:
         """The releases whose results join the baseline."""
         return tuple(release for release in self.against if release != self.current)
 
-    def add(self, number: int, release: str | None, point: int, above: int) -> Finding | None:
+    def add(self, number: int, release: str | None, point: int, above: int) -> WatchFinding | None:
         """One more result. Returns the evidence that the current release is worse, if it is enough."""
         if release == self.current is not None:
             self.own.add(point, above)

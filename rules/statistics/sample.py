@@ -28,7 +28,7 @@ def split(score: float) -> tuple[int, int]:
     return divmod(round(score * (ATOMS - 1) * UNIT), UNIT)
 
 
-class Tally:
+class WeightTally:
     """Weights that are being added up."""
 
     __slots__ = ("count", "weights")
@@ -63,7 +63,7 @@ class Sample:
     @classmethod
     def of_scores(cls, scores: Iterable[float]) -> "Sample":
         """The sample of these scores."""
-        tally = Tally()
+        tally = WeightTally()
         for score in scores:
             tally.add(*split(score))
         return tally.sample()

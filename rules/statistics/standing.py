@@ -19,7 +19,7 @@ _LARGEST_LOG: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class MonitorStanding:
     """One monitor. A rate is None while there are no results, the evidence while there are not enough."""
 
     kind: Kind
@@ -32,7 +32,7 @@ class Standing:
     threshold: float
 
 
-def standings(settings: MonitorSettings, state: MonitorState) -> list[Standing]:
+def standings(settings: MonitorSettings, state: MonitorState) -> list[MonitorStanding]:
     """Those that are on: in an episode the one that raised the alarm, else the release and the drift monitor."""
     if state.episode is not None:
         return [_recovery(settings, state, Episode(state.episode, settings))]
@@ -44,9 +44,9 @@ def standings(settings: MonitorSettings, state: MonitorState) -> list[Standing]:
     return told
 
 
-def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) -> Standing:
+def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) -> MonitorStanding:
     current = state.releases.current if episode.kind == "release" else None
-    return Standing(
+    return MonitorStanding(
         kind=episode.kind,
         waits_for="recovery",
         release=current,
@@ -58,9 +58,9 @@ def _recovery(settings: MonitorSettings, state: MonitorState, episode: Episode) 
     )
 
 
-def _release(settings: MonitorSettings, state: MonitorState) -> Standing:
+def _release(settings: MonitorSettings, state: MonitorState) -> MonitorStanding:
     releases = Releases(state.releases, settings)
-    return Standing(
+    return MonitorStanding(
         kind="release",
         waits_for="alarm",
         release=releases.current,
@@ -72,10 +72,10 @@ def _release(settings: MonitorSettings, state: MonitorState) -> Standing:
     )
 
 
-def _drift(settings: MonitorSettings, state: MonitorState) -> Standing:
+def _drift(settings: MonitorSettings, state: MonitorState) -> MonitorStanding:
     drift = Drift(state.drift, settings)
     found = drift.watch.finding() if drift.watch.starts else None
-    return Standing(
+    return MonitorStanding(
         kind="drift",
         waits_for="alarm",
         release=None,

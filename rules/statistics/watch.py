@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from rules.statistics.sample import NOTHING, POINTS, Sample, Stretch, Tally, in_results
+from rules.statistics.sample import NOTHING, POINTS, Sample, Stretch, WeightTally, in_results
 from rules.statistics.two_sample import Contest, least, refuted_mean
 from rules.statistics.wealth import CANDIDATE, LARGEST_SHARE, log_growth_lower, log_wealth_of_baselines
 
@@ -75,7 +75,7 @@ def since_ever(baseline: Sample, candidate: Sample, log_threshold: float) -> Wat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class WatchFinding:
     """What a watch found: the start with the most evidence, and the evidence of all of them."""
 
     log_evidence: float
@@ -92,7 +92,7 @@ class _Baseline:
 
     def __init__(self, state: Compared) -> None:
         self.number, self.planned, self.refuted, self.of = state.number, state.planned, state.refuted, state.of
-        self.tally = Tally(state.sample)
+        self.tally = WeightTally(state.sample)
 
     @property
     def state(self) -> Compared:
@@ -127,7 +127,7 @@ class _Reference:
         part = CANDIDATE.log_parts + self._baselines[start.baseline] + math.log(start.weight) - before
         self._grown = np.logaddexp(self._grown, part)
 
-    def log_evidence(self, total: Tally) -> float:
+    def log_evidence(self, total: WeightTally) -> float:
         """The evidence with this total."""
         logs = self._growth @ in_results([total.weights])[0] + self._grown
         top = logs.max()
@@ -147,7 +147,7 @@ class Watch:
     def __init__(self, state: WatchState, *, margin: float, log_threshold: float) -> None:
         self.margin = margin
         self.log_threshold = log_threshold
-        self.total = Tally(state.total)
+        self.total = WeightTally(state.total)
         self._baselines = {each.number: _Baseline(each) for each in state.baselines}
         self._starts = list(state.starts)
         self._reference: _Reference | None = None
@@ -208,7 +208,7 @@ class Watch:
             self._slack -= self._reference.most_of_candidate[point]
         return self._slack <= 0
 
-    def found(self) -> Finding | None:
+    def found(self) -> WatchFinding | None:
         """The evidence, if it has reached the threshold."""
         if not self._starts:
             return None
@@ -223,12 +223,12 @@ class Watch:
         self._slack = self.log_threshold - self._refer(found.at).log_evidence(self.total)
         return None
 
-    def finding(self) -> Finding:
+    def finding(self) -> WatchFinding:
         """The evidence, and the start that has most of it. There must be one."""
         tested = self._contest()
         found = least(tested)
         most = self._starts[int(tested.terms(*(np.array([found.at]),) * 2)[0].argmax())]
-        return Finding(
+        return WatchFinding(
             log_evidence=found.log_evidence,
             baseline=self._baselines[most.baseline].tally.sample(),
             candidate=self.total.sample() - most.before,

@@ -7,7 +7,7 @@ from typing import Any
 from collector.conventions.own import NO_KEYS, OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
-from storage.records import AttributeValue, Event, LogRecord, Resource, Scope, Span, SpanReading, TraceReading
+from storage.records import AttributeValue, LogRecord, Resource, Scope, Span, SpanEvent, SpanReading, TraceReading
 
 Attributes = Mapping[str, Any]
 _numbers = itertools.count(1)
@@ -59,9 +59,9 @@ def a_resource(**attributes: AttributeValue) -> Resource:
     return Resource(attributes=named, dropped_attributes_count=0, schema_url="", entity_refs=())
 
 
-def an_event(name: str, attributes: Attributes | None = None, time_ns: int = 1) -> Event:
+def an_event(name: str, attributes: Attributes | None = None, time_ns: int = 1) -> SpanEvent:
     """Something on a span."""
-    return Event(time_ns=time_ns, name=name, attributes=attributes or {}, dropped_attributes_count=0)
+    return SpanEvent(time_ns=time_ns, name=name, attributes=attributes or {}, dropped_attributes_count=0)
 
 
 def a_log(

@@ -22,7 +22,7 @@ from collector.otlp.encode import json_document
 from collector.otlp.signals import TRACES
 from storage.batch import SpanBatch
 from storage.dimensions import spelled_out
-from storage.records import Span, SpanReading, ToolCall, TraceReading
+from storage.records import Span, SpanReading, TraceReading, TraceToolCall
 from storage.rows import spans_of
 from tests.conventions.corpus_reading import SCENARIOS
 from tests.conventions.making import a_span
@@ -189,7 +189,7 @@ def of_trace(reading: TraceReading) -> dict[str, Any]:
     return told | {"tool_call_count": len(reading.tool_calls)}
 
 
-def of_call(call: ToolCall) -> dict[str, Any]:
+def of_call(call: TraceToolCall) -> dict[str, Any]:
     """A call as its row shows it."""
     fields = ("span_id", "ordinal", "call_id", "name", "is_error", "error")
     told = {name: storable(getattr(call, name)) for name in fields}

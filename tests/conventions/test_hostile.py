@@ -13,7 +13,7 @@ from collector.conventions.own import NO_KEYS, OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.table import place_of
 from collector.conventions.trace import read_trace
-from storage.records import AttributeValue, Event, LogRecord, Span
+from storage.records import AttributeValue, LogRecord, Span, SpanEvent
 from tests.conventions.making import Attributes, a_log, a_span, an_event, call, read, read_all, response, text
 
 # Every key of every dialect, the numbered ones with a number.
@@ -60,7 +60,7 @@ cut_texts = st.tuples(json_texts | literals, st.integers(0, 60)).map(lambda cut:
 values = shapes | json_texts | literals | cut_texts | json_texts.map(json.dumps)
 attribute_maps = st.dictionaries(st.sampled_from(KEYS) | odd_texts, values, max_size=10)
 events = st.builds(
-    Event,
+    SpanEvent,
     time_ns=st.integers(0, 9),
     name=st.sampled_from(EVENTS),
     attributes=st.dictionaries(st.sampled_from(EVENT_KEYS), values, max_size=4),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from collector.conventions import index
 from collector.conventions.own import OwnKeys
-from collector.conventions.plan import Mark, Plan, Shape, mark_of, name_mark, plan_of
+from collector.conventions.plan import Mark, Shape, ShapePlan, mark_of, name_mark, plan_of
 from collector.conventions.values import taken
 from storage.attributes import decode_value
 from storage.dimensions import resource_of
@@ -38,18 +38,18 @@ class Laid:
     """The known attributes of some spans, one span after the other."""
 
     starts: _Places  # of each span, where its attributes begin; and at the end, how many there are
-    plans: Sequence[Plan]
+    plans: Sequence[ShapePlan]
     plan_of: _Places  # of each span, the number of its plan
     items: pa.StringArray  # of each attribute, its value as text
     letters: bytes  # of each attribute, the letter of its type
     texts: npt.NDArray[np.object_]  # of each attribute, its value as text
 
-    def values(self, row: int) -> "Values":
+    def values(self, row: int) -> "LaidValues":
         """The values of one span, by the numbers of the keys in its plan."""
-        return Values(self, int(self.starts[row]))
+        return LaidValues(self, int(self.starts[row]))
 
 
-class Values:
+class LaidValues:
     """The values of one span, decoded when somebody asks for one."""
 
     __slots__ = ("_laid", "_start")
@@ -83,7 +83,7 @@ class Shapes:
         self._marks_of: dict[int, dict[str, int]] = {}  # of a key's number: by its value
         self._same_marks: dict[Mark, int] = {}
         self._others: dict[Hashable, int] = {}
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, ShapePlan] = {}
 
     def lay(self, spans: pa.Table) -> Laid:
         """Lay out the attributes of spans with their resources and scopes as columns, and find the plan of each."""
@@ -118,7 +118,7 @@ class Shapes:
             starts=starts, plans=plans, plan_of=plan_of_row, items=items, letters=letters.tobytes(), texts=texts
         )
 
-    def _plan(self, codes: _Places, marks: _Places, others: Sequence[Any]) -> Plan:
+    def _plan(self, codes: _Places, marks: _Places, others: Sequence[Any]) -> ShapePlan:
         scope, resource_rank, name, own = others
         keys = tuple(self._names[code] for code in codes.tolist())
         told = tuple(self._marks[mark] for mark in marks.tolist())

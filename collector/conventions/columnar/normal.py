@@ -48,7 +48,7 @@ _LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content"})
 """Keys of what frameworks wrap around arguments and results."""
 
 
-class Said(NamedTuple):
+class NormalMessages(NamedTuple):
     """Messages in the normal form: the last words of the user, those of the answer, whether tools are called."""
 
     asked: str | None
@@ -56,7 +56,7 @@ class Said(NamedTuple):
     has_calls: bool
 
 
-def said(text: str) -> Said | None:
+def said(text: str) -> NormalMessages | None:
     """What a text says that holds nothing but messages in the normal form; None where it takes a closer look."""
     if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
         return None
@@ -73,7 +73,7 @@ def said(text: str) -> Said | None:
         has_calls = has_calls or calls
     if not any(message.parts for message in messages):
         return None
-    return Said(_last_words(messages, "user"), _answer(messages), has_calls)
+    return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls)
 
 
 def _check(message: _Message) -> bool | None:

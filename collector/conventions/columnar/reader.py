@@ -18,7 +18,7 @@ from collector.conventions.columnar.told import ERROR, ToldSpans
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.failure import failure_of
 from collector.conventions.own import OwnKeys
-from collector.conventions.plan import Plan
+from collector.conventions.plan import ShapePlan
 from collector.conventions.span import is_pending, read_content, read_cost, read_count, read_definitions, read_model
 from collector.conventions.table import Slot
 from collector.conventions.values import encodable
@@ -61,7 +61,7 @@ class SpanReader:
         columns = _table(rows, simple, laid, recipes)
         return Read(columns=columns, texts={name: _spelled(name, columns, laid) for name in KEYED})
 
-    def _recipe(self, plan: Plan) -> Recipe:
+    def _recipe(self, plan: ShapePlan) -> Recipe:
         found = self._recipes.get(id(plan))
         if found is None or found.plan is not plan:
             if len(self._recipes) > _MOST_RECIPES:

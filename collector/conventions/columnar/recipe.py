@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from collector.conventions.columnar.simple import NOWHERE, place_at
 from collector.conventions.columnar.tools import ToolRecipe, tool_recipe
 from collector.conventions.numbered import places_in
-from collector.conventions.plan import Plan
+from collector.conventions.plan import ShapePlan
 from collector.conventions.span import OFFERING, TALKING
 from collector.conventions.table import Slot
 
@@ -35,7 +35,7 @@ _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 class Recipe:
     """What is done with each span of a plan. Numbers are those of the plan's keys; below 0: none."""
 
-    plan: Plan
+    plan: ShapePlan
     kind: str
     dialect: str | None
     asked_at: int  # messages that may be in the normal form
@@ -48,7 +48,7 @@ class Recipe:
     has_content: bool  # something can be told of input, output, messages, arguments or results
 
 
-def recipe_of(plan: Plan) -> Recipe:
+def recipe_of(plan: ShapePlan) -> Recipe:
     """The recipe of a plan."""
     kind = plan.kind or "other"
     is_quick = kind in TALKING and not ({"system", "pending"} & plan.leads.keys()) and not _is_ours(plan)
@@ -68,11 +68,11 @@ def recipe_of(plan: Plan) -> Recipe:
     )
 
 
-def _is_ours(plan: Plan) -> bool:
+def _is_ours(plan: ShapePlan) -> bool:
     return any(lead.rank < _OURS for slot in ("input", "output") for lead in plan.leads.get(slot, ()))
 
 
-def _places_of_definitions(plan: Plan) -> tuple[int, ...]:
+def _places_of_definitions(plan: ShapePlan) -> tuple[int, ...]:
     found: dict[int, None] = {}
     for lead in plan.leads.get("tool_definitions", ()):
         found[lead.at] = None

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.conventions.columnar.forest import Mask, Places
-from collector.conventions.columnar.sums import Told
+from collector.conventions.columnar.sums import SpanColumns
 
 _TOOLS: Final = "tool_call"  # how the types of the parts of messages begin that are calls and results
 _MOST_LEVELS: Final = 64
 
 
-def intricate(told: Told) -> Mask:
+def intricate(told: SpanColumns) -> Mask:
     """The traces whose calls follow from more than each tool's span by itself.
 
     Messages tell of calls, or two spans may tell of one run, or a run begins before the one that it is in.
@@ -32,7 +32,7 @@ def intricate(told: Told) -> Mask:
     return found | forest.is_tangled
 
 
-def runs_of(told: Told, among: Mask) -> tuple[Places, pa.Table]:
+def runs_of(told: SpanColumns, among: Mask) -> tuple[Places, pa.Table]:
     """The runs of tools in some traces, none of them intricate: the trace of each, and what is told of it, in order."""
     forest = told.forest
     runs = np.flatnonzero(told.is_kind("tool") & among[forest.trace])
@@ -79,7 +79,7 @@ def _twice(traces: Places, ids: Places) -> Mask:
     return found
 
 
-def _nested(told: Told, runs: Places, names: Places) -> Mask:
+def _nested(told: SpanColumns, runs: Places, names: Places) -> Mask:
     """Which runs are within one of the same name, or do not begin after one that they are in."""
     forest, is_run, starts = told.forest, told.is_kind("tool"), told.numbers("start_time")
     found = np.zeros(len(runs), dtype=np.bool_)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.collected import BLANKS
 from collector.conventions.columnar.laid import Laid
-from collector.conventions.plan import Plan
+from collector.conventions.plan import ShapePlan
 from collector.conventions.span import UNKNOWN_MODEL
 from collector.conventions.table import Slot
 
@@ -71,7 +71,7 @@ def simple_fields(laid: Laid) -> Simple:
     return Simple(columns=columns, odd=odd, elsewhere={number: tuple(slots) for number, slots in elsewhere.items()})
 
 
-def place_at(plan: Plan, slot: Slot) -> int:
+def place_at(plan: ShapePlan, slot: Slot) -> int:
     """The number of the key that holds a field as it is."""
     leads = plan.leads.get(slot)
     if not leads:
@@ -80,18 +80,18 @@ def place_at(plan: Plan, slot: Slot) -> int:
     return ELSEWHERE if place.path or place.is_group else leads[0].at
 
 
-def model_at(plan: Plan) -> int:
+def model_at(plan: ShapePlan) -> int:
     """The number of the key that holds the model: the one that answered, else the one that was asked."""
     at = place_at(plan, "model")
     return place_at(plan, "asked_model") if at == NOWHERE else at
 
 
-def count_at(plan: Plan, slot: Slot) -> int:
+def count_at(plan: ShapePlan, slot: Slot) -> int:
     """The number of the key that holds a count."""
     return ELSEWHERE if slot == "input_tokens" and "cached_apart" in plan.told else place_at(plan, slot)
 
 
-def _tool_at(plan: Plan, slot: Slot) -> int:
+def _tool_at(plan: ShapePlan, slot: Slot) -> int:
     return place_at(plan, slot) if plan.kind == "tool" else NOWHERE
 
 

@@ -9,7 +9,7 @@ import msgspec
 from collector.conventions.collected import Collected, Memo
 from collector.conventions.span import Content
 from collector.conventions.values import encodable
-from storage.records import AttributeValue, JsonValue, Message, ToolDefinition
+from storage.records import AttributeValue, JsonValue, Message, OfferedTool
 
 Row = dict[str, Any]
 
@@ -85,7 +85,7 @@ def json_text(value: "JsonValue | Sequence[Mapping[str, JsonValue]]") -> str:
         return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def definitions_text(definitions: Sequence[ToolDefinition]) -> str | None:
+def definitions_text(definitions: Sequence[OfferedTool]) -> str | None:
     """Tool definitions as JSON; None where there are none."""
     if not definitions:
         return None

@@ -12,7 +12,7 @@ _ANSWERING: Final = (("llm",), ("agent", "chain"))
 _AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
 
 
-class Told:
+class SpanColumns:
     """Columns of spans in the order of a forest."""
 
     def __init__(self, spans: pa.Table, forest: Forest) -> None:
@@ -45,7 +45,7 @@ class Told:
         return mask
 
 
-def sums(told: Told) -> tuple[dict[str, pa.Array], Mask]:
+def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     """Of each trace what is told of it, but for its calls of tools; and which traces have to be taken one by one."""
     forest = told.forest
     root = _roots(forest)
@@ -69,7 +69,7 @@ def _roots(forest: Forest) -> Places:
     return np.where(root >= 0, root, top)
 
 
-def _first_or(told: Told, root: Places, name: str, among: Mask | None, order: Places) -> pa.Array:
+def _first_or(told: SpanColumns, root: Places, name: str, among: Mask | None, order: Places) -> pa.Array:
     """What the root tells, else the topmost of some spans, or the first of all, that tells it."""
     forest, has = told.forest, told.has(name)
     mask = has if among is None else has & among
@@ -78,7 +78,7 @@ def _first_or(told: Told, root: Places, name: str, among: Mask | None, order: Pl
     return _take(told.column(name), np.where((root >= 0) & has[root], root, others))
 
 
-def _final_response(told: Told, root: Places) -> tuple[pa.Array, Mask]:
+def _final_response(told: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
     """The last words of a model; where no model's span tells any, those of an agent, then the root's output.
 
     And of which traces they are in messages only.
@@ -96,7 +96,7 @@ def _final_response(told: Told, root: Places) -> tuple[pa.Array, Mask]:
     return _take(told.column("output"), at), (last >= 0) & is_open[last]
 
 
-def _amount(told: Told, name: str) -> pa.Array:
+def _amount(told: SpanColumns, name: str) -> pa.Array:
     """What is told by spans with nothing of it below them, each answer of a model once."""
     forest = told.forest
     column = told.column(name)
@@ -120,7 +120,7 @@ def _amount(told: Told, name: str) -> pa.Array:
     return pa.array(total, mask=~is_told)
 
 
-def _repeating(told: Told, tells: Mask) -> Mask:
+def _repeating(told: SpanColumns, tells: Mask) -> Mask:
     """The spans above those that tell something; a model's span does not repeat what its tools' models do."""
     forest = told.forest
     is_tool, is_model = told.is_kind("tool"), told.is_kind("llm")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, TOOL_TEXTS
 from collector.conventions.dialogue import EVENT_ROLES
 from collector.conventions.index import event_places
-from storage.records import Event
+from storage.records import SpanEvent
 from storage.rows import events_of
 
 ERROR = 2
@@ -74,12 +74,12 @@ class ToldSpan:
         return self._spans.dropped[self._row]
 
     @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[SpanEvent]:
         """Its events, in the order that they came."""
         return self._spans.events.get(self._row, ())
 
 
-def _events(column: pa.ChunkedArray) -> dict[int, Sequence[Event]]:
+def _events(column: pa.ChunkedArray) -> dict[int, Sequence[SpanEvent]]:
     """The events of the spans that have some, by row."""
     lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     rows = np.flatnonzero(np.diff(lists.offsets.to_numpy()))

@@ -11,7 +11,7 @@ from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, REDACTED
 from collector.conventions.columnar.normal import MAYBE_JSON, said
 from collector.conventions.columnar.stored import LONG_ENOUGH, Row, json_text
-from collector.conventions.plan import Lead, Plan
+from collector.conventions.plan import Lead, ShapePlan
 from collector.conventions.raw import EMPTY
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode
@@ -45,7 +45,7 @@ class ToolRecipe:
     used: Sequence[int]
 
 
-def tool_recipe(plan: Plan) -> ToolRecipe | None:
+def tool_recipe(plan: ShapePlan) -> ToolRecipe | None:
     """How spans of a plan are read as calls of tools; None where it takes more than looking at attributes."""
     leads = {slot: plan.leads.get(slot, ()) for slot in {*_ARGUMENTS, *_RESULT, *_INPUT, *_OUTPUT}}
     is_plain = not any(_is_special(lead) for found in leads.values() for lead in found)

@@ -11,12 +11,12 @@ from collector.conventions.calls import tool_calls
 from collector.conventions.columnar.forest import Forest, Places, forest_of
 from collector.conventions.columnar.runs import intricate, runs_of
 from collector.conventions.columnar.stored import json_text
-from collector.conventions.columnar.sums import Told, sums
-from collector.conventions.member import Member
+from collector.conventions.columnar.sums import SpanColumns, sums
+from collector.conventions.member import TraceMember
 from collector.conventions.trace import sums_of_tree
 from collector.conventions.tree import tree_of
 from storage.batch import TOOL_CALLS, TRACES
-from storage.records import JsonValue, ToolCall
+from storage.records import JsonValue, TraceToolCall
 
 COLUMNS: Final = (
     "span_id", "parent_span_id", "span_type", "input", "output", "input_messages", "output_messages", "tool_name",
@@ -38,7 +38,7 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     """
     counted = spans.filter(pc.invert(spans.column("pending").fill_null(fill_value=False)))
     forest = forest_of(counted)
-    told = Told(counted, forest)
+    told = SpanColumns(counted, forest)
     columns, is_open = sums(told)
     first_rows = pa.array(forest.rows[forest.firsts])
     columns |= {name: counted.column(name).take(first_rows) for name in ("tenant", "trace_id", "start_time")}
@@ -70,7 +70,7 @@ def meanings(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
     )
 
 
-def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[int, list[Member]]]:
+def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[int, list[TraceMember]]]:
     """The spans of some traces, one trace after the other."""
     bounds = [*forest.firsts.tolist(), len(forest.rows)]
     wanted = np.concatenate([np.arange(bounds[at], bounds[at + 1]) for at in traces] or [np.zeros(0, np.int64)])
@@ -88,10 +88,10 @@ def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[
         at += count
 
 
-def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> Member:
+def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
     (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
      response_id, input_tokens, output_tokens, cost_usd, session_id, user_id, error, error_type) = told  # fmt: skip
-    return Member(
+    return TraceMember(
         span_id=span_id,
         parent_span_id=parent_id,
         start_ns=start_ns,
@@ -117,7 +117,7 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> Member:
     )
 
 
-def _call_row(call: ToolCall, trace: int) -> dict[str, Any]:
+def _call_row(call: TraceToolCall, trace: int) -> dict[str, Any]:
     return {
         "trace": trace,
         "span_id": call.span_id,

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from collector.live.judging import JudgeSource
 from collector.live.work.breaker import Breaker
 from collector.live.work.cases import Cases
-from collector.live.work.desk import Desk, Held, Task
+from collector.live.work.desk import HeldJobs, JobContext, Task
 from collector.live.work.examiner import Examined, Examiner
 from collector.live.work.results import result_of, skipped
 from evaluators.case import parse_case
@@ -24,7 +24,7 @@ from evaluators.judging import Judge
 from evaluators.outcome import Failure, Outcome
 from evaluators.registry import build
 from rules.rule import Rule
-from storage.jobs import Job, Result
+from storage.jobs import Job, JobResult
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +38,14 @@ _NOT_THE_JUDGES: Final = _LEFT_OUT | {"budget_held", "bad_case", "bad_configurat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Line:
+class ConnectionQueue:
     """Jobs of one connection, or of all programs."""
 
-    lane: "Asking"
+    lane: "JudgeExecutor"
     in_flight: Callable[[], int]
     breaker: Breaker | None  # None for programs
     passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
-    held: Held = field(default_factory=Held)
+    held: HeldJobs = field(default_factory=HeldJobs)
 
     def room(self) -> int:
         """How many more jobs may be begun now."""
@@ -65,26 +65,28 @@ class Line:
         self.lane.begin(self, jobs)
 
 
-class Asking:
+class JudgeExecutor:
     """Evaluates jobs whose evaluators wait for others. A connection that hangs has its own jobs hang and no others."""
 
-    def __init__(self, examiner: Examiner, desk: Desk, judges: JudgeSource, *, code_judges: int) -> None:
+    def __init__(self, examiner: Examiner, desk: JobContext, judges: JudgeSource, *, code_judges: int) -> None:
         self._desk = desk
         self._judges = judges
         self._rubbish: dict[int, int] = {}  # by job: unusable replies so far
-        self._lines: dict[str, Line] = {}
-        self._cases: Cases[Line] = Cases(examiner, desk, self._deliver)
+        self._lines: dict[str, ConnectionQueue] = {}
+        self._cases: Cases[ConnectionQueue] = Cases(examiner, desk, self._deliver)
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._others: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
-        self.programs = Line(lane=self, in_flight=lambda: code_judges, breaker=None, passing=frozenset({"timeout"}))
+        self.programs = ConnectionQueue(
+            lane=self, in_flight=lambda: code_judges, breaker=None, passing=frozenset({"timeout"})
+        )
 
-    def line_to(self, connection_id: str) -> Line:
+    def line_to(self, connection_id: str) -> ConnectionQueue:
         """The line of a connection."""
         line = self._lines.get(connection_id)
         if line is None:
-            line = self._lines[connection_id] = Line(
+            line = self._lines[connection_id] = ConnectionQueue(
                 lane=self,
                 in_flight=lambda: self._judges.in_flight(connection_id),
                 breaker=Breaker(wait_s=self._desk.patience.wait_s),
@@ -107,7 +109,7 @@ class Asking:
         """The time of the desk's clock."""
         return self._desk.clock()
 
-    def begin(self, line: Line, jobs: Sequence[Job]) -> None:
+    def begin(self, line: ConnectionQueue, jobs: Sequence[Job]) -> None:
         """Have the test cases made, then evaluate them."""
         tasks = self._desk.tasks(jobs)
         line.held.add(tasks)
@@ -138,18 +140,18 @@ class Asking:
         finally:
             self._loop.close()
 
-    def _deliver(self, line: Line, examined: Examined) -> None:
+    def _deliver(self, line: ConnectionQueue, examined: Examined) -> None:
         if examined.case is None:
             self._hand_in(line, examined.task, examined.result())
         else:
             self._loop.call_soon_threadsafe(self._start_task, line, examined)
 
-    def _start_task(self, line: Line, examined: Examined) -> None:
+    def _start_task(self, line: ConnectionQueue, examined: Examined) -> None:
         task = self._loop.create_task(self._evaluate(line, examined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _evaluate(self, line: Line, examined: Examined) -> None:
+    async def _evaluate(self, line: ConnectionQueue, examined: Examined) -> None:
         task = examined.task
         began_s = time.perf_counter()
         try:
@@ -169,7 +171,7 @@ class Asking:
         else:
             self._settle(line, task, outcome, result)
 
-    async def _outcome(self, line: Line, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
+    async def _outcome(self, line: ConnectionQueue, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
         """What the evaluator says, and the model that its judge asks for."""
         current = partial(self._desk.current, task)
         judge_of = partial(self._judges.judge, task.active, task.job, current=current)
@@ -180,7 +182,7 @@ class Asking:
             return _failed(rule, stopped), None
         return await outcome_of(rule, case, None if line.breaker is None else judge_of, limit_s=limit_s)
 
-    def _settle(self, line: Line, task: Task, outcome: Outcome, result: Result) -> None:
+    def _settle(self, line: ConnectionQueue, task: Task, outcome: Outcome, result: JobResult) -> None:
         """Hand in the job: done, or for another attempt."""
         line.held.let_go([task])
         if not isinstance(outcome, Failure):
@@ -194,7 +196,9 @@ class Asking:
                 line.breaker.answered(self.now_s())
             self._after_failure(line, task, outcome, result)
 
-    def _after_no_answer(self, line: Line, breaker: Breaker, task: Task, failure: Failure, result: Result) -> None:
+    def _after_no_answer(
+        self, line: ConnectionQueue, breaker: Breaker, task: Task, failure: Failure, result: JobResult
+    ) -> None:
         """The connection failed. While it is down that is not the job's fault, and is not counted against it."""
         now_s, patience = self.now_s(), self._desk.patience
         breaker.failed(now_s, asked_s=failure.retry_after_s, asks_for_pause=failure.kind == "rate_limited")
@@ -205,7 +209,7 @@ class Asking:
         else:
             self._desk.try_again(task, failure, counts=counts, asked_s=failure.retry_after_s)
 
-    def _after_failure(self, line: Line, task: Task, failure: Failure, result: Result) -> None:
+    def _after_failure(self, line: ConnectionQueue, task: Task, failure: Failure, result: JobResult) -> None:
         """Something else failed, which another attempt mostly meets again."""
         job, active = task
         if failure.kind in _LEFT_OUT:
@@ -221,7 +225,7 @@ class Asking:
             return
         self._hand_in(line, task, result)
 
-    def _hand_in(self, line: Line, task: Task, result: Result) -> None:
+    def _hand_in(self, line: ConnectionQueue, task: Task, result: JobResult) -> None:
         line.held.let_go([task])
         self._rubbish.pop(task.job.job_id, None)
         self._desk.outlet.finish([result])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from collector.children.process import ChildFailed
-from collector.live.work.desk import Desk, Task
+from collector.live.work.desk import JobContext, Task
 from collector.live.work.examiner import Examined, Examiner
 from collector.live.work.inbox import Inbox
 
@@ -25,7 +25,7 @@ class _Order(NamedTuple, Generic[For]):
 class Cases(Generic[For]):
     """Has the test cases of jobs made, in a process of their own, and delivers each to whoever ordered it."""
 
-    def __init__(self, examiner: Examiner, desk: Desk, deliver: Callable[[For, Examined], None]) -> None:
+    def __init__(self, examiner: Examiner, desk: JobContext, deliver: Callable[[For, Examined], None]) -> None:
         self._examiner = examiner
         self._desk = desk
         self._deliver = deliver

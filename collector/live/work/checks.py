@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from collector.children.process import ChildFailed
-from collector.live.work.desk import Desk, Held, Task
+from collector.live.work.desk import HeldJobs, JobContext, Task
 from collector.live.work.examiner import Examined, Examiner
 from collector.live.work.inbox import Inbox
-from storage.jobs import Job, Result
+from storage.jobs import Job, JobResult
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 class Checks:
     """Examines jobs one batch after the other. A revision that was too slow once gets no more than a job in each."""
 
-    def __init__(self, examiner: Examiner, desk: Desk) -> None:
+    def __init__(self, examiner: Examiner, desk: JobContext) -> None:
         self._examiner = examiner
         self._desk = desk
         self._slow_revisions: set[int] = set()
@@ -92,7 +92,7 @@ class Checks:
         for queue in (self._common, self._slow):
             queue.held.let_go(tasks)
 
-    def _result(self, examined: Examined) -> Result:
+    def _result(self, examined: Examined) -> JobResult:
         result = examined.result()
         if result.error_kind in _SLOW_KINDS:
             self._slow_revisions.add(examined.task.job.revision)
@@ -102,8 +102,8 @@ class Checks:
 class CheckQueue:
     """Jobs of checks, at most so many at a time."""
 
-    def __init__(self, lane: Checks, desk: Desk, most: int) -> None:
-        self.held = Held()
+    def __init__(self, lane: Checks, desk: JobContext, most: int) -> None:
+        self.held = HeldJobs()
         self._lane = lane
         self._desk = desk
         self._most = most

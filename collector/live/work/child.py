@@ -49,7 +49,7 @@ class TooLong(Broken):
     kind = "timeout"
 
 
-class Wanted(NamedTuple):
+class JobRequest(NamedTuple):
     """A job as it is asked for."""
 
     job_id: int
@@ -114,8 +114,8 @@ class Examination:
         postponed: others wait for one of them and not for all.
         """
         spans, logs = _by_target(tables)
-        of_target: dict[Target, list[Wanted]] = defaultdict(list)
-        for job in (Wanted(*values) for values in header["jobs"]):
+        of_target: dict[Target, list[JobRequest]] = defaultdict(list)
+        for job in (JobRequest(*values) for values in header["jobs"]):
             of_target[job.tenant, job.trace_id, job.span_id].append(job)
         rules: Mapping[str, Mapping[str, Any]] = header["rules"]
         slow: set[int] = set()
@@ -146,7 +146,7 @@ class Examination:
             return Broken(f"the target could not be read: {type(error).__name__}: {error}")
 
     async def _answer(
-        self, job: Wanted, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
+        self, job: JobRequest, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
     ) -> dict[str, Any]:
         name = str(rule["config"].get("name") or rule["evaluator"])
         if isinstance(case, Broken):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from collector.live.active import ActiveRule
-from collector.live.work.patience import Clock, Patience, microseconds
+from collector.live.work.patience import Clock, RetryPolicy, microseconds
 from collector.live.work.results import count_of, failed, skipped
 from evaluators.outcome import Failure
-from storage.jobs import Job, PutBack, Result
+from storage.jobs import Job, JobResult, PutBack
 
 
 class Task(NamedTuple):
@@ -19,10 +19,10 @@ class Task(NamedTuple):
     active: ActiveRule
 
 
-class Outlet(Protocol):
+class ResultSink(Protocol):
     """Where what came of jobs goes. Each job that was taken is handed in once, whatever happens."""
 
-    def finish(self, results: Sequence[Result]) -> None:
+    def finish(self, results: Sequence[JobResult]) -> None:
         """Have results stored."""
 
     def put_back(self, jobs: Sequence[PutBack]) -> None:
@@ -30,18 +30,18 @@ class Outlet(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class JobContext:
     """What a lane needs to know of jobs, and where it hands them in."""
 
-    outlet: Outlet
+    outlet: ResultSink
     rule_of: Callable[[int], ActiveRule | None]
     clock: Clock
-    patience: Patience
+    patience: RetryPolicy
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         """The jobs that are to be done; the others are handed in."""
         tasks: list[Task] = []
-        others: list[Result] = []
+        others: list[JobResult] = []
         for job in jobs:
             active = self.rule_of(job.revision)
             if active is None:
@@ -98,7 +98,7 @@ class Desk:
                 self.outlet.finish([failed(task.job, task.active, "internal_error", told)])
 
 
-class Held:
+class HeldJobs:
     """The jobs that a queue holds. Safe to use from several threads."""
 
     def __init__(self) -> None:

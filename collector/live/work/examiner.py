@@ -9,12 +9,12 @@ from collector.children.process import ChildFailed, ChildProcess
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.work.desk import Task
-from collector.live.work.patience import Patience
+from collector.live.work.patience import RetryPolicy
 from collector.live.work.results import failed, result_of, skipped
 from collector.live.work.target import POSTPONED
 from evaluators.outcome import Failure
-from storage.jobs import Job, Result
-from storage.windows import EVERYTHING, Limits, TraceKey, Window, Windows
+from storage.jobs import Job, JobResult
+from storage.windows import EVERYTHING, Limits, SpanWindow, TraceKey, Windows
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class NotExamined(Exception):
     """The process dies or hangs before it begins with anything."""
 
 
-class Part(NamedTuple):
+class ExaminedPart(NamedTuple):
     """Of a trace that is too long, how many spans were looked at, and how many there are."""
 
     seen: int
@@ -57,7 +57,7 @@ class Examined:
     task: Task
     document: Mapping[str, Any] | None  # of its outcome, or `{"case": …}`; None where nothing of its target is stored
     latency_ms: float = 0.0
-    part: Part | None = None
+    part: ExaminedPart | None = None
 
     @property
     def case(self) -> Mapping[str, Any] | None:
@@ -69,7 +69,7 @@ class Examined:
         """Whether it was left for later, because its evaluator took too long for another job of the batch."""
         return self.document is not None and POSTPONED in self.document
 
-    def result(self) -> Result:
+    def result(self) -> JobResult:
         """What came of the job, where no case was made."""
         job, active = self.task
         if self.document is None:
@@ -88,7 +88,7 @@ class Examiner:
     """
 
     def __init__(
-        self, windows: Windows, own: OwnKeys, wants: Wants, *, patience: Patience, program: str = PROGRAM
+        self, windows: Windows, own: OwnKeys, wants: Wants, *, patience: RetryPolicy, program: str = PROGRAM
     ) -> None:
         greeting = {"own": own.projects, "cpu_s": patience.check_cpu_s}
         self._windows = windows
@@ -117,7 +117,10 @@ class Examiner:
         self._child.close()
 
     def _by_windows(
-        self, tasks: Sequence[Task], target_of: Callable[[Job], Any], fetch: Callable[[Sequence[Any]], Window | None]
+        self,
+        tasks: Sequence[Task],
+        target_of: Callable[[Job], Any],
+        fetch: Callable[[Sequence[Any]], SpanWindow | None],
     ) -> Iterator[Examined]:
         by_target: dict[Any, list[Task]] = {}
         for task in tasks:
@@ -132,13 +135,13 @@ class Examiner:
                 continue
             yield from self._examine_window([task for target in targets for task in by_target[target]], window)
 
-    def _traces(self, keys: Sequence[TraceKey]) -> Window | None:
+    def _traces(self, keys: Sequence[TraceKey]) -> SpanWindow | None:
         return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
 
-    def _spans(self, numbers: Sequence[int]) -> Window | None:
+    def _spans(self, numbers: Sequence[int]) -> SpanWindow | None:
         return self._windows.spans(numbers, limits=LIMITS)
 
-    def _examine_window(self, tasks: Sequence[Task], window: Window | None) -> Iterator[Examined]:
+    def _examine_window(self, tasks: Sequence[Task], window: SpanWindow | None) -> Iterator[Examined]:
         there = set() if window is None else _targets(window)
         for task in tasks:
             if _target(task.job) not in there:
@@ -150,14 +153,14 @@ class Examiner:
         for task, document, latency_ms in self._ask(found, window):
             yield Examined(task=task, document=document, latency_ms=latency_ms, part=part)
 
-    def _part(self, window: Window, job: Job) -> Part | None:
+    def _part(self, window: SpanWindow, job: Job) -> ExaminedPart | None:
         """What there is of a trace that did not fit."""
         if job.span_id is not None:
             return None
-        part = Part(window.spans.num_rows, self._windows.span_count(_trace_key(job)))
+        part = ExaminedPart(window.spans.num_rows, self._windows.span_count(_trace_key(job)))
         return part if part.seen < part.there else None
 
-    def _ask(self, tasks: Sequence[Task], window: Window) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
+    def _ask(self, tasks: Sequence[Task], window: SpanWindow) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
         left = {task.job.job_id: task for task in tasks}
         tells_each, in_vain = False, 0
         while left:
@@ -181,7 +184,7 @@ class Examiner:
                 yield culprit, _killed(culprit, error), 0.0
 
     def _answers(
-        self, tasks: Sequence[Task], window: Window, *, tells_each: bool
+        self, tasks: Sequence[Task], window: SpanWindow, *, tells_each: bool
     ) -> Iterator[tuple[int, Mapping[str, Any], float]]:
         header = {
             "wants": self._wants,
@@ -208,7 +211,7 @@ def _target(job: Job) -> tuple[str, str, str | None]:
     return job.tenant, job.trace_id, job.span_id
 
 
-def _targets(window: Window) -> set[tuple[str, str, str | None]]:
+def _targets(window: SpanWindow) -> set[tuple[str, str, str | None]]:
     columns = (window.spans.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id"))
     spans = set(zip(*columns, strict=True))
     return {*spans, *((tenant, trace_id, None) for tenant, trace_id, _ in spans)}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from collector.live.work.patience import MICROSECONDS, Clock, Patience, day_that_began, microseconds, start_of
+from collector.live.work.patience import MICROSECONDS, Clock, RetryPolicy, day_that_began, microseconds, start_of
 from storage.errors import Overloaded
-from storage.jobs import Claim, Job, Jobs, PutBack, Result, Turn
+from storage.jobs import Claim, Job, JobResult, Jobs, PutBack, Turn
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Queue(Protocol):
 
 @dataclass(slots=True)
 class _HandedIn:
-    finished: list[Result] = field(default_factory=list)
+    finished: list[JobResult] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
 
     @property
@@ -50,7 +50,7 @@ class Ledger:
     again when the lease ends.
     """
 
-    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, patience: Patience) -> None:
+    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, patience: RetryPolicy) -> None:
         """`route` names the queue of a revision's jobs."""
         self._jobs = jobs
         self._route = route
@@ -95,7 +95,7 @@ class Ledger:
             self._woken = True
             self._changed.notify_all()
 
-    def finish(self, results: Sequence[Result]) -> None:
+    def finish(self, results: Sequence[JobResult]) -> None:
         """Have results stored."""
         self._hand_in(results, ())
 
@@ -112,7 +112,7 @@ class Ledger:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
 
-    def _hand_in(self, results: Sequence[Result], jobs: Sequence[PutBack]) -> None:
+    def _hand_in(self, results: Sequence[JobResult], jobs: Sequence[PutBack]) -> None:
         with self._changed:
             self._handed_in.finished += results
             self._handed_in.put_back += jobs

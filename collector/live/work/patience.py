@@ -13,7 +13,7 @@ _MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How long workers wait, and how often they try. Where no measurement is named, a guess."""
 
     attempts: int = 8  # of a job, before it has failed

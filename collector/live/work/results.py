@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from collector.live.active import ActiveRule
 from evaluators.outcome import Usage
-from storage.jobs import Job, OutcomeName, Result
+from storage.jobs import Job, JobResult, OutcomeName
 
 REASON_CHARACTERS: Final = 20_000
 METADATA_CHARACTERS: Final = 200_000
@@ -20,11 +20,11 @@ _OUTCOMES: Final[Mapping[str, OutcomeName]] = {"verdict": "scored", "failure": "
 
 def result_of(
     job: Job, document: Mapping[str, Any], *, latency_ms: float | None, judge_model: str | None = None
-) -> Result:
+) -> JobResult:
     """An outcome's document as what came of the job."""
     usage = document["usage"] or {}
     failure = document["failure"] or {}
-    return Result(
+    return JobResult(
         job_id=job.job_id,
         name=_text(document["name"]),
         fingerprint=document["fingerprint"],
@@ -44,12 +44,12 @@ def result_of(
     )
 
 
-def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> Result:
+def failed(job: Job, active: ActiveRule | None, kind: str, message: str) -> JobResult:
     """A job whose evaluator did not come to speak."""
     return _without_score(job, active, "failed", kind, message)
 
 
-def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage: Usage | None = None) -> Result:
+def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage: Usage | None = None) -> JobResult:
     """A job that is not done, and will not be, with what it took so far."""
     result = _without_score(job, active, "skipped", kind, message)
     if usage is None:
@@ -63,9 +63,9 @@ def skipped(job: Job, active: ActiveRule | None, kind: str, message: str, usage:
     )
 
 
-def _without_score(job: Job, active: ActiveRule | None, outcome: OutcomeName, kind: str, message: str) -> Result:
+def _without_score(job: Job, active: ActiveRule | None, outcome: OutcomeName, kind: str, message: str) -> JobResult:
     name = "" if active is None else active.rule.configuration.get("name") or active.rule.evaluator
-    return Result(job_id=job.job_id, name=_text(str(name)), outcome=outcome, error_kind=kind, reason=_text(message))
+    return JobResult(job_id=job.job_id, name=_text(str(name)), outcome=outcome, error_kind=kind, reason=_text(message))
 
 
 def _metadata(metadata: Mapping[str, Any]) -> str | None:

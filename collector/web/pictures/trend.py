@@ -16,7 +16,7 @@ _LABEL_CHARACTERS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class TrendPoint:
     """One number of a trend, oldest first; without a value it is a gap.
 
     `low` and `high` are its interval, `href` leads to what is behind it. What `begins` with it is not compared with
@@ -52,10 +52,10 @@ class Scale:
 class _Placed:
     x: float
     value: float
-    point: Point
+    point: TrendPoint
 
 
-def trend(data: Sequence[Point], *, scale: Scale, label: str, what: str = "Value") -> Markup:
+def trend(data: Sequence[TrendPoint], *, scale: Scale, label: str, what: str = "Value") -> Markup:
     """A line through the numbers inside a band of their intervals, over equal steps."""
     step = (_WIDTH - _LEFT - _RIGHT) / max(len(data) - 1, 1)
     xs = [_LEFT + number * step if len(data) > 1 else _WIDTH / 2 for number in range(len(data))]
@@ -82,7 +82,7 @@ def _axes(scale: Scale) -> Iterator[Markup]:
         yield element("line", x1=_LEFT, y1=y, x2=_WIDTH - _RIGHT, y2=y, class_="limit")
 
 
-def _ticks(data: Sequence[Point], xs: Sequence[float]) -> Iterator[Markup]:
+def _ticks(data: Sequence[TrendPoint], xs: Sequence[float]) -> Iterator[Markup]:
     """The labels of some, the first and the last with them."""
     last = len(data) - 1
     every = max(-(-last // (_TICKS - 1)), 1)
@@ -94,7 +94,7 @@ def _ticks(data: Sequence[Point], xs: Sequence[float]) -> Iterator[Markup]:
         yield element("text", _short(point.label), x=xs[number], y=_HEIGHT - 5, text_anchor=anchor)
 
 
-def _marks(data: Sequence[Point], xs: Sequence[float]) -> Iterator[Markup]:
+def _marks(data: Sequence[TrendPoint], xs: Sequence[float]) -> Iterator[Markup]:
     for number, point in enumerate(data):
         if point.begins is None:
             continue
@@ -104,7 +104,7 @@ def _marks(data: Sequence[Point], xs: Sequence[float]) -> Iterator[Markup]:
         yield element("text", _short(point.begins), x=x, y=_TOP - 8, text_anchor=anchor)
 
 
-def _runs(data: Sequence[Point], xs: Sequence[float]) -> list[list[_Placed]]:
+def _runs(data: Sequence[TrendPoint], xs: Sequence[float]) -> list[list[_Placed]]:
     """Neighbours that are compared with each other."""
     runs: list[list[_Placed]] = [[]]
     for x, point in zip(xs, data, strict=True):
@@ -132,7 +132,7 @@ def _line(run: Sequence[_Placed], scale: Scale) -> Iterator[Markup]:
     yield element("polyline", points=points([(each.x, scale.y(each.value)) for each in run]), class_="series")
 
 
-def _dot(x: float, point: Point, scale: Scale) -> Markup:
+def _dot(x: float, point: TrendPoint, scale: Scale) -> Markup:
     if point.value is None:
         return Markup()
     told = element("title", ", ".join(str(cell) for cell in _cells(point, scale) if cell))
@@ -149,14 +149,14 @@ def _dot(x: float, point: Point, scale: Scale) -> Markup:
     return element("a", told, whisker, dot, room, href=point.href, aria_label=one_line(point.label))
 
 
-def _row(point: Point, scale: Scale) -> tuple[object, ...]:
+def _row(point: TrendPoint, scale: Scale) -> tuple[object, ...]:
     label, *rest = _cells(point, scale)
     if point.href is None:
         return (label, *rest)
     return (Markup('<a href="{}"><bdi>{}</bdi></a>').format(point.href, label), *rest)
 
 
-def _cells(point: Point, scale: Scale) -> tuple[str, str, str, str, str]:
+def _cells(point: TrendPoint, scale: Scale) -> tuple[str, str, str, str, str]:
     known = point.low is not None and point.high is not None
     interval = f"{point.low:.3g} to {point.high:.3g}{scale.unit}" if known else "-"
     count = "-" if point.count is None else f"{point.count:,}"
