@@ -11,6 +11,7 @@ from collector.cli.evaluate import evaluate
 from collector.cli.evaluators import evaluators
 from collector.cli.experiments import experiments
 from collector.cli.export import export
+from collector.cli.gate import gate, gate_report
 from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
@@ -43,6 +44,8 @@ for command in (
     send,
     evaluate,
     evaluators,
+    gate,
+    gate_report,
     rules,
     connections,
     jobs,

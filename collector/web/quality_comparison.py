@@ -15,7 +15,8 @@ from collector.web.quality_numbers import (
     short_print,
 )
 from rules.statistics.events import Rate
-from rules.statistics.finished import Resampling, Test, holm, permuted_scores, unpaired_passes
+from rules.statistics.finished import Resampling, Test, permuted_scores, unpaired_passes
+from rules.statistics.formulas.several import holm
 from rules.statistics.intervals import Interval, interval
 from rules.statistics.sample import Sample
 from storage.quality import Cell

@@ -1,0 +1,205 @@
+"""`tracejury gate` and `tracejury gate-report`: is this change worse, told from files alone."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from collector.visible import one_line
+
+BAD_INPUT: Final = 2
+UPDATE_VARIABLE: Final = "TRACEJURY_UPDATE_BASELINE"
+MAX_VERDICTS: Final = 200
+MAX_SUMMARY_BYTES: Final = 1 << 20
+
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+_FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+_OPTIONS: Final = (
+    click.option("--baseline", type=_FILE, help="The baseline file. [default: baselines/EXPERIMENT.json]"),
+    click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="For the verdict."),
+    click.option("--update-baseline", is_flag=True, help=f"Accept the results; so does {UPDATE_VARIABLE}=true."),
+    click.option("--pairing", type=click.Choice(["auto", "positional", "dataset_item_id"]), default="auto"),
+    click.option("--evaluator", "evaluators", multiple=True, help="Only this one; again for more."),
+    click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm."),
+    click.option("--margin", type=float, default=0.05, show_default=True, help="A smaller loss is tolerated."),
+    click.option("--epsilon", type=float, default=0.001, show_default=True, help="A smaller difference is rounding."),
+    click.option("--severity-margin", type=float, help="No single item may lose more by any evaluator."),
+    click.option("--floor", type=int, help="Each item must pass at least so many of its trials."),
+    click.option("--cost-margin", type=float, help="How much more it may cost: 0.1 is 10 %."),
+    click.option("--latency-margin", type=float, help="How much longer it may take."),
+    click.option("--slice", "slices", multiple=True, help="A key of metadata to compare by; again for more."),
+    click.option("--unscored", multiple=True, metavar="KIND=WHAT", help="What failed, skipped or missing trials do."),
+    click.option("--seed", type=int, default=42, show_default=True, help="Of the random draws."),
+    click.option("--require-baseline", is_flag=True, help="Without a baseline in CI, exit with 4."),
+    click.option("--no-bootstrap", is_flag=True, help="The first local run writes the baseline and fails."),
+    click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known."),
+    click.option("--no-fail-on-regression", is_flag=True, help="Record a regression and exit with 0."),
+    click.option("--fail-on-removed-items", is_flag=True, help="Items that are missing fail; else they are told."),
+    click.option("--allow-removed-evaluators", is_flag=True, help="Missing evaluators are told; else they fail."),
+    click.option("--junit", type=_FILE, help="Also write JUnit XML to this file."),
+)
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class BadInput(click.ClickException):
+    """The gate cannot compare what it was given."""
+
+    exit_code = BAD_INPUT
+
+
+@click.command()
+@click.argument("results", type=_FILE, metavar="RESULTS.json")
+@_with_options
+@click.pass_context
+def gate(context: click.Context, /, results: Path, **given: Any) -> None:
+    """Compare the results of a run with the baseline in a file, without a server.
+
+    Exits with 0 when it passes, 1 when it regressed, 2 when it cannot compare, 3 when it is inconclusive and that was
+    to fail, 4 when CI has no baseline and one is required.
+    """
+    from collector.gating.gate import decide
+    from collector.gating.results import BadFile, read_results
+    from collector.gating.summary import junit
+
+    try:
+        candidate = read_results(results, given["pairing"])
+        stem = _file_name(candidate.experiment)
+        baseline = given["baseline"] or Path("baselines") / f"{stem}.json"
+        decision = decide(candidate, baseline, _policy(given), _provenance())
+    except (BadFile, ValueError) as error:
+        raise BadInput(one_line(str(error))) from error
+    document = {**decision.document, "baseline": str(baseline)}
+    stem = _file_name(baseline.stem)
+    _kept(given["verdict_dir"] / f"{stem}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    if given["junit"] is not None:
+        _kept(given["junit"], junit(document))
+    _print(document, results, baseline)
+    context.exit(decision.exit_code)
+
+
+@click.command("gate-report")
+@click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="Where the verdicts are.")
+@click.option("--markdown", type=_FILE, help="Also write Markdown to this file.")
+@click.option("--comment", type=click.Choice(["github", "gitlab"]), help="Keep one comment on the request.")
+def gate_report(*, verdict_dir: Path, markdown: Path | None, comment: str | None) -> None:
+    """Show the verdicts of gates: as Markdown, in the job's summary, and as one comment on the request.
+
+    A comment that is refused, as for forks, is told and fails nothing: the verdict is the gate's own exit code.
+    """
+    from collector.gating.comments import PLACES, NoComment, put_comment
+    from collector.gating.summary import markdown as markdown_of
+    from collector.settings import environment_variable
+
+    text = markdown_of(_verdicts(verdict_dir))
+    click.echo(text, nl=False)
+    if markdown is not None:
+        _kept(markdown, text)
+    summary = environment_variable("GITHUB_STEP_SUMMARY")
+    if summary and len(text.encode()) < MAX_SUMMARY_BYTES:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(text)
+    if comment is not None:
+        try:
+            click.echo(f"comment {put_comment(PLACES[comment](environment_variable), text)}", err=True)
+        except NoComment as error:
+            click.echo(f"warning: no comment: {one_line(str(error))}", err=True)
+
+
+def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
+    from collector.gating.gate import Policy
+    from collector.settings import environment_variable
+    from rules.statistics.formulas.resampling import Draws
+    from rules.statistics.runs.options import Options
+
+    on = {"1", "true", "yes"}
+    options = Options(
+        alpha=given["alpha"],
+        margin=given["margin"],
+        epsilon=given["epsilon"],
+        severity=given["severity_margin"],
+        floor=given["floor"],
+        cost_margin=given["cost_margin"],
+        latency_margin=given["latency_margin"],
+        slices=given["slices"],
+        evaluators=given["evaluators"] or None,
+        unscored=_unscored(given["unscored"]),
+        draws=Draws(seed=given["seed"]),
+    )
+    return Policy(
+        update=given["update_baseline"] or (environment_variable(UPDATE_VARIABLE) or "").lower() in on,
+        in_ci=(environment_variable("CI") or "").lower() in on,
+        bootstrap_passes=not given["no_bootstrap"],
+        require_baseline=given["require_baseline"],
+        fail_on_regression=not given["no_fail_on_regression"],
+        fail_on_inconclusive=given["fail_on_inconclusive"],
+        fail_on_removed_items=given["fail_on_removed_items"],
+        fail_on_removed_evaluator=not given["allow_removed_evaluators"],
+        options=options,
+    )
+
+
+def _unscored(given: Sequence[str]) -> dict[str, Any]:
+    pairs = [each.partition("=") for each in given]
+    return {kind: policy for kind, _, policy in pairs}
+
+
+def _provenance() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {"tracejury": version("tracejury")}
+
+
+def _verdicts(directory: Path) -> list[dict[str, Any]]:
+    found = []
+    for path in sorted(directory.glob("*.json"))[:MAX_VERDICTS]:
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            found.append({key: document[key] for key in document})
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInput(f"{path}: {one_line(str(error))}") from error
+        if not isinstance(document, dict) or "comparedPass" not in document:
+            raise BadInput(f"{path}: no verdict of a gate")
+    return found
+
+
+def _kept(path: Path, text: str) -> None:
+    """Write a file; that it cannot be written hides no verdict."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        click.echo(f"warning: {path} was not written: {one_line(str(error))}", err=True)
+
+
+def _file_name(name: str) -> str:
+    """The name as a file may have it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:100] or "gate"
+
+
+def _print(document: Mapping[str, Any], results: Path, baseline: Path) -> None:
+    click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
+    for each in document["evaluators"]:
+        low, high = each["interval"]
+        interval = "unknown" if low is None else f"{low:+.4f} to {high:+.4f}"
+        click.echo(
+            one_line(
+                f"  {each['evaluator']}: {each['verdict']}, {each['delta']:+.4f} ({interval}), {each['items']} items"
+            )
+        )
+    for case in document["cases"][:10]:
+        drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
+        click.echo(one_line(f"  worse: {case['key']} {case['input']}: {drops}"))
+    for text in document["failures"]:
+        click.echo(one_line(f"failed: {text}"))
+    for text in document["warnings"]:
+        click.echo(one_line(f"warning: {text}"), err=True)
+    if document["status"] == "FAIL" and document["comparedPass"]:
+        click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")

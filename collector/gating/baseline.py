@@ -1,0 +1,142 @@
+"""The baseline file: what the gate compares with, kept beside the code and read by people in diffs."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from collector.gating.results import BadFile, Results, number, passes, read_json
+from rules.statistics.runs.records import SCORED, SKIPPED, Evaluator, Item, Result, Run, run_of
+
+FORMAT: Final = 1
+_POSITION: Final = re.compile(r"item-(0|[1-9][0-9]*)")
+
+
+def baseline_document(results: Results, provenance: Mapping[str, str]) -> dict[str, Any]:
+    """What the file says of a run: scores, thresholds and passes by item and evaluator, sorted; no texts of models."""
+    run = results.run
+    trials = int((run.outcomes > 0).any(axis=0).sum(axis=1).max(initial=1))
+    order = sorted(range(len(run.items)), key=lambda at: _natural(run.items[at].key))
+    names = sorted(range(len(run.evaluators)), key=lambda at: run.evaluators[at].name)
+    return {
+        "formatVersion": FORMAT,
+        "experiment": results.experiment,
+        "dataset": {"itemCount": len(run.items)},
+        "pairing": results.pairing,
+        "runsPerItem": trials,
+        "items": [
+            {
+                "key": run.items[at].key,
+                "input": run.items[at].text,
+                "evaluators": [_judged(run, name, at, trials) for name in names if run.outcomes[name, at].any()],
+            }
+            for at in order
+        ],
+        "provenance": dict(sorted(provenance.items())),
+    }
+
+
+def write_baseline(path: Path, document: Mapping[str, Any]) -> None:
+    """Put the file in its place at once, so that no reader sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read_baseline(path: Path) -> Results:
+    """The run that a baseline file holds.
+
+    Raises:
+        BadFile: it is of a newer format, or says something twice or not at all.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("formatVersion") != FORMAT:
+        version = document.get("formatVersion") if isinstance(document, dict) else None
+        raise BadFile(f"{path}: format {version!r} is not known; this version reads {FORMAT}")
+    experiment, pairing, items = document.get("experiment"), document.get("pairing"), document.get("items")
+    if pairing not in {"positional", "dataset_item_id"} or not isinstance(experiment, str):
+        raise BadFile(f"{path}: 'experiment' and 'pairing' are needed")
+    if not isinstance(items, list) or not items:
+        raise BadFile(f"{path}: a list 'items' is needed")
+    evaluators: dict[str, Evaluator] = {}
+    described, results = [], []
+    for at, item in enumerate(items):
+        where = f"{path}: items[{at}]"
+        key, judged = (item.get("key"), item.get("evaluators")) if isinstance(item, dict) else (None, None)
+        if not isinstance(key, str) or (pairing == "positional" and not _POSITION.fullmatch(key)):
+            raise BadFile(f"{where}: {key!r} is no key of an item")
+        if not isinstance(judged, list) or not judged:
+            raise BadFile(f"{where}: a list 'evaluators' is needed")
+        described.append(Item(key=key, text=str(item.get("input", ""))))
+        for entry in judged:
+            results += _results(key, entry, evaluators, where)
+    try:
+        run = run_of(described, list(evaluators.values()), results)
+    except ValueError as error:
+        raise BadFile(f"{path}: {error}") from error
+    return Results(experiment=experiment, pairing=pairing, run=run)
+
+
+def _judged(run: Run, evaluator: int, item: int, trials: int) -> dict[str, Any]:
+    """One evaluator's line of an item; repeats are kept one by one beside their mean."""
+    known = run.evaluators[evaluator]
+    scores, outcomes = run.scores[evaluator, item], run.outcomes[evaluator, item]
+    scored = scores[outcomes == SCORED]
+    said = run.passed[evaluator, item][outcomes == SCORED]
+    line: dict[str, Any] = {
+        "name": known.name,
+        "score": round(float(scored.mean()), 6) if scored.size else None,
+        "threshold": known.threshold,
+        "pass": bool(np.nanmean(said) >= 0.5) if scored.size and not np.isnan(said).all() else False,  # noqa: PLR2004 - ties pass
+    }
+    if trials > 1:
+        there = outcomes > 0
+        line["scores"] = [None if math.isnan(each) else float(each) for each in scores[there]]
+    if not scored.size:
+        line["outcome"] = "skipped" if (outcomes == SKIPPED).all() else "failed"
+    if known.better == "lower":
+        line["better"] = "lower"
+    if known.fingerprint is not None:
+        line["fingerprint"] = known.fingerprint
+    return line
+
+
+def _results(key: str, entry: Any, evaluators: dict[str, Evaluator], where: str) -> list[Result]:  # noqa: ANN401 - JSON
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not name:
+        raise BadFile(f"{where}: an evaluator has no name")
+    threshold = entry.get("threshold")
+    evaluator = Evaluator(
+        name=name,
+        better="lower" if entry.get("better") == "lower" else "higher",
+        threshold=None if threshold is None else number(threshold, where),
+        fingerprint=entry.get("fingerprint"),
+    )
+    if evaluators.setdefault(name, evaluator) != evaluator:
+        raise BadFile(f"{where}: {name} has another threshold, direction or fingerprint than before")
+    scores = entry.get("scores", [entry.get("score")])
+    if not isinstance(scores, list) or not scores:
+        raise BadFile(f"{where}: scores is a list of numbers")
+    found = []
+    for trial, score in enumerate(scores):
+        if score is None:
+            lost = "skipped" if entry.get("outcome") == "skipped" else "failed"
+            found.append(
+                Result(item=key, evaluator=name, trial=trial, outcome="skipped" if lost == "skipped" else "failed")
+            )
+            continue
+        value = number(score, where)
+        told = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
+        found.append(Result(item=key, evaluator=name, trial=trial, score=value, passed=told))
+    return found
+
+
+def _natural(key: str) -> tuple[int, str]:
+    """Positions by their number, other keys as texts."""
+    matched = _POSITION.fullmatch(key)
+    return (int(matched[1]), "") if matched else (-1, key)

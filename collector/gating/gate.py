@@ -1,0 +1,227 @@
+"""The gate's decision over files: compare, update, or say that there is nothing to compare with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from collector.gating.baseline import baseline_document, read_baseline, write_baseline
+from collector.gating.results import BadFile, Results
+from rules.statistics.runs.comparison import Comparison, Incomparable, ItemChange, compare
+from rules.statistics.runs.differences import Difference
+from rules.statistics.runs.measures import PASS_RATE
+from rules.statistics.runs.options import Options
+
+MAX_CASES: Final = 50
+PASSED: Final = 0
+REGRESSED: Final = 1
+BAD_INPUT: Final = 2
+INCONCLUSIVE: Final = 3
+NO_BASELINE: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the gate does with what it finds."""
+
+    update: bool = False
+    in_ci: bool = False
+    bootstrap_passes: bool = True  # the first local run, which writes the baseline
+    require_baseline: bool = False
+    fail_on_regression: bool = True
+    fail_on_inconclusive: bool = False
+    fail_on_removed_items: bool = False
+    fail_on_removed_evaluator: bool = True
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The verdict document, and the exit code that it comes to."""
+
+    document: Mapping[str, Any]
+    exit_code: int
+
+
+def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> Decision:
+    """Compare with the baseline in a file; write that file where it is to be updated, or missing outside of CI.
+
+    Raises:
+        BadFile: the baseline cannot be read, or must not be compared with.
+    """
+    if policy.update or (not baseline.exists() and not policy.in_ci):
+        created = not baseline.exists()
+        write_baseline(baseline, baseline_document(candidate, provenance))
+        passed = policy.update or policy.bootstrap_passes
+        told = f"baseline {'created' if created else 'updated'} at {baseline}: review and commit it"
+        document = _uncompared("PASS" if passed else "FAIL", candidate, told)
+        return Decision(document=document, exit_code=PASSED if passed else REGRESSED)
+    if not baseline.exists():
+        told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
+        document = _uncompared("NO_BASELINE", candidate, told)
+        return Decision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
+    before = read_baseline(baseline)
+    if before.pairing != candidate.pairing:
+        raise BadFile(
+            f"{baseline}: items are paired by {before.pairing}, and those of the candidate by {candidate.pairing}"
+        )
+    try:
+        found = compare(before.run, candidate.run, policy.options)
+    except Incomparable as error:
+        raise BadFile(f"{baseline}: {error}; update the baseline, or choose evaluators") from error
+    return _compared(found, candidate, policy)
+
+
+def _compared(found: Comparison, candidate: Results, policy: Policy) -> Decision:
+    failures, warnings = list(found.failures), list(found.warnings)
+    told = [f"evaluator {name} of the baseline is missing" for name in found.removed_evaluators]
+    (failures if policy.fail_on_removed_evaluator else warnings).extend(told)
+    told = [f"{len(found.removed)} items of the baseline are missing: {_some(found.removed)}"] if found.removed else []
+    (failures if policy.fail_on_removed_items else warnings).extend(told)
+    verdict = "regressed" if failures else found.verdict
+    failed = verdict == "regressed" and policy.fail_on_regression
+    if verdict == "inconclusive":
+        warnings.append("inconclusive: these items do not show whether the change is worse by more than the margin")
+    undecided = verdict == "inconclusive" and policy.fail_on_inconclusive
+    document = {
+        "status": "FAIL" if failed or undecided else "PASS",
+        "passed": not (failed or undecided),
+        "verdict": verdict,
+        "experiment": candidate.experiment,
+        "pairing": candidate.pairing,
+        **_counted(found, policy.options.alpha),
+        **_details(found),
+        "failures": failures,
+        "warnings": warnings,
+    }
+    return Decision(document=document, exit_code=REGRESSED if failed else INCONCLUSIVE if undecided else PASSED)
+
+
+def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
+    """The fields that say how much, under the names that servers of this kind use."""
+    rate = next((each for each in found.differences if each.name == PASS_RATE), found.differences[0])
+    cases = _cases(found.items)
+    return {
+        "baselinePassRate": _rounded(rate.baseline_mean),
+        "candidatePassRate": _rounded(rate.candidate_mean),
+        "passRateDelta": _rounded(rate.delta),
+        "significant": rate.adjusted_p_value < alpha,
+        "improvedCount": found.better,
+        "regressedCount": found.worse,
+        "unchangedCount": found.equal,
+        "addedCount": len(found.added),
+        "removedCount": len(found.removed),
+        "regressedEvaluators": [
+            {
+                "evaluator": each.name,
+                "baselineMean": _rounded(each.baseline_mean),
+                "candidateMean": _rounded(each.candidate_mean),
+                "delta": _rounded(each.delta),
+                "pValue": _rounded(each.adjusted_p_value),
+            }
+            for each in found.differences
+            if each.verdict == "regressed" and each.name != PASS_RATE
+        ],
+        "cases": cases[:MAX_CASES],
+        "casesTruncated": found.worse > len(cases[:MAX_CASES]),
+        "comparedPass": True,
+    }
+
+
+def _details(found: Comparison) -> dict[str, Any]:
+    return {
+        "evaluators": [_difference(each) for each in found.differences],
+        "slices": [
+            {
+                "key": each.key,
+                "value": each.value,
+                "evaluator": each.measure,
+                "items": each.compared,
+                "delta": _rounded(each.delta),
+                "adjustedPValue": _rounded(each.adjusted_p_value),
+            }
+            for each in found.slices
+        ],
+        "ratios": [
+            {
+                "name": each.name,
+                "items": each.compared,
+                "ratio": _rounded(each.ratio),
+                "interval": [_rounded(each.interval.low), _rounded(each.interval.high)],
+                "verdict": each.verdict,
+            }
+            for each in found.ratios
+        ],
+    }
+
+
+def _uncompared(status: str, candidate: Results, told: str) -> dict[str, Any]:
+    return {
+        "status": status,
+        "passed": status != "FAIL",
+        "verdict": None,
+        "experiment": candidate.experiment,
+        "pairing": "none" if status == "NO_BASELINE" else candidate.pairing,
+        "regressedCount": 0,
+        "regressedEvaluators": [],
+        "cases": [],
+        "casesTruncated": False,
+        "comparedPass": False,
+        "evaluators": [],
+        "slices": [],
+        "ratios": [],
+        "failures": [],
+        "warnings": [told],
+    }
+
+
+def _difference(each: Difference) -> dict[str, Any]:
+    return {
+        "evaluator": each.name,
+        "verdict": each.verdict,
+        "improved": each.improved,
+        "withinMargin": each.within_margin,
+        "better": each.better,
+        "margin": each.margin,
+        "items": each.compared,
+        "worse": each.worse,
+        "baselineMean": _rounded(each.baseline_mean),
+        "candidateMean": _rounded(each.candidate_mean),
+        "delta": _rounded(each.delta),
+        "interval": [_rounded(each.interval.low), _rounded(each.interval.high)],
+        "method": each.method,
+        "pValue": _rounded(each.p_value),
+        "adjustedPValue": _rounded(each.adjusted_p_value),
+        "smallestDetectable": _rounded(each.smallest_detectable),
+        "itemsNeeded": each.items_needed,
+        "unscored": {kind: list(counts) for kind, counts in each.unscored.items() if any(counts)},
+    }
+
+
+def _cases(items: Sequence[ItemChange]) -> list[dict[str, Any]]:
+    """Items that became worse, the worst first, each with the evaluators by which it did."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in items:
+        if not each.worse:
+            continue
+        case = found.setdefault(each.key, {"key": each.key, "input": each.text, "evaluatorDrops": []})
+        if each.measure != PASS_RATE:
+            case["evaluatorDrops"].append(
+                {
+                    "evaluator": each.measure,
+                    "baselineMean": _rounded(each.baseline_mean),
+                    "candidateMean": _rounded(each.candidate_mean),
+                    "delta": _rounded(each.delta),
+                    "flip": each.flip,
+                }
+            )
+    return list(found.values())
+
+
+def _rounded(value: float | None) -> float | None:
+    """Six digits; JSON has no infinity, so what is not known is null."""
+    return None if value is None or abs(value) == float("inf") else round(value, 6)
+
+
+def _some(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")  # noqa: PLR2004 - a line

@@ -1,0 +1,1 @@
+"""The textbook: tests, intervals and sizes as formulas, each checked against published or independent numbers."""

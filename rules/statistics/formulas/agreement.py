@@ -1,0 +1,120 @@
+"""Whether those who label agree, beyond chance. None where a measure is undefined: it is not 1, and not 0."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Numbers = NDArray[np.float64]
+Weighting: TypeAlias = Literal["none", "linear", "quadratic"]
+Metric: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
+
+
+def observed_agreement(table: ArrayLike) -> float:
+    """The share on which both say the same; rows are one, columns the other."""
+    counts = np.asarray(table, dtype=np.float64)
+    return float(np.trace(counts) / counts.sum())
+
+
+def kappa(table: ArrayLike, weighting: Weighting = "none") -> float | None:
+    """Cohen's kappa (1960), weighted by how far apart two classes are where these have an order."""
+    shares = np.asarray(table, dtype=np.float64) / np.sum(table)
+    expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    weights = _distances(len(shares), weighting)
+    chance = float((weights * expected).sum())
+    return 1 - float((weights * shares).sum()) / chance if chance else None
+
+
+def kappa_error(table: ArrayLike) -> float | None:
+    """The standard error of an unweighted kappa that is not 0 (Fleiss, Cohen and Everitt 1969)."""
+    found = kappa(table)
+    if found is None:
+        return None
+    total = float(np.sum(table))
+    shares = np.asarray(table, dtype=np.float64) / total
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    chance = float((rows * columns).sum())
+    diagonal = np.diag(shares)
+    same = float((diagonal * (1 - (rows + columns) * (1 - found)) ** 2).sum())
+    crossed = (shares - np.diag(diagonal)) * np.add.outer(columns, rows) ** 2
+    other = (1 - found) ** 2 * float(crossed.sum())
+    last = (found - chance * (1 - found)) ** 2
+    return math.sqrt(max(0.0, same + other - last) / total) / (1 - chance)
+
+
+def ac1(table: ArrayLike) -> float:
+    """Gwet's agreement of two on pass and fail (2008), which does not collapse when nearly all pass."""
+    shares = np.asarray(table, dtype=np.float64) / np.sum(table)
+    passes = float(shares[0].sum() + shares[:, 0].sum()) / 2
+    chance = 2 * passes * (1 - passes)
+    return (observed_agreement(table) - chance) / (1 - chance)
+
+
+def pabak(table: ArrayLike) -> float:
+    """Kappa as if both said pass and fail equally often."""
+    return 2 * observed_agreement(table) - 1
+
+
+def fleiss_kappa(counts: ArrayLike) -> float | None:
+    """Agreement of equally many labels for each item: rows are items, columns how many chose each class (1971)."""
+    found = np.asarray(counts, dtype=np.float64)
+    raters = found[0].sum()
+    agreed = float(((found**2).sum(axis=1) - raters).mean() / (raters * (raters - 1)))
+    chance = float(((found.sum(axis=0) / found.sum()) ** 2).sum())
+    return (agreed - chance) / (1 - chance) if chance < 1 else None
+
+
+def krippendorff(units: Sequence[Sequence[float]], metric: Metric = "nominal") -> float | None:
+    """Krippendorff's alpha over units with any number of labels; those with fewer than two say nothing."""
+    used = [unit for unit in units if len(unit) > 1]
+    values = sorted({value for unit in used for value in unit})
+    place = {value: at for at, value in enumerate(values)}
+    together = np.zeros((len(values), len(values)))
+    for unit in used:
+        for one, first in enumerate(unit):
+            for other, second in enumerate(unit):
+                if one != other:
+                    together[place[first], place[second]] += 1 / (len(unit) - 1)
+    totals = together.sum(axis=1)
+    apart = _METRICS[metric](np.asarray(values, dtype=np.float64), totals)
+    count = float(totals.sum())
+    if count < 2:  # noqa: PLR2004 - two labels can differ
+        return None
+    expected = float((np.outer(totals, totals) * apart).sum()) / (count * (count - 1))
+    return 1 - float((together * apart).sum()) / count / expected if expected else None
+
+
+def _distances(size: int, weighting: Weighting) -> Numbers:
+    if weighting == "none":
+        return 1 - np.eye(size)
+    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size))) / max(size - 1, 1)
+    return np.asarray(apart if weighting == "linear" else apart**2)
+
+
+def _nominal(values: Numbers, _: Numbers) -> Numbers:
+    return 1 - np.eye(values.size)
+
+
+def _ordinal(_: Numbers, totals: Numbers) -> Numbers:
+    """How many labels lie between two classes, half of each of the two included."""
+    middle = np.cumsum(totals) - totals / 2
+    return np.asarray(np.subtract.outer(middle, middle) ** 2)
+
+
+def _interval(values: Numbers, _: Numbers) -> Numbers:
+    return np.asarray(np.subtract.outer(values, values) ** 2)
+
+
+def _ratio(values: Numbers, _: Numbers) -> Numbers:
+    sums = np.add.outer(values, values)
+    return np.asarray((np.subtract.outer(values, values) / np.where(sums == 0, 1, sums)) ** 2)
+
+
+_METRICS: Final[Mapping[Hashable, Callable[[Numbers, Numbers], Numbers]]] = {
+    "nominal": _nominal,
+    "ordinal": _ordinal,
+    "interval": _interval,
+    "ratio": _ratio,
+}

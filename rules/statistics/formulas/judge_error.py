@@ -1,0 +1,144 @@
+"""The true rate behind a judge that errs, from labels by people."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rules.statistics.formulas.quantiles import around, z_of
+from rules.statistics.intervals import Interval
+
+
+class Useless(ValueError):
+    """The judge tells nothing: it passes what people fail as readily as what they pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A share of so many."""
+
+    share: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A true rate, with its standard error and interval."""
+
+    value: float
+    error: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """How often a judge agrees with people: on what they pass, and on what they fail."""
+
+    sensitivity: Rate
+    specificity: Rate
+
+    @property
+    def youden(self) -> float:
+        """How much better than chance.
+
+        Raises:
+            Useless: not better at all.
+        """
+        better = self.sensitivity.share + self.specificity.share - 1
+        if better <= 0:
+            raise Useless("sensitivity and specificity together are no more than 1: the judge tells nothing")
+        return better
+
+
+def rogan_gladen(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estimate:
+    """The true rate from the judge's (Rogan and Gladen 1978), with the delta method's interval."""
+    value = (judged.share + judge.specificity.share - 1) / judge.youden
+    error = _delta_error(value, judged, judge)
+    return Estimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
+
+
+def lang_reiczigel(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estimate:
+    """The same with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
+    z = z_of(confidence)
+    square = z * z
+    moved = Rate(share=(judged.count * judged.share + square / 2) / (judged.count + square), count=judged.count)
+    softer = Judge(sensitivity=_softened(judge.sensitivity), specificity=_softened(judge.specificity))
+    value = (moved.share + softer.specificity.share - 1) / softer.youden
+    se, sp = softer.sensitivity, softer.specificity
+    shift = value * se.share * (1 - se.share) / se.count - (1 - value) * sp.share * (1 - sp.share) / sp.count
+    error = _delta_error(value, moved, softer, extra=square)
+    plain = around(value + 2 * square * shift, z * error)
+    plain_value = (judged.share + judge.specificity.share - 1) / judge.youden
+    clipped = Interval(low=min(1.0, max(0.0, plain.low)), high=max(0.0, min(1.0, plain.high)))
+    return Estimate(value=plain_value, error=error, interval=clipped)
+
+
+def best_label_ratio(rate: float, judge: Judge) -> float:
+    """How many labels of human fails for each of human passes make the interval shortest."""
+    se, sp = judge.sensitivity.share, judge.specificity.share
+    return (1 - rate) * math.sqrt(sp * (1 - sp)) / (rate * math.sqrt(se * (1 - se)))
+
+
+def prediction_powered(
+    labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike, weight: float | None = None
+) -> Estimate:
+    """The mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
+
+    `judged` are the judge's values of what is labelled. The weight of the judge is chosen from the data unless it is
+    given: 0 is the mean of the labels, 1 is PPI. Valid for any judge and for scores, from some 30 labels on.
+    """
+    found, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
+    weight = judge_weight(found, paired, rest) if weight is None else weight
+    value = weight * float(rest.mean()) + float((found - weight * paired).mean())
+    variance = float((found - weight * paired).var(ddof=1)) / found.size
+    variance += weight**2 * float(rest.var(ddof=1)) / rest.size
+    error = math.sqrt(variance)
+    return Estimate(value=value, error=error, interval=around(value, z_of(0.95) * error))
+
+
+def judge_weight(labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike) -> float:
+    """The weight that `prediction_powered` gives the judge."""
+    found, paired, rest = (np.asarray(each, dtype=np.float64) for each in (labels, judged, unlabelled))
+    everything = float(np.concatenate([paired, rest]).var(ddof=1))
+    together = float(((found - found.mean()) * (paired - paired.mean())).mean())
+    return min(1.0, max(0.0, together / ((1 + found.size / rest.size) * everything))) if everything else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stratum:
+    """What labels say of a part of all, from which they were drawn at random."""
+
+    share: float  # of all
+    passes: int
+    labels: int
+
+
+def stratified(strata: list[Stratum], confidence: float = 0.95) -> Estimate:
+    """The rate when labels were chosen by the judge's verdict, each part weighed by its share of all."""
+    value = variance = 0.0
+    for stratum in strata:
+        rate = stratum.passes / stratum.labels
+        value += stratum.share * rate
+        variance += stratum.share**2 * rate * (1 - rate) / (stratum.labels - 1)
+    error = math.sqrt(variance)
+    return Estimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
+
+
+def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
+    """Sensitivity and specificity from labels that were chosen by the verdict (Begg and Greenes 1983)."""
+    both, missed = (each.share * each.passes / each.labels for each in (passed, failed))
+    wrong, right = (each.share * (1 - each.passes / each.labels) for each in (passed, failed))
+    return both / (both + missed), right / (right + wrong)
+
+
+def _softened(rate: Rate) -> Rate:
+    return Rate(share=(rate.count * rate.share + 1) / (rate.count + 2), count=rate.count + 2)
+
+
+def _delta_error(value: float, judged: Rate, judge: Judge, extra: float = 0.0) -> float:
+    se, sp = judge.sensitivity, judge.specificity
+    variance = judged.share * (1 - judged.share) / (judged.count + extra)
+    variance += value**2 * se.share * (1 - se.share) / se.count
+    variance += (1 - value) ** 2 * sp.share * (1 - sp.share) / sp.count
+    return math.sqrt(variance) / judge.youden

@@ -1,0 +1,54 @@
+"""Quantiles of the distributions that the other formulas need."""
+
+import importlib
+from statistics import NormalDist
+from typing import Any
+
+from rules.statistics.intervals import Interval
+
+_NORMAL = NormalDist()
+
+
+def z_of(confidence: float) -> float:
+    """The number of standard errors on each side of a two-sided normal interval: 1.959964 for 95 %."""
+    return _NORMAL.inv_cdf((1 + confidence) / 2)
+
+
+def normal_quantile(level: float) -> float:
+    """The standard normal value below which this share lies."""
+    return _NORMAL.inv_cdf(level)
+
+
+def normal_share(value: float) -> float:
+    """The share of the standard normal distribution below a value."""
+    return _NORMAL.cdf(value)
+
+
+def t_of(confidence: float, degrees: float) -> float:
+    """The same number as `z_of` for Student's t with so many degrees of freedom."""
+    return float(_special().stdtrit(degrees, (1 + confidence) / 2))
+
+
+def beta_quantile(level: float, first: float, second: float) -> float:
+    """The value of a Beta distribution below which this share lies."""
+    return float(_special().betaincinv(first, second, level))
+
+
+def beta_share(value: float, first: float, second: float) -> float:
+    """The share of a Beta distribution below a value."""
+    return float(_special().betainc(first, second, value))
+
+
+def chi_square_tail(statistic: float) -> float:
+    """The share of the chi-square distribution with one degree of freedom above a value."""
+    return float(_special().chdtrc(1, statistic))
+
+
+def around(middle: float, half: float) -> Interval:
+    """The interval of this half width."""
+    return Interval(low=middle - half, high=middle + half)
+
+
+def _special() -> Any:  # noqa: ANN401 - it has no types
+    """SciPy's special functions, loaded by the first who asks; they need a fifth of the time of scipy.stats."""
+    return importlib.import_module("scipy.special")

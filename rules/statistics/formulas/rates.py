@@ -1,0 +1,136 @@
+"""Intervals of one rate and of the difference of two.
+
+Paired rates are told as four counts: `both` passed on both sides, `worse` from pass to fail, `better` from fail to
+pass, `neither` passed on either side. Differences are candidate - baseline.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rules.statistics.formulas.quantiles import around, beta_quantile, z_of
+from rules.statistics.intervals import Interval
+
+CONFIDENCE = 0.95
+_HALVINGS = 60  # of an interval of length 2, which leaves less than a rounding error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """How pass and fail of the same items stand to each other."""
+
+    both: int
+    worse: int
+    better: int
+    neither: int
+
+    @property
+    def count(self) -> int:
+        """How many pairs."""
+        return self.both + self.worse + self.better + self.neither
+
+    @property
+    def difference(self) -> float:
+        """The candidate's rate - the baseline's; 0 without pairs."""
+        return (self.better - self.worse) / max(self.count, 1)
+
+
+def wilson(passes: float, count: float, confidence: float = CONFIDENCE) -> Interval:
+    """The score interval of a rate (Wilson 1927); of nothing it is [0, 1]."""
+    if not count:
+        return Interval(low=0.0, high=1.0)
+    z, rate = z_of(confidence), passes / count
+    middle = (rate + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(rate * (1 - rate) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return Interval(low=max(0.0, middle - half) if passes else 0.0, high=min(1.0, middle + half))
+
+
+def clopper_pearson(passes: int, count: int, confidence: float = CONFIDENCE) -> Interval:
+    """The exact interval of a rate (Clopper and Pearson 1934): never covers less than it says."""
+    tail = (1 - confidence) / 2
+    return Interval(
+        low=beta_quantile(tail, passes, count - passes + 1) if passes else 0.0,
+        high=beta_quantile(1 - tail, passes + 1, count - passes) if passes < count else 1.0,
+    )
+
+
+def newcombe_two_samples(
+    baseline: tuple[int, int], candidate: tuple[int, int], confidence: float = CONFIDENCE
+) -> Interval:
+    """The difference of two rates of different items, each as passes and count (Newcombe 1998, method 10)."""
+    first, second = candidate[0] / candidate[1], baseline[0] / baseline[1]
+    here, there = wilson(*candidate, confidence), wilson(*baseline, confidence)
+    return Interval(
+        low=first - second - math.hypot(first - here.low, there.high - second),
+        high=first - second + math.hypot(here.high - first, second - there.low),
+    )
+
+
+def newcombe_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
+    """The difference of two rates of the same items (Newcombe 1998b, method 10)."""
+    count = pairs.count
+    before, after = (pairs.both + pairs.worse) / count, (pairs.both + pairs.better) / count
+    there = wilson(pairs.both + pairs.worse, count, confidence)
+    here = wilson(pairs.both + pairs.better, count, confidence)
+    shared = _correlation(pairs)
+
+    def half(one: float, other: float) -> float:
+        return math.sqrt(max(0.0, one * one - 2 * shared * one * other + other * other))
+
+    return Interval(
+        low=after - before - half(after - here.low, there.high - before),
+        high=after - before + half(here.high - after, before - there.low),
+    )
+
+
+def _correlation(pairs: Pairs) -> float:
+    """Newcombe's phi, with his continuity correction of positive ones."""
+    margins = (pairs.both + pairs.worse) * (pairs.better + pairs.neither)
+    margins *= (pairs.both + pairs.better) * (pairs.worse + pairs.neither)
+    if not margins:
+        return 0.0
+    product = float(pairs.both * pairs.neither - pairs.worse * pairs.better)
+    return (max(product - pairs.count / 2, 0.0) if product > 0 else product) / math.sqrt(margins)
+
+
+def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
+    """The same difference with one pair more of each flip (Bonett and Price 2012): of no flip it is not a point."""
+    count = pairs.count + 2
+    worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
+    spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
+    found = around(better - worse, z_of(confidence) * spread)
+    return Interval(low=max(-1.0, found.low), high=min(1.0, found.high))
+
+
+def wald_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
+    """The same difference by its standard error alone, to show why it is not used: it covers too little."""
+    count = pairs.count
+    worse, better = pairs.worse / count, pairs.better / count
+    return around(better - worse, z_of(confidence) * math.sqrt((worse + better - (better - worse) ** 2) / count))
+
+
+def tango(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
+    """The score interval of the same difference (Tango 1998): where his test would not reject."""
+    z = z_of(confidence)
+    return Interval(
+        low=_falling(lambda at: _tango_statistic(pairs, at) - z, pairs.difference, -1.0),
+        high=_falling(lambda at: -_tango_statistic(pairs, at) - z, pairs.difference, 1.0),
+    )
+
+
+def _tango_statistic(pairs: Pairs, difference: float) -> float:
+    count, better, worse = pairs.count, pairs.better, pairs.worse
+    linear = -better - worse + (2 * count - better + worse) * difference
+    constant = -worse * difference * (1 - difference)
+    rate = (math.sqrt(max(0.0, linear * linear - 8 * count * constant)) - linear) / (4 * count)
+    variance = count * (2 * rate + difference * (1 - difference))
+    distance = better - worse - count * difference
+    return distance / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, distance)
+
+
+def _falling(excess: Callable[[float], float], inside: float, outside: float) -> float:
+    """Where a function that is negative inside and positive outside changes its sign."""
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if excess(middle) > 0 else (middle, outside)
+    return inside

@@ -1,0 +1,180 @@
+"""Tests and intervals by chance: random signs, random assignment, and resampled items."""
+
+import hashlib
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rules.statistics.formulas.quantiles import around, normal_quantile, normal_share, t_of, z_of
+from rules.statistics.intervals import Interval
+
+Numbers = NDArray[np.float64]
+
+TOLERANCE: Final = 1e-12
+"""Sums that differ by less are equal: added in another order, the same numbers differ by their rounding."""
+
+_NUMBERS_AT_A_TIME: Final = 2_000_000  # of resamples, so that 16 MB are enough
+_BITS: Final = 8  # items whose 256 signed sums are looked up together
+_GROUPS: Final = 64  # distinct sizes of differences up to which their signs are counted, not drawn one by one. A guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """How many random draws are made, and from which stream of random numbers."""
+
+    seed: int = 42
+    count: int = 10_000
+
+    def stream(self, *names: str) -> np.random.Generator:
+        """The random numbers of this purpose alone, so that a further evaluator changes no other's p-value."""
+        text = "\x1f".join([str(self.seed), *names])
+        return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+
+
+def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float:
+    """The share of sign vectors whose mean is at least as far from 0 (Fisher 1935), two-sided.
+
+    All signs are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1). Zeros do not
+    change p.
+    """
+    values = np.abs(np.asarray(differences, dtype=np.float64))
+    seen = abs(float(np.asarray(differences, dtype=np.float64).sum())) - TOLERANCE * max(1, values.size)
+    values = values[values > 0]
+    if not values.size:
+        return 1.0
+    if values.size <= math.log2(draws.count):
+        return float((np.abs(_all_signed_sums(values)) >= seen).mean())
+    stream = draws.stream(name, "signs")
+    sizes, counts = np.unique(values.round(12), return_counts=True)
+    if sizes.size <= _GROUPS:
+        ups = stream.binomial(counts[:, None], 0.5, (sizes.size, draws.count))
+        sums = sizes @ (2 * ups - counts[:, None])
+    else:
+        sums = _random_signed_sums(values, draws.count, stream)
+    return float((np.abs(sums) >= seen).sum() + 1) / (draws.count + 1)
+
+
+def _all_signed_sums(values: Numbers) -> Numbers:
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums - value, sums + value])
+    return sums
+
+
+def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator) -> Numbers:
+    """So many sums of the values with random signs, eight values at a time."""
+    sums = np.zeros(count)
+    for start in range(0, values.size, _BITS):
+        table = _all_signed_sums(values[start : start + _BITS])
+        sums += table[stream.integers(0, table.size, count, dtype=np.uint8 if table.size <= 256 else np.uint16)]  # noqa: PLR2004 - a byte
+    return sums
+
+
+def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:
+    """The share of assignments to the two sides whose means differ at least as much, two-sided.
+
+    All assignments are tried where there are no more of them than draws; else p = (hits + 1) / (draws + 1).
+    """
+    one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    pooled = np.concatenate([one, other])
+    seen = abs(float(one.mean() - other.mean())) - TOLERANCE
+    if math.comb(pooled.size, one.size) <= draws.count:
+        chosen = np.array([pooled[list(each)].sum() for each in itertools.combinations(range(pooled.size), one.size)])
+        return float((_means_apart(chosen, pooled, one.size) >= seen).mean())
+    stream = draws.stream(name, "assignment")
+    batch, hits, left = max(1, _NUMBERS_AT_A_TIME // pooled.size), 0, draws.count
+    while left:
+        rows = min(batch, left)
+        mixed = stream.permuted(np.broadcast_to(pooled, (rows, pooled.size)), axis=1)
+        hits += int((_means_apart(mixed[:, : one.size].sum(axis=1), pooled, one.size) >= seen).sum())
+        left -= rows
+    return (hits + 1) / (draws.count + 1)
+
+
+def _means_apart(sums: Numbers, pooled: Numbers, size: int) -> Numbers:
+    return np.asarray(np.abs(sums / size - (pooled.sum() - sums) / (pooled.size - size)))
+
+
+def resampled_means(values: ArrayLike, draws: Draws, name: str = "") -> Numbers:
+    """Means of as many values drawn with replacement: items whole, never their trials."""
+    found = np.asarray(values, dtype=np.float64)
+    stream, means = draws.stream(name, "bootstrap"), np.empty(draws.count)
+    batch = max(1, _NUMBERS_AT_A_TIME // found.size)
+    for start in range(0, draws.count, batch):
+        rows = min(batch, draws.count - start)
+        means[start : start + rows] = found[stream.integers(0, found.size, (rows, found.size))].mean(axis=1)
+    return means
+
+
+def percentile(means: Numbers, confidence: float = 0.95) -> Interval:
+    """The percentile bootstrap's interval (Efron 1979): too short for fewer than some 20 items."""
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(low=float(low), high=float(high))
+
+
+def bca_levels(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> tuple[float, float] | None:
+    """The quantiles that the bias-corrected and accelerated bootstrap takes (Efron 1987).
+
+    None where it is undefined: all values are equal, or the mean is outside of all resampled ones.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    left_out = (found.sum() - found) / (found.size - 1)
+    influence = left_out.mean() - left_out
+    squares = float((influence**2).sum())
+    mean, near = float(found.mean()), TOLERANCE
+    below = float((means < mean - near).mean() + (np.abs(means - mean) <= near).mean() / 2)
+    if squares <= near**2 or not 0 < below < 1:
+        return None
+    bias, acceleration = normal_quantile(below), float((influence**3).sum()) / (6 * squares**1.5)
+    z = z_of(confidence)
+    low, high = (
+        normal_share(bias + (bias + side * z) / (1 - acceleration * (bias + side * z))) for side in (-1.0, 1.0)
+    )
+    return low, high
+
+
+def bca(values: ArrayLike, means: Numbers, confidence: float = 0.95) -> Interval | None:
+    """The interval at these levels; None where it is undefined."""
+    levels = bca_levels(values, means, confidence)
+    if levels is None:
+        return None
+    low, high = np.quantile(means, levels)
+    return Interval(low=float(low), high=float(high))
+
+
+def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Student's interval of a mean; of fewer than two values it is everything."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.size < 2:  # noqa: PLR2004 - a spread takes two
+        return Interval(low=-math.inf, high=math.inf)
+    error = float(found.std(ddof=1)) / math.sqrt(found.size)
+    return around(float(found.mean()), t_of(confidence, found.size - 1) * error)
+
+
+def welch_interval(baseline: ArrayLike, candidate: ArrayLike, confidence: float = 0.95) -> Interval:
+    """The difference of the means of different items, whose spreads may differ (Welch 1947)."""
+    one, other = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    if min(one.size, other.size) < 2:  # noqa: PLR2004 - a spread takes two
+        return Interval(low=-math.inf, high=math.inf)
+    parts = [float(side.var(ddof=1)) / side.size for side in (one, other)]
+    total, middle = sum(parts), float(one.mean() - other.mean())
+    if not total:
+        return around(middle, 0.0)
+    degrees = total**2 / sum(part**2 / (side.size - 1) for part, side in zip(parts, (one, other), strict=True))
+    return around(middle, t_of(confidence, degrees) * math.sqrt(total))
+
+
+def cautious_interval(differences: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Bonett's and Price's interval for item means: one item more that rose by 1, and one more that fell by 1.
+
+    Where each item is a pair of pass or fail it is theirs. Where hardly any item changed, Student's interval would be a
+    point, as if what was not seen could not be.
+    """
+    found = np.concatenate([np.asarray(differences, dtype=np.float64), [1.0, -1.0]])
+    half = z_of(confidence) * float(found.std()) / math.sqrt(found.size)
+    plain = around(float(found.mean()), half)
+    return Interval(low=max(-1.0, plain.low), high=min(1.0, plain.high))

@@ -1,0 +1,129 @@
+"""What two runs are compared by: each evaluator's scores, and whether all of them passed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rules.statistics.runs.options import KINDS, Options
+from rules.statistics.runs.records import FAILED, MISSING, NO_TRIAL, SCORED, SKIPPED, UNSCORED, Direction, Numbers, Run
+
+PASS_RATE: Final = "pass rate"  # noqa: S105 - no password
+"""The measure of trials that every evaluator passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Side:
+    """What one measure says of one run: trials by items, and what became of them."""
+
+    scores: Numbers
+    outcomes: NDArray[np.uint8]
+
+    def count(self, kind: str) -> int:
+        """How many trials have no score for this reason."""
+        return int((self.outcomes == UNSCORED[kind]).sum())
+
+    def means(self) -> Numbers:
+        """The mean of each item's trials; NaN for an item without a score."""
+        scored = ~np.isnan(self.scores)
+        counts = scored.sum(axis=1)
+        sums = np.where(scored, self.scores, 0.0).sum(axis=1)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
+
+    def with_fails(self, kinds: tuple[str, ...], worst: float) -> "Side":
+        """The same with trials of these kinds taken as the worst score."""
+        taken = np.isin(self.outcomes, [UNSCORED[kind] for kind in kinds])
+        return Side(scores=np.where(taken, worst, self.scores), outcomes=self.outcomes)
+
+    @property
+    def is_pass_or_fail(self) -> bool:
+        """Whether every score is 0 or 1."""
+        known = self.scores[~np.isnan(self.scores)]
+        return bool(((known == 0) | (known == 1)).all())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measure:
+    """One thing that both runs are compared by."""
+
+    name: str
+    better: Direction
+    baseline: Side
+    candidate: Side
+
+    @property
+    def sign(self) -> int:
+        """What turns a difference so that more is better."""
+        return 1 if self.better == "higher" else -1
+
+    @property
+    def worst(self) -> float:
+        """The worst score of the scale from 0 to 1."""
+        return 0.0 if self.better == "higher" else 1.0
+
+    def settled(self, options: Options) -> "Measure":
+        """The same with the unscored trials that are to count as fails taken as such."""
+        kinds = tuple(kind for kind in KINDS if options.policy_of(kind) == "worst")
+        return self._with(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
+
+    def feared(self, options: Options) -> "Measure | None":
+        """The same with the candidate's unscored trials as fails that are checked so; None without any."""
+        kinds = tuple(k for k in KINDS if options.policy_of(k) == "check" and self.candidate.count(k))
+        return self._with(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
+
+    def _with(self, baseline: Side, candidate: Side) -> "Measure":
+        return Measure(name=self.name, better=self.better, baseline=baseline, candidate=candidate)
+
+
+def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure]:
+    """The evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
+    before = {each.name: at for at, each in enumerate(baseline.evaluators)}
+    after = {each.name: at for at, each in enumerate(candidate.evaluators)}
+    found = [
+        Measure(
+            name=name,
+            better=candidate.evaluators[after[name]].better,
+            baseline=_side(baseline, before[name]),
+            candidate=_side(candidate, after[name]),
+        )
+        for name in names
+    ]
+    rates = [_passes(run, [at[name] for name in names]) for run, at in ((baseline, before), (candidate, after))]
+    known = all((~np.isnan(rate.scores)).any() for rate in rates)
+    if names and known and not any(_are_same(each, rates[0], rates[1]) for each in found):
+        found.append(Measure(name=PASS_RATE, better="higher", baseline=rates[0], candidate=rates[1]))
+    return found
+
+
+def _side(run: Run, at: int) -> Side:
+    return Side(scores=run.scores[at], outcomes=run.outcomes[at])
+
+
+def _passes(run: Run, chosen: list[int]) -> Side:
+    """Whether all evaluators passed a trial: not known where one has not said, unless another failed it."""
+    passed, outcomes = run.passed[chosen], run.outcomes[chosen]
+    said = outcomes == SCORED
+    failed = (said & (passed == 0)).any(axis=0)
+    rates = np.where(failed, 0.0, np.where((said & (passed == 1)).all(axis=0), 1.0, math.nan))
+    codes = np.full(rates.shape, SCORED, dtype=np.uint8)
+    for code in (MISSING, SKIPPED, FAILED):
+        codes[(outcomes == code).any(axis=0)] = code
+    codes[~np.isnan(rates)] = SCORED
+    codes[(codes == SCORED) & np.isnan(rates)] = MISSING
+    codes[(outcomes == NO_TRIAL).all(axis=0)] = NO_TRIAL
+    return Side(scores=rates, outcomes=codes)
+
+
+def _are_same(measure: Measure, before: Side, after: Side) -> bool:
+    return all(
+        np.array_equal(one.scores, other.scores, equal_nan=True)
+        for one, other in ((measure.baseline, before), (measure.candidate, after))
+    )
+
+
+def unscored_of(measure: Measure) -> Mapping[str, tuple[int, int]]:
+    """How many trials of each side have no score, by kind."""
+    return {kind: (measure.baseline.count(kind), measure.candidate.count(kind)) for kind in KINDS}

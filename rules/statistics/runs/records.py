@@ -1,0 +1,141 @@
+"""A finished run as arrays: items, their trials, and what each evaluator made of each trial."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Direction: TypeAlias = Literal["higher", "lower"]
+Outcome: TypeAlias = Literal["scored", "failed", "skipped"]
+Numbers = NDArray[np.float64]
+
+NO_TRIAL: Final = 0  # the item has fewer trials than others
+SCORED: Final = 1
+FAILED: Final = 2  # the evaluator or the application broke, or the score is no number
+SKIPPED: Final = 3
+MISSING: Final = 4  # the trial is there, and the evaluator said nothing of it
+
+_CODES: Final[Mapping[str, int]] = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
+UNSCORED: Final[Mapping[str, int]] = {"failed": FAILED, "skipped": SKIPPED, "missing": MISSING}
+"""What a trial without a score may be, with its code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator:
+    """Who judged."""
+
+    name: str
+    better: Direction = "higher"
+    threshold: float | None = None
+    fingerprint: str | None = None  # None: unknown, which is not compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What was judged."""
+
+    key: str  # the same in both runs
+    text: str = ""  # its input, cut, for people
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one evaluator made of one trial of one item."""
+
+    item: str
+    evaluator: str
+    trial: int = 0  # from 0
+    outcome: Outcome = "scored"
+    score: float | None = None
+    passed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """A finished run. Arrays have an axis of evaluators, then of items, then of trials."""
+
+    items: Sequence[Item]
+    evaluators: Sequence[Evaluator]
+    outcomes: NDArray[np.uint8]
+    scores: Numbers  # NaN without a score
+    passed: Numbers  # 1 or 0; NaN where that is not known
+    cost_usd: Numbers | None = None  # of items and trials; NaN where unknown
+    latency_ms: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        shape = (len(self.evaluators), len(self.items))
+        if self.outcomes.shape[:2] != shape or self.scores.shape != self.outcomes.shape:
+            raise ValueError(f"the arrays do not fit {shape[0]} evaluators and {shape[1]} items")
+        keys = {item.key for item in self.items}
+        if len(keys) != len(self.items):
+            raise ValueError("an item is in the run twice")
+
+
+def run_of(
+    items: Sequence[Item],
+    evaluators: Sequence[Evaluator],
+    results: Iterable[Result],
+    usage: Mapping[str, Mapping[tuple[str, int], float]] | None = None,
+) -> Run:
+    """The run of these results. `usage` maps `cost_usd` and `latency_ms` to numbers by item and trial.
+
+    Raises:
+        ValueError: a result is there twice, or is of an unknown item or evaluator.
+    """
+    found = list(results)
+    of_item = {item.key: at for at, item in enumerate(items)}
+    of_evaluator = {evaluator.name: at for at, evaluator in enumerate(evaluators)}
+    trials = 1 + max((result.trial for result in found), default=0)
+    shape = (len(evaluators), len(items), trials)
+    outcomes = np.full(shape, NO_TRIAL, dtype=np.uint8)
+    scores, passed = np.full(shape, math.nan), np.full(shape, math.nan)
+    for result in found:
+        if result.item not in of_item or result.evaluator not in of_evaluator:
+            raise ValueError(
+                f"a result is of item {result.item!r} and evaluator {result.evaluator!r}, and one is unknown"
+            )
+        at = of_evaluator[result.evaluator], of_item[result.item], result.trial
+        if outcomes[at] != NO_TRIAL:
+            raise ValueError(
+                f"evaluator {result.evaluator!r} judged trial {result.trial} of item {result.item!r} twice"
+            )
+        outcomes[at] = _code_of(result)
+        if outcomes[at] == SCORED:
+            scores[at] = result.score
+            passed[at] = math.nan if result.passed is None else result.passed
+    there = (outcomes != NO_TRIAL).any(axis=0)
+    there[:, 0] = True  # an item has at least one trial, of which perhaps nothing is known
+    outcomes[(outcomes == NO_TRIAL) & there] = MISSING
+    known = usage or {}
+    return Run(
+        items=items,
+        evaluators=evaluators,
+        outcomes=outcomes,
+        scores=scores,
+        passed=passed,
+        cost_usd=_used(known.get("cost_usd"), of_item, shape[1:]),
+        latency_ms=_used(known.get("latency_ms"), of_item, shape[1:]),
+    )
+
+
+def _code_of(result: Result) -> int:
+    """A score that is no finite number is a failure, never a pass."""
+    if result.outcome == "scored" and (result.score is None or not math.isfinite(result.score)):
+        return FAILED
+    return _CODES[result.outcome]
+
+
+def _used(
+    known: Mapping[tuple[str, int], float] | None, of_item: Mapping[str, int], shape: tuple[int, ...]
+) -> Numbers | None:
+    if not known:
+        return None
+    found = np.full(shape, math.nan)
+    for (item, trial), number in known.items():
+        if trial < shape[1]:
+            found[of_item[item], trial] = number
+    return found

@@ -1,0 +1,346 @@
+"""The gate without a server: what it reads and writes, what it decides, and where people see it."""
+
+import json
+import subprocess
+import sysconfig
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from collector.cli.main import main
+from tests.forge import TOKEN, a_forge
+from tests.source_tree import ROOT
+
+MARK = "<!-- tracejury-gate -->"
+CI = {"CI": "true"}
+LOCAL = {"CI": ""}
+
+
+def an_export(*scores: Any, name: str = "exact", ids: bool = False, **more: Any) -> dict[str, Any]:
+    """An experiment's export with one evaluator; lists are trials."""
+    return {
+        "version": 1,
+        "experimentName": "agent",
+        "items": [
+            {
+                **({"id": f"q-{at:03}"} if ids else {}),
+                "input": f"question {at}",
+                "evaluations": [
+                    {
+                        "evaluator": name,
+                        "threshold": 0.5,
+                        **({"scores": score} if isinstance(score, list) else {"score": score}),
+                        **more,
+                    }
+                ],
+            }
+            for at, score in enumerate(scores)
+        ],
+    }
+
+
+class Desk:
+    """A folder in which the gate runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.baseline = folder / "baselines" / "agent.json"
+
+    def gate(self, export: Any, *options: str, env: dict[str, str] | None = None) -> Result:
+        """Run the gate over an export."""
+        results = self.folder / "results.json"
+        results.write_text(export if isinstance(export, str) else json.dumps(export), encoding="utf-8")
+        verdicts = str(self.folder / "gate")
+        arguments = ["gate", str(results), "--baseline", str(self.baseline), "--verdict-dir", verdicts, *options]
+        return CliRunner().invoke(main, arguments, env={**LOCAL, "TRACEJURY_UPDATE_BASELINE": "", **(env or {})})
+
+    def verdict(self) -> Any:
+        """The verdict that it left."""
+        return json.loads((self.folder / "gate" / "agent.json").read_text(encoding="utf-8"))
+
+    def report(self, *options: str, env: dict[str, str] | None = None) -> Result:
+        """Run the report over the verdicts."""
+        arguments = ["gate-report", "--verdict-dir", str(self.folder / "gate"), *options]
+        return CliRunner().invoke(main, arguments, env={"GITHUB_STEP_SUMMARY": "", **(env or {})})
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """An empty folder."""
+    return Desk(tmp_path)
+
+
+def test_the_first_local_run_writes_the_baseline_and_ci_does_not(desk: Desk) -> None:
+    """Without a baseline CI says so loudly, passes or exits with 4, and writes none; a local run writes it."""
+    found = desk.gate(an_export(1, 1), env=CI)
+    assert (found.exit_code, desk.verdict()["status"], desk.verdict()["passed"]) == (0, "NO_BASELINE", True)
+    assert "nothing was measured" in found.stderr
+    assert desk.gate(an_export(1, 1), "--require-baseline", env=CI).exit_code == 4
+    assert not desk.baseline.exists()
+    assert desk.gate(an_export(1, 1), "--no-bootstrap").exit_code == 1
+    assert desk.baseline.exists()
+    desk.baseline.unlink()
+    assert desk.gate(an_export(1, 1)).exit_code == 0
+    assert (desk.baseline.exists(), desk.verdict()["comparedPass"]) == (True, False)
+
+
+def test_the_baseline_has_the_known_format_and_is_deterministic(desk: Desk) -> None:
+    """One trial an item has the known keys in their order, sorted by position; writing again changes no byte."""
+    desk.gate(an_export(*[1] * 11, 0.25))
+    first = desk.baseline.read_bytes()
+    document = json.loads(first)
+    assert list(document) == ["formatVersion", "experiment", "dataset", "pairing", "runsPerItem", "items", "provenance"]
+    assert (document["pairing"], document["runsPerItem"], document["dataset"]) == ("positional", 1, {"itemCount": 12})
+    assert [item["key"] for item in document["items"]] == [f"item-{at}" for at in range(12)]
+    assert document["items"][11] == {
+        "key": "item-11",
+        "input": "question 11",
+        "evaluators": [{"name": "exact", "score": 0.25, "threshold": 0.5, "pass": False}],
+    }
+    desk.gate(an_export(*[1] * 11, 0.25), "--update-baseline")
+    assert desk.baseline.read_bytes() == first
+
+
+def test_items_with_ids_stay_theirs_when_rows_move(desk: Desk) -> None:
+    """Results in another order are paired by id, and the baseline is sorted by it."""
+    export = an_export(*[at % 2 for at in range(60)], ids=True)
+    desk.gate(export)
+    before = desk.baseline.read_bytes()
+    export["items"].reverse()
+    assert desk.gate(export, env=CI).exit_code == 0
+    assert desk.verdict()["unchangedCount"] == 60
+    desk.gate(export, "--update-baseline")
+    assert desk.baseline.read_bytes() == before
+
+
+def test_repeats_survive_the_baseline_one_by_one(desk: Desk) -> None:
+    """Trials are kept beside their mean, so that comparing with oneself changes nothing and rounds nothing."""
+    export = an_export(*[[1, 0, 1], [1, None, 1]] * 30)
+    desk.gate(export)
+    entry = json.loads(desk.baseline.read_text(encoding="utf-8"))["items"][0]["evaluators"][0]
+    assert (entry["score"], entry["pass"], entry["scores"]) == (0.666667, True, [1.0, 0.0, 1.0])
+    desk.gate(export, "--unscored", "failed=exclude", env=CI)
+    assert (desk.verdict()["regressedCount"], desk.verdict()["evaluators"][0]["method"]) == (0, "signs")
+
+
+def test_a_regression_fails_after_its_verdict_is_written(desk: Desk) -> None:
+    """Twelve lost items of a hundred exit with 1, leave the verdict, name the items, and say how to accept it."""
+    desk.gate(an_export(*[1] * 100))
+    found = desk.gate(an_export(*[0] * 12, *[1] * 88), "--junit", str(desk.folder / "junit.xml"), env=CI)
+    assert found.exit_code == 1
+    verdict = desk.verdict()
+    assert (verdict["status"], verdict["verdict"], verdict["regressedCount"]) == ("FAIL", "regressed", 12)
+    assert (verdict["passRateDelta"], verdict["significant"], len(verdict["cases"])) == (-0.12, True, 12)
+    assert verdict["cases"][0]["evaluatorDrops"][0]["delta"] == -1
+    assert "TRACEJURY_UPDATE_BASELINE=true" in found.output
+    suite = ET.fromstring((desk.folder / "junit.xml").read_text(encoding="utf-8"))  # noqa: S314 - our own
+    assert (suite.get("failures"), suite.get("tests")) == ("2", "2")
+    allowed = desk.gate(an_export(*[0] * 12, *[1] * 88), "--no-fail-on-regression", env=CI)
+    assert (allowed.exit_code, desk.verdict()["passed"], desk.verdict()["verdict"]) == (0, True, "regressed")
+    assert desk.gate(an_export(*[0] * 12, *[1] * 88), env={"TRACEJURY_UPDATE_BASELINE": "true"}).exit_code == 0
+    assert desk.gate(an_export(*[0] * 12, *[1] * 88), env=CI).exit_code == 0
+
+
+def test_the_list_of_cases_is_cut_and_says_so(desk: Desk) -> None:
+    """Of sixty lost items fifty are listed, the count stays true, and that it was cut is told."""
+    desk.gate(an_export(*[1] * 100))
+    desk.gate(an_export(*[0] * 60, *[1] * 40), env=CI)
+    verdict = desk.verdict()
+    assert (len(verdict["cases"]), verdict["casesTruncated"], verdict["regressedCount"]) == (50, True, 60)
+
+
+def test_what_is_not_known_is_loud_and_may_be_fatal(desk: Desk) -> None:
+    """Two items prove nothing: a warning and 0, or 3 if that is chosen."""
+    desk.gate(an_export(1, 1))
+    found = desk.gate(an_export(1, 1), env=CI)
+    assert (found.exit_code, desk.verdict()["verdict"]) == (0, "inconclusive")
+    assert "warning: inconclusive" in found.stderr
+    assert desk.verdict()["evaluators"][0]["itemsNeeded"] > 2
+    assert desk.gate(an_export(1, 1), "--fail-on-inconclusive", env=CI).exit_code == 3
+
+
+def test_one_item_that_broke_hard_fails_where_that_is_chosen(desk: Desk) -> None:
+    """A drop by more than the severity margin fails on its own, and one by exactly it does not."""
+    desk.gate(an_export(*[0.9] * 60))
+    assert desk.gate(an_export(0.75, *[0.9] * 59), "--severity-margin", "0.15", env=CI).exit_code == 0
+    assert desk.gate(an_export(0.74, *[0.9] * 59), "--severity-margin", "0.15", env=CI).exit_code == 1
+
+
+def test_what_disappeared_is_told_or_fails(desk: Desk) -> None:
+    """A missing evaluator fails unless allowed, a missing item is told unless it is to fail."""
+    export = an_export(*[1] * 60)
+    for item in export["items"]:
+        item["evaluations"].append({"evaluator": "tone", "score": 1, "threshold": 0.5})
+    desk.gate(export)
+    assert desk.gate(an_export(*[1] * 60), env=CI).exit_code == 1
+    assert desk.gate(an_export(*[1] * 60), "--allow-removed-evaluators", env=CI).exit_code == 0
+    export["items"].pop()
+    found = desk.gate(export, env=CI)
+    assert (found.exit_code, desk.verdict()["removedCount"]) == (0, 1)
+    assert desk.gate(export, "--fail-on-removed-items", env=CI).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"formatVersion": 2}, "format 2 is not known"),
+        ({"items": []}, "a list 'items' is needed"),
+        ({"items": [{"key": "seven", "evaluators": [{"name": "a", "score": 1}]}]}, "no key of an item"),
+        ({"items": [{"key": "item-0", "evaluators": []}]}, "a list 'evaluators' is needed"),
+        ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": 1}]}] * 2}, "twice"),
+        ({"items": [{"key": "item-0", "evaluators": [{"name": "a", "score": "1"}]}]}, "no finite number"),
+        ({"pairing": "dataset_item_id"}, "paired by"),
+    ],
+)
+def test_a_baseline_that_says_nonsense_is_refused(desk: Desk, change: dict[str, Any], told: str) -> None:
+    """A baseline that is newer, empty, doubled or no number ends with 2 and says what is wrong."""
+    desk.gate(an_export(1, 1))
+    document = json.loads(desk.baseline.read_text(encoding="utf-8"))
+    desk.baseline.write_text(json.dumps({**document, **change}), encoding="utf-8")
+    found = desk.gate(an_export(1, 1), env=CI)
+    assert (found.exit_code, told in found.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "export, told",
+    [
+        ({**an_export(1), "experimentName": ""}, "no name"),
+        ({**an_export(1), "items": []}, "a list 'items' is needed"),
+        ('{"items": [], "items": []}', "twice"),
+        (
+            {**an_export(1, better="lower"), "items": an_export(1)["items"] + an_export(1, better="lower")["items"]},
+            "another",
+        ),
+        (an_export("1"), "no finite number"),
+        (an_export(1, outcome="lost"), "outcome is"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_results_that_say_nonsense_are_refused(desk: Desk, export: Any, told: str) -> None:
+    """Results without a name, items or numbers end with 2 and say where."""
+    found = desk.gate(export)
+    assert (found.exit_code, told in found.output) == (2, True)
+
+
+def test_another_fingerprint_is_not_compared(desk: Desk) -> None:
+    """An evaluator that changed ends with 2, not with a verdict."""
+    desk.gate(an_export(1, 1, fingerprint="a"))
+    found = desk.gate(an_export(1, 1, fingerprint="b"), env=CI)
+    assert (found.exit_code, "fingerprint was a and is b" in found.output) == (2, True)
+
+
+def test_nan_does_not_pass(desk: Desk) -> None:
+    """Scores of NaN are failures that are counted, and enough of them are no pass."""
+    desk.gate(an_export(*[1] * 100))
+    desk.gate(an_export(*[float("nan")] * 12, *[1] * 88), env=CI)
+    verdict = desk.verdict()
+    assert (verdict["verdict"], verdict["evaluators"][0]["unscored"]) == ("inconclusive", {"failed": [0, 12]})
+
+
+def github_env(url: str, event: Path, number: int | None = 7) -> dict[str, str]:
+    """What a workflow of a pull request knows."""
+    event.write_text(json.dumps({"pull_request": {"number": number}} if number else {}), encoding="utf-8")
+    return {
+        "GITHUB_API_URL": url,
+        "GITHUB_TOKEN": TOKEN,
+        "GITHUB_REPOSITORY": "me/agent",
+        "GITHUB_EVENT_PATH": str(event),
+    }
+
+
+def gitlab_env(url: str) -> dict[str, str]:
+    """What a pipeline of a merge request knows."""
+    return {
+        "CI_API_V4_URL": url,
+        "CI_PROJECT_ID": "3",
+        "CI_MERGE_REQUEST_IID": "7",
+        "TRACEJURY_GITLAB_TOKEN": TOKEN,
+    }
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_one_comment_stays_however_often_is_pushed(desk: Desk, service: str) -> None:
+    """The second report changes the comment of the first, also behind a hundred others and beside quotations of it."""
+    desk.gate(an_export(*[1] * 100))
+    desk.gate(an_export(*[0] * 12, *[1] * 88), env=CI)
+    with a_forge() as forge:
+        env = github_env(forge.url, desk.folder / "event.json") if service == "github" else gitlab_env(forge.url)
+        forge.comments = [{"id": at, "body": f"> {MARK}"} for at in range(120)]
+        assert "comment created" in desk.report("--comment", service, env=env).stderr
+        desk.gate(an_export(*[1] * 100), env=CI)
+        assert "comment updated" in desk.report("--comment", service, env=env).stderr
+        ours = [each["body"] for each in forge.comments if each["body"].startswith(MARK)]
+    assert len(ours) == 1
+    assert "Not worse" in ours[0]
+
+
+def test_a_fork_gets_no_comment_and_no_failure(desk: Desk) -> None:
+    """A token that may only read, no pull request, no token and nobody there are warnings; the summary is written."""
+    desk.gate(an_export(1, 1))
+    summary, event = desk.folder / "summary.md", desk.folder / "event.json"
+    with a_forge(read_only=True) as forge:
+        url = forge.url
+        env = {**github_env(url, event), "GITHUB_STEP_SUMMARY": str(summary)}
+        refused = desk.report("--comment", "github", env=env)
+        unknown = desk.report("--comment", "github", env=github_env(url, event, None))
+        nobody = desk.report("--comment", "gitlab", env={**gitlab_env(url), "TRACEJURY_GITLAB_TOKEN": ""})
+    away = desk.report("--comment", "gitlab", env=gitlab_env(url))
+    assert [each.exit_code for each in (refused, unknown, nobody, away)] == [0, 0, 0, 0]
+    assert "as those of forks may not" in refused.stderr
+    assert "no pull request" in unknown.stderr
+    assert "are needed" in nobody.stderr
+    assert "ConnectError" in away.stderr
+    assert TOKEN not in refused.output + away.output
+    assert summary.read_text(encoding="utf-8").startswith(MARK)
+
+
+def test_texts_of_others_do_nothing_in_the_comment(desk: Desk) -> None:
+    """Inputs with markup, mentions and table cells are shown as they are, and a huge report is cut."""
+    nasty = an_export(*[1] * 40)
+    for item in nasty["items"]:
+        item["input"] = "<img src=x> @everyone [a](http://b) | `x`\n# h " + "y" * 50
+    desk.gate(nasty)
+    for item in nasty["items"]:
+        item["evaluations"][0]["score"] = 0
+    desk.gate(nasty, env=CI)
+    text = desk.report().output
+    assert not any(each in text for each in ("<img", "@everyone", "](http", "# h"))
+    assert len(text) < 65_536
+
+
+def test_several_gates_share_one_report(desk: Desk) -> None:
+    """Every verdict in the folder is in the report, and a file that is none is refused."""
+    desk.gate(an_export(1, 1))
+    first = desk.folder / "gate" / "agent.json"
+    other = {**json.loads(first.read_text(encoding="utf-8")), "experiment": "other"}
+    (desk.folder / "gate" / "other.json").write_text(json.dumps(other), encoding="utf-8")
+    text = desk.report("--markdown", str(desk.folder / "report.md")).output
+    assert (": agent" in text, ": other" in text) == (True, True)
+    assert (desk.folder / "report.md").read_text(encoding="utf-8") == text
+    (desk.folder / "gate" / "third.json").write_text("{}", encoding="utf-8")
+    assert desk.report().exit_code == 2
+
+
+@pytest.mark.parametrize("schema, file", [("github-workflows", "github-gate.yaml"), ("gitlab-ci", "gitlab-gate.yaml")])
+def test_the_workflow_files_fit_their_schemas(schema: str, file: str) -> None:
+    """The files in deploy/ci are what GitHub's and GitLab's published schemas take."""
+    program = Path(sysconfig.get_path("scripts")) / "check-jsonschema"
+    subprocess.run(
+        [program, "--builtin-schema", f"vendor.{schema}", ROOT / "deploy" / "ci" / file],
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.mark.parametrize("file", ["github-gate.yaml", "gitlab-gate.yaml"])
+def test_the_workflow_files_name_options_that_there_are(file: str) -> None:
+    """Every call of the gate in the files is one that the command line takes."""
+    text = (ROOT / "deploy" / "ci" / file).read_text(encoding="utf-8")
+    calls = [line.partition("tracejury ")[2].split() for line in text.splitlines() if "tracejury gate" in line]
+    assert {call[0] for call in calls} == {"gate", "gate-report"}
+    for call in calls:
+        known = {option for parameter in main.commands[call[0]].params for option in parameter.opts}
+        assert {word for word in call if word.startswith("--")} <= known
