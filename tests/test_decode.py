@@ -269,7 +269,6 @@ def invalid(**changes: Any) -> Span:
 TRACE_FAULT = "trace_id must be 16 bytes, not all zero"
 SPAN_FAULT = "span_id must be 8 bytes, not all zero"
 PARENT_FAULT = "parent_span_id must be 8 bytes or empty"
-NAME_FAULT = "name must not be empty"
 
 
 @pytest.mark.parametrize(
@@ -284,8 +283,6 @@ NAME_FAULT = "name must not be empty"
         ("span_id", b"s" * 16, SPAN_FAULT),
         ("parent_span_id", b"p", PARENT_FAULT),
         ("parent_span_id", bytes(16), PARENT_FAULT),
-        ("name", "", NAME_FAULT),
-        ("name", " \t\u00a0", NAME_FAULT),
     ],
 )
 def test_an_invalid_span_is_rejected_alone_with_its_reason(field: str, value: object, reason: str) -> None:
@@ -300,15 +297,27 @@ def test_an_invalid_span_is_rejected_alone_with_its_reason(field: str, value: ob
     assert result.batch.spans["span_id"].to_pylist() == [span_id(number) for number in range(3)]
 
 
+@pytest.mark.parametrize("name", ["", " \t"])
+def test_a_span_may_have_no_name(name: str) -> None:
+    """OTLP allows an empty name, which is kept as it came."""
+    request = an_export(1)
+    request.resource_spans[0].scope_spans[0].spans[0].name = name
+    result = decoded(request)
+    assert result.outcomes == [Receipt(accepted=1, rejected=0)]
+    assert result.batch.spans["name"].to_pylist() == [name]
+
+
 def test_every_kind_of_fault_is_named() -> None:
     """A message tells each way in which spans of the request are invalid, with how many and where the first is."""
     request = an_export(1)
-    request.resource_spans[0].scope_spans[0].spans.extend([invalid(name=""), invalid(span_id=b""), invalid(name="")])
+    request.resource_spans[0].scope_spans[0].spans.extend(
+        [invalid(parent_span_id=b"p"), invalid(span_id=b""), invalid(parent_span_id=b"p")]
+    )
     (receipt,) = decoded(request).outcomes
     assert isinstance(receipt, Receipt)
     assert receipt.message == (
         "span_id must be 8 bytes, not all zero (span number 3 of the request); "
-        "name must not be empty (2 spans, the first is number 2 of the request)"
+        "parent_span_id must be 8 bytes or empty (2 spans, the first is number 2 of the request)"
     )
 
 
@@ -359,14 +368,21 @@ def test_faults_of_both_kinds_are_told_together() -> None:
     """Spans that cannot be decoded and spans that are invalid are counted, each kind with the place of its first."""
     request = an_export(2)
     spans = request.resource_spans[0].scope_spans[0].spans
-    spans.extend([invalid(trace_state="!bad!"), invalid(name=""), invalid(trace_state="!bad!"), invalid(name="")])
+    spans.extend(
+        [
+            invalid(trace_state="!bad!"),
+            invalid(parent_span_id=b"p"),
+            invalid(trace_state="!bad!"),
+            invalid(parent_span_id=b"p"),
+        ]
+    )
     result = group(request.SerializeToString().replace(b"!bad!", b"\xff\xff\xff\xff\xff"))
     (receipt,) = result.outcomes
     assert isinstance(receipt, Receipt)
     assert (receipt.accepted, receipt.rejected) == (2, 4)
     assert re.fullmatch(
         r"it cannot be decoded: .+ \(2 spans, the first is number 3 of the request\); "
-        r"name must not be empty \(2 spans, the first is number 4 of the request\)",
+        r"parent_span_id must be 8 bytes or empty \(2 spans, the first is number 4 of the request\)",
         receipt.message,
     )
 
@@ -621,7 +637,7 @@ def test_faults_of_a_large_request_are_told_like_those_of_a_small_one() -> None:
     """Invalid spans are counted, and the place of the first is told, over the whole request."""
     request = a_large_request(3000)
     for number in (100, 1500, 2900):
-        flat(request)[number][2].name = ""
+        flat(request)[number][2].parent_span_id = b"p"
     flat(request)[2000][2].span_id = b""
     request.resource_spans.add().CopyFrom(an_export(1, trace=5).resource_spans[0])
     body = request.SerializeToString()
@@ -629,7 +645,7 @@ def test_faults_of_a_large_request_are_told_like_those_of_a_small_one() -> None:
     assert isinstance(receipt, Receipt)
     assert (receipt.accepted, receipt.rejected, receipt.traces) == (2997, 4, 2)
     assert receipt.message == (
-        "name must not be empty (3 spans, the first is number 101 of the request); "
+        "parent_span_id must be 8 bytes or empty (3 spans, the first is number 101 of the request); "
         "span_id must be 8 bytes, not all zero (span number 2001 of the request)"
     )
 

@@ -59,7 +59,6 @@ FAULTS: dict[str, dict[str, Any]] = {
     "a long span id": {"span_id": b"\x01" * 16},
     "no span id": {"span_id": b""},
     "a span id of zeros": {"span_id": bytes(8)},
-    "no name": {"name": ""},
     "a bad parent": {"parent_span_id": b"\x01" * 3},
 }
 

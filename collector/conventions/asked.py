@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
 from collector.conventions.messages import parts_by_type, text_said
 from collector.conventions.parts import Part
@@ -50,6 +51,8 @@ def requests_of(tree: Tree) -> Requests:
     told = [(span, _this_turn(span.output_messages)) for span in tree.spans.values() if span.has_called_tools]
     telling = [(span, messages) for span, messages in told if _has_calls(messages)]
     wrappers = repeating(tree, [span.span_id for span, _ in telling])
+    with_calls = {span.span_id for span, _ in telling}
+    wrappers |= {again for again, first in doubled(tree).items() if first in with_calls}
     asked = [call for span, messages in telling if span.span_id not in wrappers for call in calls_in(span, messages)]
     history: list[tuple[TraceMember, Sequence[Message]]] = [
         (span, span.input_messages or ()) for span in tree.spans.values() if span.has_asked_for_tools
@@ -189,12 +192,13 @@ def _once(calls: list[MessageCall]) -> list[MessageCall]:
 
 def _history(told: list[tuple[TraceMember, Sequence[Message]]], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls that models were sent, of this turn, that no answer tells."""
+    aliases = _Aliases(asked)
     known = {(call.call_id, call.name, call.key) for call in asked}
     known_ids = {(call.call_id, call.name) for call in asked}
     longest: list[MessageCall] = []
     found: list[MessageCall] = []
     for span, messages in told:
-        calls = calls_in(span, _this_turn(messages))
+        calls = aliases.new(calls_in(span, _this_turn(messages)))
         nameless = [call for call in calls if call.call_id is None]
         longest = nameless if len(nameless) > len(longest) else longest
         for call in calls:
@@ -209,6 +213,44 @@ def _history(told: list[tuple[TraceMember, Sequence[Message]]], asked: list[Mess
         else:
             found.append(call)
     return found
+
+
+class _Aliases:
+    """Calls that models are sent under another id than the one that they asked with."""
+
+    def __init__(self, asked: list[MessageCall]) -> None:
+        self._ids = {call.call_id for call in asked}
+        self._by_call: dict[tuple[str, str], list[MessageCall]] = {}
+        for call in asked:
+            self._by_call.setdefault((call.name, call.key), []).append(call)
+        self._known: dict[tuple[str | None, str, str], MessageCall] = {}
+
+    def new(self, calls: list[MessageCall]) -> list[MessageCall]:
+        """The calls of one list of messages without those that are other calls by another id."""
+        strange = [call for call in calls if call.call_id is not None and call.call_id not in self._ids]
+        if not strange:
+            return calls
+        here = {call.call_id for call in calls}
+        taken: set[int] = set()
+        renamed: set[int] = set()
+        for call in strange:
+            same = self._known.get((call.call_id, call.name, call.key)) or self._asked(call, here, taken)
+            if same is not None:
+                taken.add(id(same))
+                renamed.add(id(call))
+                self._known[call.call_id, call.name, call.key] = same
+                same.response = same.response or call.response
+        return [call for call in calls if id(call) not in renamed]
+
+    def _asked(self, call: MessageCall, here: set[str | None], taken: set[int]) -> MessageCall | None:
+        """The first call with this name and these arguments that the list does not tell by its own id."""
+        for other in self._by_call.get((call.name, call.key), ())[:_MAX_ALIKE]:
+            if id(other) not in taken and (other.call_id is None or other.call_id not in here):
+                return other
+        return None
+
+
+_MAX_ALIKE = 32  # a guess: equal calls of a trace that are looked through for one that has another id
 
 
 def _has_calls(messages: Sequence[Message]) -> bool:

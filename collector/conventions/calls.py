@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
-from collector.conventions.pairing import Run, pair
+from collector.conventions.pairing import Run, pair, pair_across_ids
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import same_work
@@ -21,11 +21,16 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
         return ()
     runs = _runs(tree)
     requests = requests_of(tree)
-    left = pair(tree, runs, requests.asked)
+    left = pair_across_ids(tree, runs, pair(tree, runs, requests.asked))
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
-    left += _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
+    untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
+    left += pair_across_ids(tree, runs, untold, is_history=True)
     starts = _starts(tree, runs)
-    found = [(starts[run.span.span_id], _of_run(run)) for run in sorted(runs, key=_place_in_answer)]
+    failed = _failed_below(tree)
+    found = [
+        (starts[run.span.span_id], _of_run(run, failed.get(run.span.span_id)))
+        for run in sorted(runs, key=_place_in_answer)
+    ]
     found += [((call.known_ns, 0), _of_asked(call)) for call in left]
     found.sort(key=lambda one: one[0])  # stable: with equal starts, as they were asked for
     return tuple(replace(call, ordinal=ordinal) for ordinal, (_, call) in enumerate(found))
@@ -109,7 +114,18 @@ def _place_in_answer(run: Run) -> int:
     return run.asked.place if run.asked is not None else 0
 
 
-def _of_run(run: Run) -> TraceToolCall:
+def _failed_below(tree: Tree) -> dict[str, str]:
+    """How the execution of a tool failed that has a span of its own below the tool's."""
+    found: dict[str, str] = {}
+    for span in tree.spans.values():
+        parent = tree.parents[span.span_id]
+        failure = span.error or span.error_type
+        if span.span_type == "chain" and failure is not None and parent is not None:
+            found.setdefault(parent, failure)
+    return found
+
+
+def _of_run(run: Run, failure: str | None) -> TraceToolCall:
     span, asked = run.span, run.asked
     arguments, result = span.tool_arguments, span.tool_result
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
@@ -119,6 +135,8 @@ def _of_run(run: Run) -> TraceToolCall:
         result = asked.response.get("response")
         if not is_error:
             is_error, error = _failure(asked)
+    if result is None and not is_error and failure is not None:
+        is_error, error = True, failure
     return TraceToolCall(
         ordinal=0,
         span_id=span.span_id,

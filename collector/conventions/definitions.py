@@ -16,7 +16,7 @@ _SCHEMAS = (
     "schema",
 )
 _LISTS = ("function_declarations", "functionDeclarations", "tools", "function_tools")
-_WRAPPERS = ("function", "toolSpec", "tool")  # OpenAI, Bedrock, OpenInference
+_WRAPPERS = ("function", "toolSpec", "tool", "data")  # OpenAI, Bedrock, OpenInference, Haystack
 _MAX_WRAPPERS = 6
 
 

@@ -1,19 +1,22 @@
 """The messages of one span: from attributes, from its events, from log records, or pieced together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.messages import (
     find_messages,
     message_of,
     messages_of,
+    parts_by_type,
     split_trajectory,
     with_system,
 )
-from collector.conventions.parts import parts_of, text_part
+from collector.conventions.parts import ITEM_ID, parts_of, text_part
+from collector.conventions.pieces import lacks_something, tells_more, with_ids
 from collector.conventions.table import Slot
-from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, text_of
+from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType
 
 EVENT_ROLES = {
@@ -24,6 +27,7 @@ EVENT_ROLES = {
     "gen_ai.choice": "assistant",
 }
 _CHOICE = "gen_ai.choice"
+_OPENLIT = "openlit"
 _EVENT_CONTENT = "gen_ai.event.content"  # a whole message as JSON: Azure, Semantic Kernel for .NET
 
 
@@ -53,19 +57,24 @@ NO_DIALOGUE = Dialogue(asked=_NOTHING, answered=_NOTHING)
 def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) -> Dialogue:
     """The messages of a span, each side from the strongest source that has it."""
     asked = _from_rows(collected, "input_messages", "user")
+    if collected.candidates("whole_input"):
+        asked = _opened_whole(asked)
     answered = _from_rows(collected, "output_messages", "assistant")
     if answered.messages is None and (collected.tells("answer_text") or collected.tells("answer_calls")):
         answered = _pieced_together(collected)
     if (asked.messages is None or answered.messages is None) and collected.tells("trajectory"):
         told = _from_trajectory(collected)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
+    if answered.messages is None and logs:
+        answered = SourcedMessages(messages=messages_in(logs), source=CLAUDE_CODE_LOGS)
     if (asked.messages is None or answered.messages is None) and (collected.span.events or logs):
         told = _from_events(collected, logs)
         asked, answered = _stronger(asked, told.asked), _stronger(answered, told.answered)
-    if asked.messages is None:
-        asked = _from_raw(collected, "input", "user", kind)
-    if answered.messages is None:
-        answered = _from_raw(collected, "output", "assistant", kind)
+    asked, answered = _completed(collected, asked, answered)
+    if not _says(asked):
+        asked = _stronger(_from_raw(collected, "input", "user", kind), asked)
+    if not _says(answered):
+        answered = _stronger(_from_raw(collected, "output", "assistant", kind), answered)
     system = _system(collected) if collected.tells("system") else None
     if system:
         source = asked.source or collected.sources.get("system", "")
@@ -75,12 +84,76 @@ def dialogue(collected: Collected, logs: Sequence[LogRecord], kind: SpanType) ->
     return Dialogue(asked=asked, answered=answered)
 
 
+def _completed(
+    collected: Collected, asked: SourcedMessages, answered: SourcedMessages
+) -> tuple[SourcedMessages, SourcedMessages]:
+    """Messages with what libraries leave out of them and tell beside them."""
+    if collected.candidates("raw_dialogue"):
+        asked = _fuller(collected, asked, "input", "user")
+        answered = _fuller(collected, answered, "output", "assistant")
+    if collected.dialect is not None and collected.dialect.name == _OPENLIT:
+        asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
+    return asked, answered
+
+
+def _opened_whole(told: SourcedMessages) -> SourcedMessages:
+    """The messages whose JSON is the text of the only one, as Traceloop's JavaScript sends OpenAI's responses."""
+    parts = [part for message in told.messages or () for part in as_list(message["parts"])]
+    text = as_dict(parts[0]).get("content") if len(parts) == 1 else None
+    inner = opened(text) if isinstance(text, str) and text[:2] == "[{" else None
+    found = find_messages(inner, "user") if isinstance(inner, list) else None
+    return told if found is None else SourcedMessages(messages=found, source=told.source)
+
+
+def _fuller(collected: Collected, told: SourcedMessages, slot: Slot, role: str) -> SourcedMessages:
+    """The messages of the request or the answer itself, where these tell all that attributes do, and more of it."""
+    if not told.messages or not lacks_something(told.messages):
+        return told
+    for _, place, value, source in collected.candidates(slot):
+        if place.path or place.is_group or not isinstance(value, str) or not looks_encoded(value):
+            continue
+        raw = _found(collected, value, collected.opened(value, source), role)
+        if raw is not None and tells_more(raw, told.messages):
+            return SourcedMessages(messages=raw, source=source)
+    return told
+
+
+def _with_ids(told: SourcedMessages) -> SourcedMessages:
+    return told if told.messages is None else replace(told, messages=with_ids(told.messages))
+
+
+def _with_call_ids(collected: Collected, told: SourcedMessages) -> SourcedMessages:
+    """The calls of an answer with the ids that the span has for them, of which OpenLIT makes one text."""
+    ids = [one for _, _, value, _ in collected.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
+    calls = [part for message in told.messages or () for part in parts_by_type(message, "tool_call")]
+    if not calls or len(calls) != len(ids) or not all(str(call.get("id")).startswith(ITEM_ID) for call in calls):
+        return told
+    renamed = dict(zip(map(id, calls), ids, strict=True))
+    messages: list[Message] = [
+        {
+            **message,
+            "parts": [
+                {**part, "id": renamed[id(part)]} if isinstance(part, dict) and id(part) in renamed else part
+                for part in as_list(message["parts"])
+            ],
+        }
+        for message in told.messages or ()
+    ]
+    return replace(told, messages=messages)
+
+
+def _says(told: SourcedMessages) -> bool:
+    """Whether there is anything in the messages: some libraries write their roles and nothing else."""
+    return told.messages is not None and any(message["parts"] for message in told.messages)
+
+
 def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:
     return told if told.messages is not None else other
 
 
 def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
     candidates = collected.candidates(slot)
+    empty = _NOTHING
     for number, (_, place, value, source) in enumerate(candidates):
         if place.is_group:
             found = find_messages([_unnested(item, role) for item in collected.group(place.key)], role)
@@ -89,8 +162,11 @@ def _from_rows(collected: Collected, slot: Slot, role: str) -> SourcedMessages:
         if place.event:
             found = [*(found or []), *_more(collected, candidates[number + 1 :], source, role)] or None
         if found is not None:
-            return SourcedMessages(messages=found, source=source)
-    return _NOTHING
+            told = SourcedMessages(messages=found, source=source)
+            if _says(told):
+                return told
+            empty = _stronger(empty, told)
+    return empty
 
 
 def _more(collected: Collected, others: list[Candidate], source: str, role: str) -> list[Message]:
@@ -118,6 +194,9 @@ def _unnested(item: JsonValue, role: str) -> JsonValue:
     """A numbered message, which OpenInference puts below `message`; one without a role is given the expected one."""
     fields = as_dict(item)
     inner = fields.get("message")
+    results = fields.get("function")
+    if isinstance(results, list) and results:  # AutoGen
+        return {"role": "tool", "content": [{**as_dict(opened(one)), "type": "tool_result"} for one in results]}
     message = inner if isinstance(inner, dict) else fields
     if not message:
         return None
@@ -128,16 +207,16 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
     """An answer whose text, thoughts and calls stand apart."""
     parts: list[JsonValue] = []
     sources: list[str] = []
-    thoughts = next((text_of(value) for _, _, value, _ in collected.candidates("answer_reasoning")), None)
+    thoughts = next((text_of(value) for value, _ in _pieces(collected, "answer_reasoning")), None)
     if thoughts:
         parts.append({"type": "reasoning", "content": thoughts})
-    for _, _, value, source in collected.candidates("answer_text"):
+    for value, source in _pieces(collected, "answer_text"):
         text = text_of(value)
         if text and not text.isspace():
             parts.append(text_part(text))
             sources.append(source)
             break
-    for _, _, value, source in collected.candidates("answer_calls"):
+    for value, source in _pieces(collected, "answer_calls"):
         calls = collected.opened(value, source) if isinstance(value, str) else value
         found = [call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict)]
         if found:
@@ -147,6 +226,11 @@ def _pieced_together(collected: Collected) -> SourcedMessages:
     if not sources:
         return _NOTHING
     return SourcedMessages(messages=[{"role": "assistant", "parts": parts}], source=sources[0])
+
+
+def _pieces(collected: Collected, slot: Slot) -> Iterator[tuple[object, str]]:
+    for _, place, value, source in collected.candidates(slot):
+        yield (collected.member(place, value, source) if place.path else value), source
 
 
 def _from_trajectory(collected: Collected) -> Dialogue:
@@ -271,7 +355,9 @@ def _remembered(
 def _system(collected: Collected) -> list[JsonValue]:
     parts: list[JsonValue] = []
     for _, place, value, source in collected.candidates("system"):
-        decoded = collected.opened(value, source) if isinstance(value, str) else value
+        decoded = collected.opened(value, source) if isinstance(value, str) and not place.path else value
+        if place.path:
+            decoded = collected.member(place, value, source)
         if isinstance(decoded, dict) and "parts" in decoded:
             decoded = decoded["parts"]
         parts += [part for part in parts_of(decoded) if part not in parts]

@@ -46,8 +46,8 @@ def scope_rank(name: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=_KNOWN_SCOPES)
 def _scope_rank(name: str) -> tuple[int, int]:
-    alone = [rank for rank, sign in _SIGNS if sign.scope and not sign.with_genai and _is_below(name, sign.scope)]
-    with_genai = [rank for rank, sign in _SIGNS if sign.scope and _is_below(name, sign.scope)]
+    alone = [rank for rank, sign in _SIGNS if sign.scope and not sign.with_genai and is_below(name, sign.scope)]
+    with_genai = [rank for rank, sign in _SIGNS if sign.scope and is_below(name, sign.scope)]
     return min(alone, default=NO_DIALECT), min(with_genai, default=NO_DIALECT)
 
 
@@ -102,7 +102,7 @@ _RESOURCE_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.resource)
 _SPAN_SIGNS = tuple((rank, sign) for rank, sign in _SIGNS if sign.span)
 
 
-def _is_below(name: str, beginning: str) -> bool:
+def is_below(name: str, beginning: str) -> bool:
     """Whether a name is another one, or goes on after it with a dot, a slash or a dash: `openai_v2` is not `openai`."""
     if not name.startswith(beginning):
         return False

@@ -31,6 +31,8 @@ class TraceMember:
     has_stored_arguments: bool
     tool_result: JsonValue
     response_id: str | None
+    model: str | None
+    scope: str | None  # the library that tells of it
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
@@ -90,6 +92,8 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         has_stored_arguments=False,
         tool_result=reading.tool_result,
         response_id=response_id if isinstance(response_id, str) else None,
+        model=reading.model,
+        scope=span.scope.name,
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
         cost_usd=reading.cost_usd,

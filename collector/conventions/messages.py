@@ -15,6 +15,7 @@ from collector.conventions.parts import (
     response_part,
     text_part,
 )
+from collector.conventions.pieces import continued, in_parts, is_text_alone
 from collector.conventions.values import NotJson, as_dict, as_list, decode, encodable, looks_encoded
 from storage.records import JsonValue, Message
 
@@ -41,9 +42,14 @@ _CONTAINERS = (
     "outputs",
     "update",
     "response",
+    "replies",
+    "tool_messages",
     "inputs",
     "input",
 )
+_ANSWERS = frozenset({"choices", "generations", "candidates", "output", "outputs", "response", "replies"})
+"""Containers of what a model said, before which its instructions do not belong."""
+
 _SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
 _BESIDE_INPUT = frozenset({"model", "instructions", "tools"})  # what a request of OpenAI's responses has too
 _ITEM_ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
@@ -82,7 +88,7 @@ def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list
         if isinstance(inner, list | dict) and inner:
             found = find_messages(inner, role, depth - 1)
             if found is not None:
-                return _with_system(value, found)
+                return found if key in _ANSWERS else _with_system(value, found)
     return _of_plain(value, role) if role else None
 
 
@@ -95,8 +101,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
             return {"role": own, "parts": [{"type": "text", "content": content}] if content else []}
     parts = value.get("parts")
     if type(parts) is list and "content" not in value and "tool_calls" not in value:
-        message: Message = {"role": _role(value.get("role"), role), "parts": [p for b in parts for p in part_of(b)]}
-        return _finished(message, value)
+        return _finished(in_parts(parts, _role(value.get("role"), role)), value)
     kind = value.get("type")
     kind = kind if isinstance(kind, str) else ""
     if "kwargs" in value or "data" in value or kind in _LANGCHAIN_TYPES:
@@ -115,6 +120,15 @@ def with_system(instructions: Sequence[JsonValue], messages: list[Message] | Non
     if not instructions or any(message["role"] == "system" for message in messages or ()):
         return messages
     return [{"role": "system", "parts": list(instructions)}, *(messages or ())]
+
+
+def offered_tool(value: object) -> JsonValue:
+    """The definition of a tool that stands where a message should, as Langfuse writes what LangChain offers a model."""
+    content = value.get("content") if isinstance(value, dict) and value.get("role") == "tool" else None
+    is_tool = (
+        isinstance(content, dict) and content.get("type") == "function" and isinstance(content.get("function"), dict)
+    )
+    return content if is_tool else None
 
 
 def text_said(message: Message) -> str:
@@ -177,23 +191,32 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
     if value and all(isinstance(item, str) for item in value):
         return None
     found: list[Message] = []
-    was_item = False
+    was_item = is_open = False
     for item in value:
         if isinstance(item, dict) and _is_message(item):
+            if offered_tool(item) is not None:
+                continue
             message = message_of(item, role)
             if not message["role"]:
                 return None
             is_item = _is_item(item)
-            if found and _is_one_answer(found[-1], message, are_items=is_item and was_item):
-                found[-1] = {**found[-1], "parts": [*as_list(found[-1]["parts"]), *as_list(message["parts"])]}
-            else:
-                found.append(message)
-            was_item = is_item
+            _join(found, message, is_open=is_open, are_items=is_item and was_item)
+            was_item, is_open = is_item, item.get("finish_reason") == ""
         elif _is_pair(item):
             found.append(_of_pair(item))
         elif depth > 0 and isinstance(item, dict):
             found += find_messages(item, role, depth - 1) or ()
     return found or None
+
+
+def _join(found: list[Message], message: Message, *, is_open: bool, are_items: bool) -> None:
+    """Add a message, or what it adds to the one before; one that is open did not say why it ended."""
+    if is_open and is_text_alone(found[-1]) and is_text_alone(message):
+        found[-1] = continued(found[-1], message)
+    elif found and _is_one_answer(found[-1], message, are_items=are_items):
+        found[-1] = {**found[-1], "parts": [*as_list(found[-1]["parts"]), *as_list(message["parts"])]}
+    else:
+        found.append(message)
 
 
 def _is_item(value: dict[str, JsonValue]) -> bool:
@@ -220,6 +243,9 @@ def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
         return _with_system(value, [_of_text(prompt, "user")])
     if isinstance(prompt, list) and prompt:
         return messages_of(prompt, "user")
+    replies = value.get("replies")
+    if isinstance(replies, list) and replies and all(isinstance(reply, str) for reply in replies):  # Haystack
+        return [_of_text(str(reply), role) for reply in replies]
     if isinstance(value.get("text"), str) and not {"generation_info", "finish_reason"}.isdisjoint(value):
         return [_of_text(str(value["text"]), role)]
     return None
@@ -235,7 +261,7 @@ def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Mess
 
 
 def _role(value: object, otherwise: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or value == "unknown":  # OpenLLMetry, of LangChain's streams
         return otherwise
     return _ROLES.get(value) or _ROLES.get(value.lower()) or encodable(value)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from collector.conventions.asked import MessageCall, lone_value
 from collector.conventions.member import TraceMember
+from collector.conventions.parts import ITEM_ID
 from collector.conventions.tree import Tree
 from storage.records import JsonValue
 
@@ -86,6 +87,75 @@ def pair(tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: b
             if _is_open(run):
                 _pair_alike(tree, book, run, is_history=is_history)
     return [call for call in asked if id(call) not in book.taken]
+
+
+def pair_across_ids(
+    tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: bool = False
+) -> list[MessageCall]:
+    """Give runs that no id joins with a call the call of their name and arguments, in their order; the calls left.
+
+    Frameworks number runs of their own, and some calls have an item's id in one place and the call's in another.
+    """
+    waiting = [run for run in runs if run.asked is None and not run.is_ambiguous]
+    if not waiting or not asked:
+        return asked
+    book = _Book()
+    _fill(tree, book, asked)
+    for group in _groups(waiting):
+        _pair_in_order(tree, book, group, is_history=is_history)
+    for run in waiting:
+        if run.asked is None:
+            _pair_alike(tree, book, run, is_history=is_history)
+    left = [call for call in asked if id(call) not in book.taken]
+    return _pair_by_name([run for run in waiting if run.asked is None], left)
+
+
+def _pair_in_order(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) -> None:
+    name, form = group[0].span.tool_name or "", _form(group[0])
+    before_ns = None if is_history else group[-1].span.start_ns
+    for level in _levels(tree, group[0]):
+        calls = book.free((level, name, form), len(group), before_ns)
+        for run, call in zip(group, calls, strict=False):
+            _join(book, run, call)
+        if calls:
+            return
+
+
+def _pair_by_name(runs: list[Run], asked: list[MessageCall]) -> list[MessageCall]:
+    """Pair what is left by name and order, where there are as many runs of a name as calls and one side has no ids."""
+    by_name: dict[str, tuple[list[Run], list[MessageCall]]] = {}
+    for run in runs:
+        by_name.setdefault(run.span.tool_name or "", ([], []))[0].append(run)
+    for call in asked:
+        if call.name in by_name:
+            by_name[call.name][1].append(call)
+    book = _Book()
+    for found, calls in by_name.values():
+        has_no_ids = all(run.call_id is None for run in found) or all(call.call_id is None for call in calls)
+        if len(found) == len(calls) and has_no_ids:
+            pairs = list(zip(found, calls, strict=True))
+            if all(_can_be(run, call) for run, call in pairs):
+                for run, call in pairs:
+                    _join(book, run, call)
+    return [call for call in asked if id(call) not in book.taken]
+
+
+def _can_be(run: Run, call: MessageCall) -> bool:
+    """Whether nothing says that a run is not of a call: it began before, or an argument has another value."""
+    asked, ran = call.arguments, run.span.tool_arguments
+    if call.start_ns > run.span.start_ns:
+        return False
+    if not isinstance(asked, dict) or not isinstance(ran, dict):
+        return True
+    return all(asked[name] == ran[name] for name in asked.keys() & ran.keys())
+
+
+def _join(book: _Book, run: Run, call: MessageCall) -> None:
+    """A run and its call; of two ids that of the run stays, unless it is an item's."""
+    run.asked = call
+    if run.call_id is None or (call.call_id is not None and run.call_id.startswith(ITEM_ID)):
+        run.call_id = call.call_id or run.call_id
+    book.taken.add(id(call))
 
 
 def _is_open(run: Run) -> bool:
@@ -166,8 +236,7 @@ def _pair_alike(tree: Tree, book: _Book, run: Run, *, is_history: bool) -> None:
         calls = book.free((level, run.span.tool_name or "", _ANY), _MAX_ALIKE, before_ns)
         alike = [call for call in calls if _fit(call.arguments, run.span.tool_arguments)]
         if len(alike) == 1 and len(calls) < _MAX_ALIKE:
-            run.asked, run.call_id = alike[0], alike[0].call_id
-            book.taken.add(id(alike[0]))
+            _join(book, run, alike[0])
         if alike:
             return
 

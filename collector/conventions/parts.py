@@ -4,18 +4,20 @@ import re
 from collections.abc import Callable
 
 from collector.conventions import unwrap
-from collector.conventions.values import as_dict, text_of
+from collector.conventions.values import as_dict, as_list, opened, text_of
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
-_IDS = ("toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id", "id")  # `id` can be the item's
+_IDS = ("toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id", "id", "ref")  # `id` can be the item's
 _NAMES = ("name", "toolName", "tool_name")
 _ARGUMENTS = ("arguments", "args", "input", "parameters")
 _RESPONSES = ("response", "result", "output", "content")
 _MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
 _MAX_WRAPPERS = 6
+ITEM_ID = "fc_"
+"""How the ids of the items begin that OpenAI's responses tell calls in, which have another id for their results."""
 
 
 def parts_of(content: object) -> list[JsonValue]:
@@ -36,17 +38,28 @@ def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
         return [text_part(text)] if text else []
     kind = block.get("type", block.get("kind", block.get("part_kind")))
     if kind == "text" and type(block.get("content")) is str:
+        hidden = hidden_blocks(block["content"]) if wrappers else None
+        if hidden is not None:
+            return [part for inner in hidden for part in part_of(inner, 0)]
         return [block] if block["content"] else []
     reader = _BY_TYPE.get(kind) if isinstance(kind, str) else None
     if reader is not None:
         part = reader(block)
         return [block if part is None else part]
-    call = block.get("tool_call")
-    if isinstance(call, dict):  # OpenInference
+    wrapped = _of_openinference(block, wrappers)
+    return _by_key(block) if wrapped is None else wrapped
+
+
+def _of_openinference(block: dict[str, JsonValue], wrappers: int) -> list[JsonValue] | None:
+    """The part that a block wraps; Haystack's calls look alike."""
+    call, content = block.get("tool_call"), block.get("message_content")
+    if isinstance(call, dict):
         return [call_of(call)]
-    content = block.get("message_content")
-    if isinstance(content, dict) and wrappers:  # likewise
-        return part_of(content, wrappers - 1)
+    return part_of(content, wrappers - 1) if isinstance(content, dict) and wrappers else None
+
+
+def _by_key(block: dict[str, JsonValue]) -> list[JsonValue]:
+    """The part that a block without a type stands for, by the key that holds it."""
     for key, reader in _BY_KEY:
         if block.get(key) is not None:
             part = reader(block)
@@ -59,12 +72,40 @@ def call_of(block: dict[str, JsonValue]) -> Part:
     """A tool call, however it is spelled."""
     function = as_dict(block.get("function"))
     inner = {**block, **function} if function else block
-    return {
-        "type": "tool_call",
-        "id": _text(block, _IDS),
-        "name": _text(inner, _NAMES),
-        "arguments": unwrap.arguments(_first(inner, _ARGUMENTS)),
-    }
+    name = _text(inner, _NAMES)
+    if name is None and isinstance(block.get("content"), str):  # OpenLIT: the call as a literal
+        told = opened(block["content"])
+        return call_of(told) if isinstance(told, dict) and told.get("name") else _call(block, None, inner)
+    return _call(block, name, inner)
+
+
+def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonValue]) -> Part:
+    arguments = unwrap.arguments(_first(inner, _ARGUMENTS))
+    if arguments is None and inner is not block and name is not None:
+        arguments = {}  # a function that is called with nothing: OpenInference leaves `{}` out
+    return {"type": "tool_call", "id": _text(block, _IDS), "name": name, "arguments": arguments}
+
+
+def hidden_blocks(text: str) -> list[JsonValue] | None:
+    """The content blocks that came as the JSON or the literal of them, with thoughts or calls among them.
+
+    Instrumentations of LangChain write so what a model of OpenAI's responses answered.
+    """
+    if not may_hide_blocks(text):
+        return None
+    blocks = as_list(opened(text))
+    kinds = [block.get("type") if isinstance(block, dict) else None for block in blocks]
+    is_answer = all(kind in _ANSWERED for kind in kinds) and any(kind in _UNSPOKEN for kind in kinds)
+    return blocks if is_answer else None
+
+
+def may_hide_blocks(text: str) -> bool:
+    """Whether it is worth opening a text to look for content blocks; False for all ordinary ones."""
+    return text[:1] in ("{", "[") and any(kind in text for kind in _UNSPOKEN)
+
+
+_UNSPOKEN = ("reasoning", "thinking", "function_call", "tool_use")
+_ANSWERED = frozenset({*_UNSPOKEN, "redacted_thinking", "text", "output_text", "message"})
 
 
 def response_part(call_id: str | None, response: object, name: str | None = None, *, is_error: bool = False) -> Part:
@@ -103,6 +144,10 @@ def _words(block: dict[str, JsonValue]) -> Part | None:
 
 def _reasoning(block: dict[str, JsonValue]) -> Part:
     content = _first(block, ("content", "thinking", "text", "reasoning", "reasoningText", "summary"))
+    if isinstance(content, str) and may_hide_blocks(content):  # OpenLIT: the block as a literal
+        told = opened(content)
+        if isinstance(told, dict) and told.get("type") == "reasoning":
+            content = told.get("summary", told.get("content"))
     if isinstance(content, list):
         texts = (_first(as_dict(item), ("text", "content")) if isinstance(item, dict) else item for item in content)
         content = "\n".join(text for text in texts if isinstance(text, str))
@@ -123,6 +168,30 @@ def _bedrock_call(block: dict[str, JsonValue]) -> Part:
 
 def _bedrock_result(block: dict[str, JsonValue]) -> Part:
     return _result(as_dict(block["toolResult"]))
+
+
+def _genkit_call(block: dict[str, JsonValue]) -> Part:
+    return call_of(as_dict(block["toolRequest"]))
+
+
+def _genkit_result(block: dict[str, JsonValue]) -> Part:
+    return _result(as_dict(block["toolResponse"]))
+
+
+def _haystack_result(block: dict[str, JsonValue]) -> Part | None:
+    told = block["tool_call_result"]
+    if not isinstance(told, dict):
+        return None
+    origin = as_dict(told.get("origin"))
+    return response_part(
+        _text(origin, _IDS), told.get("result"), _text(origin, _NAMES), is_error=told.get("error") is True
+    )
+
+
+def _haystack_thoughts(block: dict[str, JsonValue]) -> Part | None:
+    thoughts = block["reasoning"]
+    text = thoughts.get("reasoning_text") if isinstance(thoughts, dict) else None
+    return {"type": "reasoning", "content": text} if isinstance(text, str) else None
 
 
 def _gemini_call(block: dict[str, JsonValue]) -> Part | None:
@@ -220,6 +289,10 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
     ("functionCall", _gemini_call),
     ("function_response", _gemini_result),
     ("functionResponse", _gemini_result),
+    ("toolRequest", _genkit_call),
+    ("toolResponse", _genkit_result),
+    ("tool_call_result", _haystack_result),
+    ("reasoning", _haystack_thoughts),
     ("inline_data", _any_media),
     ("inlineData", _any_media),
     ("file_data", _any_media),

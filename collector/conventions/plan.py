@@ -36,6 +36,7 @@ class NameMark(NamedTuple):
 
     rank: int
     kinds: tuple[SpanType | None, ...]
+    sure: tuple[SpanType | None, ...]  # likewise, of those that are sure by their names
 
 
 class Shape(NamedTuple):
@@ -90,6 +91,10 @@ def plan_of(shape: Shape) -> ShapePlan:
             if len(groups[head]) > 1:
                 continue
         for place in known.places:
+            if place.scope and not index.is_below(shape.scope, place.scope):
+                continue
+            if place.kind and place.kind != kind:
+                continue
             source = f"{place.key}.*" if place.is_group else shape.keys[at]
             leads.setdefault(place.slot, []).append(Lead(place.rank, place, at, source))
     for number, (slot, key) in enumerate(shape.own):
@@ -146,11 +151,13 @@ def name_mark(name: str) -> NameMark:
 
 @lru_cache(maxsize=_NAMES)
 def _name_mark(name: str) -> NameMark:
-    kinds = tuple(
-        next((kind for beginning, kind in dialect.span_names.items() if name.startswith(beginning)), None)
-        for dialect in NAMING
-    )
-    return NameMark(index.span_rank(name), kinds)
+    kinds = tuple(_by_beginning(name, dialect.span_names) for dialect in NAMING)
+    sure = tuple(_by_beginning(name, dialect.sure_names) for dialect in NAMING)
+    return NameMark(index.span_rank(name), kinds, sure)
+
+
+def _by_beginning(name: str, kinds: Mapping[str, SpanType]) -> SpanType | None:
+    return next((kind for beginning, kind in kinds.items() if name.startswith(beginning)), None)
 
 
 def _in_order(leads: list[Lead], dialect: Dialect | None) -> tuple[Lead, ...]:
@@ -196,9 +203,15 @@ def _kind(shape: Shape, seen: Sequence[index.Known | None], dialect: Dialect | N
         for (number, _), kind in zip(known.kinds, mark.kinds, strict=True):
             if number < strongest and kind is not None:
                 strongest, found = number, (kind, key)
-    if dialect is None or not dialect.span_names or strongest < index.BY_NAME_RANK:
+    if dialect is None or dialect not in NAMING:
         return found
-    named = shape.name.kinds[NAMING.index(dialect)]
+    number = NAMING.index(dialect)
+    sure = shape.name.sure[number]
+    if sure is not None:
+        return sure, "the name of the span"
+    if strongest < index.BY_NAME_RANK:
+        return found
+    named = shape.name.kinds[number]
     return found if named is None else (named, "the name of the span")
 
 
@@ -210,4 +223,9 @@ def _kind_of(value: object, values: Mapping[str, SpanType]) -> SpanType | None:
     if kind is not None:
         return kind
     lowered = text.strip('"').lower()
-    return values.get(lowered) or values.get(lowered.split(" ", 1)[0]) or values.get("")
+    kind = values.get(lowered) or values.get(lowered.split(" ", 1)[0])
+    return (
+        kind
+        or next((kind for end, kind in values.items() if end[:1] == "*" and lowered.endswith(end[1:])), None)
+        or (values.get(""))
+    )

@@ -2,6 +2,7 @@
 
 import json
 
+from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Candidate, Collected
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, text_of
@@ -38,6 +39,8 @@ def _first(collected: Collected, field: str, candidates: list[Candidate]) -> str
         if place.is_json:
             told = _unquoted(told)
         text = text_of(told)
+        if text is not None and text[:1] == "{":
+            text = unwrap.lone_text(text) or text
         if text is None or text.isspace() or text.strip() in EMPTY:
             continue
         if text in BLANKS:

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.conventions.collected import Collected
+from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import failure_of
-from collector.conventions.messages import answer_text, last_text
+from collector.conventions.messages import answer_text, last_text, offered_tool, text_said
 from collector.conventions.own import OwnKeys
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
-from collector.conventions.values import fraction, text_of, whole
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, SpanType
 
 TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
 OFFERING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "other"})
-_TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
 UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 
@@ -103,12 +102,19 @@ def is_pending(collected: Collected) -> bool:
 def _input(collected: Collected, talk: Dialogue) -> str | None:
     text = ours(collected, "input")
     if text is None and talk.asked.messages:
-        text = last_text(talk.asked.messages, "user")
+        text = (
+            _embedded(talk.asked.messages) if collected.kind == "embedding" else last_text(talk.asked.messages, "user")
+        )
         if text is not None:
             collected.sources["input"] = talk.asked.source
     if text is None and not _lost_content(collected, "input", talk.asked):
         text = raw_text(collected, "input", ("input", "input_messages", "tool_arguments"), talk.asked.messages)
     return text
+
+
+def _embedded(messages: list[Message]) -> str | None:
+    """All the texts of a batch that is embedded."""
+    return "\n".join(text for message in messages if (text := text_said(message))) or None
 
 
 def _output(collected: Collected, talk: Dialogue) -> str | None:
@@ -130,9 +136,11 @@ def _is_answer(output: str | None, answered: list[Message] | None) -> bool | Non
     return False if text is None else True if text == output else None
 
 
-def _lost_content(collected: Collected, field: str, told: SourcedMessages) -> bool:
+def _lost_content(collected: Collected, field: Slot, told: SourcedMessages) -> bool:
     """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
     if not told.messages or any(message["parts"] for message in told.messages):
+        return False
+    if raw_text(collected, field, (field,), None) is not None:
         return False
     collected.note(field, f"{told.source} has messages without content")
     return True
@@ -156,12 +164,27 @@ def read_definitions(collected: Collected) -> tuple[OfferedTool, ...]:
         if place.is_group:
             told: object = collected.group(place.key)
         elif place.path:
+            if isinstance(value, str) and place.path[0] not in value:
+                continue
             told = collected.member(place, value, source)
         elif isinstance(value, str):
             told = collected.opened(value, source)
         else:
             told = value
         definitions = once_by_name(definitions_of(told))
+        if definitions:
+            collected.sources["tool_definitions"] = source
+            return definitions
+    return _among_messages(collected)
+
+
+def _among_messages(collected: Collected) -> tuple[OfferedTool, ...]:
+    """The tools that stand among the messages of a model, as Langfuse writes those of LangChain."""
+    for _, _, value, source in collected.candidates("offered") if collected.kind == "llm" else ():
+        told = collected.opened(value, source) if isinstance(value, str) else value
+        messages = told if isinstance(told, list) else ()
+        offered = [tool for message in messages if (tool := offered_tool(message)) is not None]
+        definitions = once_by_name(definitions_of(offered))
         if definitions:
             collected.sources["tool_definitions"] = source
             return definitions
@@ -174,49 +197,6 @@ def read_model(collected: Collected) -> str | None:
     if model is None or model == UNKNOWN_MODEL:
         return collected.text("asked_model", "model")
     return model
-
-
-def read_count(collected: Collected, slot: Slot) -> int | None:
-    """A number of tokens; of input tokens all, the cached ones with them, as OpenTelemetry counts them."""
-    count = _count(collected, slot)
-    return count if count is None or slot != "input_tokens" else _with_cached(collected, count)
-
-
-def _count(collected: Collected, slot: Slot) -> int | None:
-    for _, place, value, source in collected.candidates(slot):
-        told = collected.member(place, value, source) if place.path else value
-        count = whole(told)
-        if count is not None:
-            collected.sources[slot] = source
-            return count
-        if told is not None:
-            collected.note(slot, f"{source} is {(text_of(told) or '')[:40]!r}, which is no count")
-    return None
-
-
-def _with_cached(collected: Collected, count: int) -> int:
-    if collected.tells("cached_apart"):
-        apart = sum(whole(value) or 0 for _, _, value, _ in collected.candidates("cached_apart"))
-        if apart:
-            collected.note("input_tokens", f"{apart} cached ones, which are told apart, are added")
-            return count + apart
-    return count
-
-
-def read_cost(collected: Collected) -> float | None:
-    """What it cost, in US dollars; where several amounts are told, their sum or total."""
-    for _, place, value, source in collected.candidates("cost_usd"):
-        told: object = collected.member(place, value, source) if place.path else value
-        if isinstance(told, str):
-            told = collected.opened(told, source)
-        if isinstance(told, dict):
-            amounts = [fraction(told[key]) for key in _TOTAL_COSTS if key in told]
-            told = amounts[0] if amounts else sum(fraction(item) or 0.0 for item in told.values())
-        cost = fraction(told)
-        if cost is not None and cost >= 0:
-            collected.sources["cost_usd"] = source
-            return cost
-    return None
 
 
 def _explain(collected: Collected, kind: SpanType, texts: tuple[str | None, str | None], use: ToolUse | None) -> None:

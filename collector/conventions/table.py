@@ -3,7 +3,8 @@
 A row is a text: `key`, or `key.*` for attributes that are numbered below a key, or `key#a.b` for a member of the JSON
 in it, or `key=value` for a flag; `event NAME/key` is an attribute of a span's event (or the body or an attribute of a
 log record). `only key` counts where the dialect was recognised by something else, for keys that could be anybody's;
-`json key` is a text that was written as JSON.
+`json key` is a text that was written as JSON. `scope NAME/key` counts on the spans of one library alone,
+`kind KIND/key` on those that do one thing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,9 @@ Slot: TypeAlias = Literal[
     "output",
     "input_messages",
     "output_messages",
+    "whole_input",  # messages, the only one of which can be the JSON of all of them
+    "raw_dialogue",  # a request or an answer itself, which may tell more than the messages made of it
+    "call_ids",  # of the calls in an answer, several in one text
     "trajectory",  # what was asked and what came of it, in one list
     "system",
     "answer_text",  # the pieces of an answer that is not told as a message
@@ -27,6 +31,7 @@ Slot: TypeAlias = Literal[
     "tool_arguments",
     "tool_result",
     "tool_definitions",
+    "offered",  # messages among which definitions of tools stand
     "model",
     "asked_model",
     "provider",
@@ -34,6 +39,7 @@ Slot: TypeAlias = Literal[
     "output_tokens",
     "cached_tokens",
     "cached_apart",  # of a dialect whose input tokens leave the cached ones out
+    "usage_apart",  # a map of counts, in which `input` and `output` leave those out that are named after them
     "reasoning_tokens",
     "cost_usd",
     "session_id",
@@ -64,7 +70,7 @@ class Kinds:
     """What a span does, by the value of a key; a value that is not in the map says nothing."""
 
     key: str
-    values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "" is any other value
+    values: Mapping[str, SpanType] = field(default_factory=dict)  # in lower case; "*x" ends so, "" is any other
     is_first: bool = False  # beats what any other key says
 
 
@@ -76,6 +82,7 @@ class Dialect:
     signs: tuple[Sign, ...] = ()
     kinds: tuple[Kinds, ...] = ()
     span_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, where no key tells
+    sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # likewise, whatever a key tells
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
 
@@ -94,13 +101,20 @@ class FieldSource:
     is_group: bool = False
     is_only: bool = False
     is_json: bool = False
+    scope: str = ""  # the beginning of the name of the only scope whose spans it is about
+    kind: str = ""  # of the only spans that it is about
 
 
 def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> FieldSource:
     """A row as a value."""
     is_only, is_json = row.startswith("only "), row.startswith(("json ", "only json "))
     text = row.removeprefix("only ").removeprefix("json ")
-    event = ""
+    event = scope = ""
+    if text.startswith("scope "):
+        scope, _, text = text.removeprefix("scope ").rpartition("/")
+    kind = ""
+    if text.startswith("kind "):
+        kind, _, text = text.removeprefix("kind ").partition("/")
     if text.startswith("event "):
         event, _, text = text.removeprefix("event ").partition("/")
     key, _, path = text.partition("#")
@@ -116,4 +130,6 @@ def place_of(row: str, *, slot: Slot, rank: int, dialect: str) -> FieldSource:
         is_group=key.endswith(".*"),
         is_only=is_only,
         is_json=is_json,
+        scope=scope,
+        kind=kind,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from collector.conventions.calls import tool_calls
 from collector.conventions.definitions import once_by_name
+from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember, member_of
 from collector.conventions.messages import answer_text
 from collector.conventions.names import PENDING
@@ -139,12 +140,15 @@ def _count(tree: Tree, field: str) -> int | None:
 def _leaves(tree: Tree, field: str) -> list[float]:
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
-    Two such spans with one response id, of an instrumentation and of the client itself, tell of one call.
+    Two such spans with one response id, of an instrumentation and of the client itself, tell of one call; so do two of
+    different libraries that tell the same numbers at one time.
     """
+    first = doubled(tree)
     amounts = {span_id: amount for span_id, span in tree.spans.items() if (amount := getattr(span, field)) is not None}
     wrappers = repeating(tree, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():
-        if span_id not in wrappers:
+        is_again = first.get(span_id) in amounts and first[span_id] not in wrappers
+        if span_id not in wrappers and not is_again:
             once.setdefault(tree.spans[span_id].response_id or f"span {span_id}", amount)
     return list(once.values())

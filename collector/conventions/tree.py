@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from collector.conventions.member import TraceMember
 
+_MAX_LEVELS = 64  # a guess: spans between one and another that is asked for
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
@@ -22,6 +24,10 @@ class Tree:
             yield parent
             parent = self.parents[parent]
             count += 1
+
+    def is_below(self, span_id: str, above: str) -> bool:
+        """Whether a span lies below another one, as far as it is looked for."""
+        return above in self.above(span_id, _MAX_LEVELS)
 
     def root(self) -> TraceMember | None:
         """The first span without a parent; where none came, the first whose parent did not come."""

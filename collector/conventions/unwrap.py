@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from collector.conventions.values import as_dict, opened, parsed
+from collector.conventions.values import as_dict, opened, parsed, text_of
 from storage.records import JsonValue
 
 _ERROR_TEXT = re.compile(
@@ -14,7 +14,8 @@ _ERROR_TEXT = re.compile(
 _ERROR_TEXT_HEAD = 200  # characters: an error says so at its beginning
 _ERROR_KEYS = frozenset({"error", "message", "code", "status", "type", "details", "success", "ok", "isError", "data"})
 _ERROR_STATUSES = frozenset({"error", "failed", "failure"})
-_TEXT_BLOCK = frozenset({"type", "text", "annotations", "id", "meta", "_meta"})
+_TEXT_BLOCK = frozenset({"type", "block_type", "text", "annotations", "id", "meta", "_meta"})
+_FUNCTION_RESPONSE = frozenset({"id", "name", "response", "will_continue", "scheduling", "parts"})
 _MAX_LAYERS = 4  # a serialised message with MCP content blocks with JSON text: two were seen
 
 
@@ -29,9 +30,13 @@ class ToolResult:
 
 def arguments(value: object) -> JsonValue:
     """What a tool was called with."""
+    if isinstance(value, str) and value.startswith(_HEADED):  # Claude Code: a line above them
+        value = value.partition("\n")[2]
     inner = parsed(value)
     if not isinstance(inner, dict):
         return inner
+    if inner.keys() == {"kwargs"} and isinstance(inner["kwargs"], dict):
+        return inner["kwargs"]
     if "kwargs" in inner and "args" in inner:
         return _bound(inner)
     if "input_str" in inner and "inputs" in inner:  # LangChain by OpenLLMetry
@@ -40,9 +45,33 @@ def arguments(value: object) -> JsonValue:
     return inner
 
 
+def lone_text(text: str) -> str | None:
+    """The arguments of a function as they are told where its input is asked for; None for any other text.
+
+    A text that is the only argument is told without what was around it.
+    """
+    if not text.startswith(BOUND_TEXTS):
+        return None
+    call = parsed(text)
+    if not isinstance(call, dict) or not call.keys() <= _BOUND:
+        return None
+    positional, named = call.get("args") or [], call.get("kwargs") or {}
+    if not isinstance(positional, list) or not isinstance(named, dict):
+        return None
+    every = [*positional, *named.values()]
+    if len(every) == 1 and isinstance(every[0], str):
+        return every[0]
+    bound = _bound(call)
+    return None if bound == call else text_of(bound)
+
+
+_BOUND = frozenset({"args", "kwargs"})
+BOUND_TEXTS = ('{"args"', '{"kwargs"', "{'args'", "{'kwargs'")
+
+
 def _bound(call: dict[str, JsonValue]) -> JsonValue:
     """Arguments as Python bound them: by name where they were given so, else all that was there."""
-    positional, named = call["args"], call["kwargs"]
+    positional, named = call.get("args", []), call.get("kwargs", {})
     if not positional and isinstance(named, dict):
         return named
     if not named and isinstance(positional, list) and len(positional) == 1 and isinstance(positional[0], dict):
@@ -50,8 +79,16 @@ def _bound(call: dict[str, JsonValue]) -> JsonValue:
     return {"args": positional, "kwargs": named}
 
 
+_HEADED = "[TOOL INPUT"
+
+
 def result(value: object) -> ToolResult:
     """What a tool gave back, out of serialised messages, content blocks and typed values."""
+    if isinstance(value, str) and value.startswith(WRITTEN):
+        written = _written(value)
+        if written is not None:
+            more = result(written.value)
+            return ToolResult(more.value, written.call_id or more.call_id, written.is_error or more.is_error)
     inner, call_id, is_error = parsed(value), None, False
     for _ in range(_MAX_LAYERS):
         layer = _layer(inner)
@@ -61,6 +98,27 @@ def result(value: object) -> ToolResult:
         call_id = call_id or layer.call_id
         is_error = is_error or layer.is_error
     return ToolResult(inner, call_id, is_error)
+
+
+WRITTEN = "content="
+"""How LangChain's messages begin where somebody made a text of them."""
+
+_FIELD = re.compile(
+    r"""\s*(\w+)=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|\[[^\[\]]*+\]|\{[^{}]*+\}|[^\s'"\[{]++)""", re.DOTALL
+)
+
+
+def _written(text: str) -> ToolResult | None:
+    """A message of LangChain's as Python writes it: `content='…' name='…' tool_call_id='…'`."""
+    fields: dict[str, JsonValue] = {}
+    at = 0
+    while (found := _FIELD.match(text, at)) is not None:
+        fields[found[1]] = parsed(found[2])
+        at = found.end()
+    call_id = fields.get("tool_call_id")
+    if at < len(text.rstrip()) or not isinstance(call_id, str):
+        return None
+    return ToolResult(fields.get("content"), call_id, fields.get("status") == "error")
 
 
 def says_error(value: object) -> bool:
@@ -89,6 +147,9 @@ def _layer(value: JsonValue) -> ToolResult | None:
         return _blocks(value)
     if not isinstance(value, dict):
         return None
+    framework = _layer_of_framework(value)
+    if framework is not None:
+        return framework
     if "toolResult" in value:  # Bedrock
         return _layer_of_bedrock(as_dict(value["toolResult"]))
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
@@ -104,6 +165,17 @@ def _layer(value: JsonValue) -> ToolResult | None:
     if "content" in value and value.keys() <= {"content", "isError", "_meta", "meta", "structuredContent"}:  # MCP
         blocks = _blocks(value["content"])
         return ToolResult(blocks.value, None, value.get("isError") is True) if blocks else None
+    return None
+
+
+def _layer_of_framework(value: dict[str, JsonValue]) -> ToolResult | None:
+    if "blocks" in value and "tool_name" in value:  # LlamaIndex
+        blocks = _blocks(value["blocks"])
+        told = value.get("raw_output") if blocks is None else blocks.value
+        return ToolResult(told, None, value.get("is_error") is True)
+    if "response" in value and "name" in value and value.keys() <= _FUNCTION_RESPONSE:  # ADK
+        call_id = value.get("id")
+        return ToolResult(without_adk_wrapping(value["response"]), call_id if isinstance(call_id, str) else None)
     return None
 
 

@@ -155,9 +155,14 @@ def fraction(value: object) -> float | None:
 
 
 def at(value: object, path: tuple[str, ...]) -> JsonValue:
-    """What lies at a path of keys in decoded JSON; None where it is not there."""
+    """What lies at a path of keys, and of numbers in lists, in decoded JSON; None where it is not there."""
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and key.isdecimal():
+            value = next(iter(value[int(key) : int(key) + 1]), None)
+        else:
+            return None
     return value  # type: ignore[return-value] # a part of what `decode` made
 
 

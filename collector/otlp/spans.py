@@ -9,7 +9,7 @@ from collector.otlp.elements import SPAN_BYTES, SPAN_LENGTH, Bodies, Elements, i
 from collector.otlp.values import attribute_columns, hex_text
 from storage.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch
 
-_NO_NAME, _NO_LENGTH = pa.scalar(""), pa.scalar(0, pa.int32())
+_NO_LENGTH = pa.scalar(0, pa.int32())
 _NO_PARENT = pa.array(["", bytes(SPAN_BYTES).hex()])
 _NO_EVENTS, _NO_LINKS = pa.array([], EVENT), pa.array([], LINK)
 _NO_TEXT = pa.scalar(None, pa.string())
@@ -128,5 +128,4 @@ def _checks(spans: pa.StructArray) -> dict[str, pa.BooleanArray]:
         "parent_span_id must be 8 bytes or empty": pc.and_(
             pc.not_equal(parent_length, SPAN_LENGTH), pc.not_equal(parent_length, _NO_LENGTH)
         ),
-        "name must not be empty": pc.equal(pc.utf8_trim_whitespace(spans.field("name")), _NO_NAME),
     }

@@ -16,6 +16,8 @@ SELECT
     coalesce(tool_arguments, attributes[tool_arguments_key]) AS tool_arguments,
     coalesce(tool_result, attributes[tool_result_key]) AS tool_result,
     response_id,
+    model,
+    scope_name,
     input_tokens,
     output_tokens,
     cost_usd,

@@ -154,7 +154,8 @@ def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
 def assert_traces_alike(batch: SpanBatch) -> None:
     """Every field of every trace, and of every call of a tool."""
     read = SpanReader(NO_KEYS).read(spelled_out(batch.spans, batch))
-    table = batch.spans.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time"])
+    of_spans = ["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"]
+    table = spelled_out(batch.spans, batch).select(of_spans)
     for name in read.columns.column_names:
         table = table.append_column(name, read.texts.get(name, read.columns.column(name)))
     traces, calls = meanings(table)

@@ -36,7 +36,8 @@ def test_no_row_is_listed_twice_for_a_field() -> None:
 @each_dialect
 def test_rows_of_a_dialect_are_spelled_as_the_table_says(dialect: Dialect) -> None:
     """Words in front, a key without spaces, and behind it a number, a path or a value."""
-    pattern = re.compile(r"(only )?(json )?(event [\w.]+/)?[\w.:-]+(\.\*)?(#[\w.]+)?(=\w+)?")
+    words = r"(only )?(json )?(scope [\w.@/-]+/)?(kind \w+/)?(event [\w.]+/)?"
+    pattern = re.compile(words + r"[\w.:-]+(\.\*)?(#[\w.]+)?(=\w+)?")
     for slot, rows in dialect.places.items():
         for row in rows:
             assert pattern.fullmatch(row), row

@@ -5,6 +5,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from collector.conventions.parts import may_hide_blocks
+from collector.conventions.unwrap import WRITTEN
 from collector.conventions.values import MAX_DEPTH
 
 
@@ -44,7 +46,7 @@ MAYBE_JSON: Final = frozenset("{[\"'(-.0123456789tfnNIb \t\r\n")
 """How a text can begin that is JSON or a literal, which would be opened."""
 
 _WRAPPED: Final = ("kwargs", "input_str")
-_LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content"})
+_LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content", "blocks", "response"})
 """Keys of what frameworks wrap around arguments and results."""
 
 
@@ -83,25 +85,35 @@ def _check(message: _Message) -> bool | None:
     calls = responses = 0
     for part in message.parts:
         if isinstance(part, _Text):
-            if not part.content:
+            if not part.content or may_hide_blocks(part.content):
                 return None
         elif isinstance(part, _Call):
             calls += 1
             if not _is_bare(part.arguments, _WRAPPED):
                 return None
-        elif isinstance(part, _Response):
-            responses += 1
-            if part.name == "" or isinstance(part.response, list) or not _is_bare(part.response, _LAYERS):
-                return None
+        elif not _is_plain(part):
+            return None
+        else:
+            responses += isinstance(part, _Response)
+    if message.role == "tool" and responses < len(message.parts):
+        return None
     if responses and responses == len(message.parts) and message.role != "tool":
         return None
     return calls + responses > 0
 
 
+def _is_plain(part: _Reasoning | _Response) -> bool:
+    """Whether thoughts or a result stand as they are."""
+    if isinstance(part, _Reasoning):
+        return not may_hide_blocks(part.content)
+    is_named = part.id is not None and part.name != ""
+    return is_named and not isinstance(part.response, list) and _is_bare(part.response, _LAYERS)
+
+
 def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
     """Whether nothing is to be opened or unwrapped."""
     if isinstance(value, str):
-        return value[:1] not in MAYBE_JSON or not value
+        return (value[:1] not in MAYBE_JSON and not value.startswith(WRITTEN)) or not value
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
 
 

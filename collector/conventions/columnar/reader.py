@@ -16,10 +16,11 @@ from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, Simple, s
 from collector.conventions.columnar.stored import Row, definitions_text, row_of
 from collector.conventions.columnar.told import ERROR, ToldSpans
 from collector.conventions.columnar.tools import read_tool
+from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan
-from collector.conventions.span import is_pending, read_content, read_cost, read_count, read_definitions, read_model
+from collector.conventions.span import is_pending, read_content, read_definitions, read_model
 from collector.conventions.table import Slot
 from collector.conventions.values import encodable
 from storage.batch import KEYED, MEANINGS
@@ -168,7 +169,8 @@ class _Reading:
     def _offered(self, row: int, recipe: Recipe, collected: Collected) -> str | None:
         """The tools that were offered, read once for all spans that offer them."""
         start, texts = self._starts[row], self._laid.texts
-        key = (id(recipe), *[texts[start + at] for at in recipe.definitions])
+        told = ((texts[start + at], word) for at, word in recipe.definitions)
+        key = (id(recipe), *[text if text is not None and word in text else None for text, word in told])
         if key in self._definitions:
             return self._definitions[key]
         notes = len(collected.notes)

@@ -25,9 +25,11 @@ _CONTENT: frozenset[Slot] = frozenset(
         "tool_arguments",
         "tool_result",
         "tool_definitions",
+        "offered",
         "pending",
     }
 )
+_CLOSER: frozenset[Slot] = frozenset({"system", "pending", "whole_input", "raw_dialogue", "call_ids"})
 _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 
@@ -43,7 +45,7 @@ class Recipe:
     has_raw_input: bool  # something else than messages can be the input
     has_raw_output: bool
     can_fail: bool  # by its attributes
-    definitions: Sequence[int]  # what tool definitions follow from
+    definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
     has_content: bool  # something can be told of input, output, messages, arguments or results
 
@@ -51,7 +53,7 @@ class Recipe:
 def recipe_of(plan: ShapePlan) -> Recipe:
     """The recipe of a plan."""
     kind = plan.kind or "other"
-    is_quick = kind in TALKING and not ({"system", "pending"} & plan.leads.keys()) and not _is_ours(plan)
+    is_quick = kind in TALKING and not (_CLOSER & plan.leads.keys()) and not _is_ours(plan)
     can_fail = any(slot in plan.told for slot in _FAILURES)
     return Recipe(
         plan=plan,
@@ -72,10 +74,10 @@ def _is_ours(plan: ShapePlan) -> bool:
     return any(lead.rank < _OURS for slot in ("input", "output") for lead in plan.leads.get(slot, ()))
 
 
-def _places_of_definitions(plan: ShapePlan) -> tuple[int, ...]:
-    found: dict[int, None] = {}
-    for lead in plan.leads.get("tool_definitions", ()):
-        found[lead.at] = None
+def _places_of_definitions(plan: ShapePlan) -> tuple[tuple[int, str], ...]:
+    found: dict[tuple[int, str], None] = {}
+    for lead in (*plan.leads.get("tool_definitions", ()), *plan.leads.get("offered", ())):
+        found[lead.at, lead.place.path[0] if lead.place.path else ""] = None
         if lead.place.is_group:
-            found.update((at, None) for at in places_in(plan.groups[lead.place.key]))
+            found.update(((at, ""), None) for at in places_in(plan.groups[lead.place.key]))
     return tuple(found)

@@ -26,6 +26,9 @@ def intricate(told: SpanColumns) -> Mask:
     runs = np.flatnonzero(told.is_kind("tool"))
     if not len(runs):
         return found
+    failed = told.is_kind("chain") & (told.has("error") | told.has("error_type")) & (forest.parent >= 0)
+    of_tools = failed & told.is_kind("tool")[np.maximum(forest.parent, 0)]
+    found[forest.trace[of_tools]] = True
     names, ids = (_codes(told.column(name)) for name in ("tool_name", "tool_call_id"))
     found[forest.trace[runs[_twice(forest.trace[runs], ids[runs])]]] = True
     found[forest.trace[runs[_nested(told, runs, names)]]] = True

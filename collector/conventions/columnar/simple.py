@@ -88,7 +88,8 @@ def model_at(plan: ShapePlan) -> int:
 
 def count_at(plan: ShapePlan, slot: Slot) -> int:
     """The number of the key that holds a count."""
-    return ELSEWHERE if slot == "input_tokens" and "cached_apart" in plan.told else place_at(plan, slot)
+    is_apart = slot == "input_tokens" and "cached_apart" in plan.told
+    return ELSEWHERE if is_apart or "usage_apart" in plan.told else place_at(plan, slot)
 
 
 def _tool_at(plan: ShapePlan, slot: Slot) -> int:

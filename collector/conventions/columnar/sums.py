@@ -59,7 +59,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     }
     found["final_response"], is_open = _final_response(told, root)
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    return found, is_open | forest.is_tangled
+    return found, is_open | forest.is_tangled | _may_double(told)
 
 
 def _roots(forest: Forest) -> Places:
@@ -118,6 +118,24 @@ def _amount(told: SpanColumns, name: str) -> pa.Array:
     is_told = np.zeros(forest.traces, dtype=np.bool_)
     is_told[forest.trace[counted]] = True
     return pa.array(total, mask=~is_told)
+
+
+def _may_double(told: SpanColumns) -> Mask:
+    """The traces in which spans of models that are of two libraries tell as many tokens."""
+    forest = told.forest
+    found = np.zeros(forest.traces, dtype=np.bool_)
+    at = np.flatnonzero(told.is_kind("llm") & told.has("input_tokens") & told.has("output_tokens"))
+    if len(at) < 2:  # noqa: PLR2004 - a pair
+        return found
+    scopes = told.column("scope_name").dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)[at]
+    if (scopes == scopes[0]).all():
+        return found
+    amounts = [told.column(name).to_numpy(zero_copy_only=False)[at] for name in ("input_tokens", "output_tokens")]
+    keys = np.stack([forest.trace[at], *amounts, scopes]).astype(np.int64)
+    keys = keys[:, np.lexsort(keys[::-1])]
+    is_alike = (keys[:3, 1:] == keys[:3, :-1]).all(axis=0) & (keys[3, 1:] != keys[3, :-1])
+    found[keys[0, 1:][is_alike]] = True
+    return found
 
 
 def _repeating(told: SpanColumns, tells: Mask) -> Mask:

@@ -12,7 +12,7 @@ from storage.records import SpanEvent
 from storage.rows import events_of
 
 ERROR = 2
-_FIELDS = frozenset(("model", "asked_model", "cached_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
+_FIELDS = frozenset(("model", "asked_model", "cached_apart", "usage_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))
 
 
 class ToldSpans:

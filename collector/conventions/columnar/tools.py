@@ -24,7 +24,7 @@ _RESULT: Final[Sequence[Slot]] = ("tool_result", "output")
 _INPUT: Final[Sequence[Slot]] = ("input", "input_messages", "tool_arguments")
 _OUTPUT: Final[Sequence[Slot]] = ("output", "output_messages", "answer_calls", "tool_result")
 _BOUND: Final = frozenset({"args", "kwargs", "input_str", "inputs"})
-_LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content"})
+_LAYERS: Final = frozenset({"toolResult", "lc", "type", "output", "content", "blocks", "response"})
 """Keys of what frameworks wrap around arguments, and around results."""
 
 _NO_ARGUMENTS: Final = "tool_arguments: are not on the span"
@@ -96,6 +96,8 @@ def _first(places: Sequence[int], start: int, texts: Texts) -> int | None:
         text = texts[start + at]
         if text.isspace() or text.strip() in EMPTY:
             continue
+        if text.startswith(unwrap.BOUND_TEXTS):
+            return None
         return None if text in BLANKS or _may_be_redacted(text) else at
     return -1
 
@@ -139,6 +141,8 @@ def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
         return True
     text = texts[start + at]
     if text[:1] not in MAYBE_JSON:
+        if text.startswith(unwrap.WRITTEN):
+            return False
         is_there = len(text) >= LONG_ENOUGH
         row["tool_result_key" if is_there else "tool_result"] = recipe.keys[at] if is_there else text
         return not unwrap.says_error(text)

@@ -20,8 +20,8 @@ from storage.records import JsonValue, TraceToolCall
 
 COLUMNS: Final = (
     "span_id", "parent_span_id", "span_type", "input", "output", "input_messages", "output_messages", "tool_name",
-    "tool_call_id", "tool_arguments", "tool_result", "response_id", "input_tokens", "output_tokens", "cost_usd",
-    "session_id", "user_id", "error", "error_type",
+    "tool_call_id", "tool_arguments", "tool_result", "response_id", "model", "scope_name", "input_tokens",
+    "output_tokens", "cost_usd", "session_id", "user_id", "error", "error_type",
 )  # fmt: skip
 """What of a span its trace depends on, besides its times."""
 
@@ -90,7 +90,8 @@ def _members(spans: pa.Table, forest: Forest, traces: Places) -> Iterator[tuple[
 
 def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
     (span_id, parent_id, kind, asked, answered, asked_messages, answered_messages, name, call_id, arguments, result,
-     response_id, input_tokens, output_tokens, cost_usd, session_id, user_id, error, error_type) = told  # fmt: skip
+     response_id, model, scope, input_tokens, output_tokens, cost_usd, session_id, user_id, error,
+     error_type) = told  # fmt: skip
     return TraceMember(
         span_id=span_id,
         parent_span_id=parent_id,
@@ -107,6 +108,8 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
         has_stored_arguments=True,
         tool_result=result,
         response_id=response_id,
+        model=model,
+        scope=scope,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cost_usd=cost_usd,

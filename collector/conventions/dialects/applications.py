@@ -72,6 +72,7 @@ CLAUDE_CODE = Dialect(
         "output_tokens": ("only output_tokens",),
         "cached_tokens": ("only cache_read_tokens",),
         "cached_apart": ("only cache_read_tokens", "only cache_creation_tokens"),
+        "cost_usd": ("event claude_code.api_request/cost_usd",),
         "error": ("only error",),
         "failed": ("only success=false",),
     },
@@ -100,6 +101,20 @@ GENKIT = Dialect(
         "input": ("json genkit:input",),
         "output": ("json genkit:output",),
         "tool_name": ("genkit:name",),
+        "tool_definitions": ("kind llm/genkit:input#tools",),
+        "model": ("kind llm/genkit:output#raw.model", "kind llm/genkit:output#raw.modelVersion"),
+        "asked_model": ("kind llm/genkit:name",),
+        "input_tokens": ("genkit:output#usage.inputTokens",),
+        "output_tokens": ("genkit:output#usage.outputTokens",),
+        "cached_tokens": (
+            "genkit:output#usage.cachedContentTokens",
+            "genkit:output#raw.usage.prompt_tokens_details.cached_tokens",
+            "genkit:output#raw.usage.cache_read_input_tokens",
+        ),
+        "reasoning_tokens": (
+            "genkit:output#usage.thoughtsTokens",
+            "genkit:output#raw.usage.completion_tokens_details.reasoning_tokens",
+        ),
         "session_id": ("genkit:sessionId",),
         "failed": ("genkit:state=error",),
     },
@@ -131,17 +146,46 @@ LIVEKIT = Dialect(
     capture="LiveKit sends transcripts and responses",
 )
 
+
+def _volt_usage(*names: str) -> tuple[str, ...]:
+    return tuple(f"only {where}.{name}" for where in ("usage", "llm.usage") for name in names)
+
+
 VOLTAGENT = Dialect(
     name="voltagent",
     signs=(Sign(key="voltagent."), Sign(scope="@voltagent/")),
+    kinds=(
+        Kinds(
+            key="entity.type",
+            values={
+                "agent": "agent",
+                "subagent": "agent",
+                "llm": "llm",
+                "tool": "tool",
+                "retriever": "retriever",
+                "embedding": "embedding",
+                "guardrail": "evaluator",
+                **dict.fromkeys(("workflow", "workflow-step", "memory", "summary", "middleware"), "chain"),
+            },
+        ),
+    ),
+    sure_names={"memory.write": "other", "memory.save": "other"},
     places={
         "input_messages": ("agent.messages", "llm.messages"),
-        "input_tokens": ("only usage.prompt_tokens", "only usage.input_tokens"),
-        "output_tokens": ("only usage.completion_tokens", "only usage.output_tokens"),
-        "cached_tokens": ("only usage.cached_tokens",),
-        "reasoning_tokens": ("only usage.reasoning_tokens",),
-        "cost_usd": ("only usage.cost",),
-        "session_id": ("voltagent.conversation_id",),
+        "system": ("only agent.instructions",),
+        "tool_name": ("only tool.name",),
+        "tool_call_id": ("only tool.call.id", "only tool.callId"),
+        "tool_arguments": ("only tool.arguments", "only tool.input"),
+        "tool_result": ("only tool.result", "only tool.output"),
+        "model": ("only llm.response.model", "only ai.response.model"),
+        "asked_model": ("only llm.model", "only ai.model.name", "only agent.model"),
+        "provider": ("only llm.provider", "only ai.model.provider"),
+        "input_tokens": _volt_usage("prompt_tokens", "input_tokens"),
+        "output_tokens": _volt_usage("completion_tokens", "output_tokens"),
+        "cached_tokens": _volt_usage("cached_tokens", "cached_input_tokens"),
+        "reasoning_tokens": _volt_usage("reasoning_tokens"),
+        "cost_usd": _volt_usage("cost"),
+        "session_id": ("voltagent.conversation_id", "only conversation.id"),
     },
     capture="VoltAgent sends it",
 )

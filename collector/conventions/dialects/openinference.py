@@ -33,6 +33,7 @@ OPENINFERENCE = Dialect(
         Kinds(key="tool.name", values={"": "tool"}),
         Kinds(key="llm.model_name", values={"": "llm"}),
     ),
+    sure_names={"handoff to ": "chain"},  # a tool, says OpenAI's agents' instrumentation
     places={
         "input_messages": ("llm.input_messages.*",),
         "output_messages": ("llm.output_messages.*",),
@@ -49,10 +50,16 @@ OPENINFERENCE = Dialect(
             "reranker.output_documents.*#document.content",
             "llm.choices.*#completion.text",
         ),
+        "raw_dialogue": ("kind llm/input.value", "kind llm/output.value"),
         "tool_name": ("tool.name",),
         "tool_call_id": ("tool.id", "tool_call.id"),
         "tool_arguments": ("tool_call.function.arguments",),
-        "tool_definitions": ("llm.tools.*", "llm.tools"),
+        "tool_definitions": (
+            "llm.tools.*",
+            "llm.tools",
+            "kind llm/llm.invocation_parameters#tools",
+            "kind llm/input.value#tools",
+        ),
         "model": ("llm.response.model_name", "llm.model_name", "embedding.model_name", "reranker.model_name"),
         "asked_model": ("llm.request.model_name", "llm.invocation_parameters#model"),
         "provider": ("llm.provider", "llm.system"),
@@ -61,6 +68,8 @@ OPENINFERENCE = Dialect(
         "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
         "reasoning_tokens": ("llm.token_count.completion_details.reasoning",),
         "cost_usd": ("llm.cost.total", "llm.cost"),
+        "session_id": ("only metadata#session_id",),
+        "user_id": ("only metadata#user_id",),
     },
     capture="unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS where the application runs",
 )

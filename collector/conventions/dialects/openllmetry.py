@@ -20,6 +20,7 @@ OPENLLMETRY = Dialect(
         *(Sign(scope=f"opentelemetry.instrumentation.{library}", with_genai=True) for library in _LIBRARIES),
     ),
     kinds=(
+        Kinds(key="crewai.task.id", values={"": "chain"}, is_first=True),  # it says that it invokes an agent
         Kinds(
             key="traceloop.span.kind",
             values={"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"},
@@ -30,8 +31,13 @@ OPENLLMETRY = Dialect(
         ),
     ),
     places={
-        "input": ("json traceloop.entity.input",),
-        "output": ("json traceloop.entity.output",),
+        "input": ("json traceloop.entity.input", "crewai.task.description"),
+        "output": ("json traceloop.entity.output", "crewai.crew.result"),
+        "input_tokens": ("crewai.crew.usage_metrics#prompt_tokens",),
+        "output_tokens": ("crewai.crew.usage_metrics#completion_tokens",),
+        "cached_tokens": ("crewai.crew.usage_metrics#cached_prompt_tokens",),
+        "reasoning_tokens": ("crewai.crew.usage_metrics#reasoning_tokens",),
+        "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": ("traceloop.entity.name",),
         "tool_definitions": ("llm.request.functions.*",),
         "session_id": (f"{_PROPERTIES}.session_id", f"{_PROPERTIES}.thread_id", f"{_PROPERTIES}.conversation_id"),

@@ -1,6 +1,6 @@
 """In which order dialects are recognised, fields are looked up, and the kind of a span is decided."""
 
-from collector.conventions.dialects import applications, generic, openllmetry, otel, platforms, pydantic
+from collector.conventions.dialects import applications, frameworks, generic, openllmetry, otel, platforms, pydantic
 from collector.conventions.dialects.openinference import OPENINFERENCE
 from collector.conventions.dialects.vercel import VERCEL
 from collector.conventions.table import Dialect
@@ -12,6 +12,7 @@ DIALECTS: tuple[Dialect, ...] = (
     platforms.MLFLOW,
     pydantic.PYDANTIC_AI,
     pydantic.LOGFIRE,
+    applications.VOLTAGENT,
     VERCEL,
     otel.ADK,
     otel.STRANDS,
@@ -21,7 +22,9 @@ DIALECTS: tuple[Dialect, ...] = (
     applications.GENKIT,
     applications.LIVEKIT,
     platforms.LAMINAR,
-    applications.VOLTAGENT,
+    frameworks.MASTRA,
+    frameworks.HAYSTACK,
+    frameworks.LITELLM,
     otel.GEMINI_CLI,
     otel.AGENT_FRAMEWORK,
     otel.SEMANTIC_KERNEL,
@@ -37,6 +40,7 @@ DIALECTS: tuple[Dialect, ...] = (
 SOURCES: tuple[Dialect, ...] = (
     generic.DOKIMOS,
     platforms.LANGFUSE,
+    frameworks.MASTRA,
     otel.OTEL_GENAI,
     OPENINFERENCE,
     VERCEL,
@@ -53,11 +57,14 @@ SOURCES: tuple[Dialect, ...] = (
     platforms.LAMINAR,
     applications.VOLTAGENT,
     applications.LANGCHAIN4J,
+    frameworks.HAYSTACK,
+    frameworks.LITELLM,
+    otel.OPENLIT,
     generic.GENERIC,
 )
 """As fields are looked up, on every span, whatever its dialect: the first source that holds something wins."""
 
-NAMING: tuple[Dialect, ...] = tuple(dialect for dialect in DIALECTS if dialect.span_names)
+NAMING: tuple[Dialect, ...] = tuple(dialect for dialect in DIALECTS if dialect.span_names or dialect.sure_names)
 """Those that tell the kind of a span by its name."""
 
 BY_NAME = "(the name of the span)"
@@ -72,7 +79,10 @@ KIND_ORDER: tuple[str, ...] = (
     "spring.ai.kind",
     "genkit:metadata:subtype",
     "lmnr.span.type",
+    "mastra.span.type",
+    "haystack.component.type",
     "span.type",
+    "entity.type",
     "ai.operationId",
     "operation.name",
     BY_NAME,

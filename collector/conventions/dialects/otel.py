@@ -31,6 +31,14 @@ OPERATIONS: dict[str, SpanType] = {
 _CAPTURE = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the application runs"
 _CAPTURE_LATEST = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY where the application runs"
 
+_LEAVING_CACHED_OUT = (
+    "openlit.instrumentation.anthropic",
+    "openlit.instrumentation.bedrock",
+    "opentelemetry.instrumentation.bedrock",
+    "opentelemetry.instrumentation.botocore",
+)
+"""Libraries that hand on what Anthropic and Bedrock say, whose input tokens leave the cached ones out."""
+
 OTEL_GENAI = Dialect(
     name="otel_genai",
     signs=(Sign(key="gen_ai."),),
@@ -98,6 +106,11 @@ OTEL_GENAI = Dialect(
             "gen_ai.usage.raw#prompt_tokens_details.cached_tokens",
             "gen_ai.usage.raw#input_tokens_details.cached_tokens",
         ),
+        "cached_apart": tuple(
+            f"scope {scope}/gen_ai.usage.{cached}.input_tokens"
+            for scope in _LEAVING_CACHED_OUT
+            for cached in ("cache_read", "cache_creation")
+        ),
         "reasoning_tokens": (
             "gen_ai.usage.reasoning.output_tokens",
             "gen_ai.usage.reasoning_tokens",
@@ -150,6 +163,7 @@ AUTOGEN = Dialect(
 OPENLIT = Dialect(
     name="openlit",
     signs=(Sign(scope="openlit"), Sign(resource="telemetry.sdk.name", value="openlit", with_genai=True)),
+    places={"call_ids": ("only kind llm/gen_ai.tool.call.id",)},
     capture=_CAPTURE_LATEST,
 )
 

@@ -5,6 +5,12 @@ from collector.conventions.table import Dialect, Kinds, Sign
 _LANGFUSE = "langfuse.observation"
 _LANGSMITH = "langsmith.metadata"
 
+
+def _usage(*members: str) -> tuple[str, ...]:
+    """Members of Langfuse's map of counts, each as a row."""
+    return tuple(f"{_LANGFUSE}.usage_details#{member}" for member in members)
+
+
 LANGFUSE = Dialect(
     name="langfuse",
     signs=(Sign(key="langfuse.observation."), Sign(scope="langfuse-sdk")),
@@ -27,13 +33,29 @@ LANGFUSE = Dialect(
         "input": (f"{_LANGFUSE}.input", "langfuse.trace.input"),
         "output": (f"{_LANGFUSE}.output", "langfuse.trace.output"),
         "model": (f"{_LANGFUSE}.model.name",),
-        "input_tokens": (f"{_LANGFUSE}.usage_details#input", f"{_LANGFUSE}.usage_details#prompt_tokens"),
-        "output_tokens": (f"{_LANGFUSE}.usage_details#output", f"{_LANGFUSE}.usage_details#completion_tokens"),
-        "cached_tokens": (
-            f"{_LANGFUSE}.usage_details#input_cached_tokens",
-            f"{_LANGFUSE}.usage_details#cache_read_input_tokens",
+        "tool_definitions": (f"{_LANGFUSE}.input#tools", f"{_LANGFUSE}.metadata.tools"),
+        "offered": (f"{_LANGFUSE}.input",),
+        "input_tokens": _usage("input", "input_tokens", "prompt_tokens", "promptTokens", "inputTokens"),
+        "output_tokens": _usage("output", "output_tokens", "completion_tokens", "completionTokens", "outputTokens"),
+        "cached_tokens": _usage(
+            "input_cached_tokens",
+            "input_cache_read",
+            "input_cache_read_tokens",
+            "cache_read_input_tokens",
+            "prompt_tokens_details.cached_tokens",
+            "input_tokens_details.cached_tokens",
+            "cached_tokens",
+            "cachedInputTokens",
         ),
-        "reasoning_tokens": (f"{_LANGFUSE}.usage_details#output_reasoning_tokens",),
+        "reasoning_tokens": _usage(
+            "output_reasoning_tokens",
+            "output_reasoning",
+            "completion_tokens_details.reasoning_tokens",
+            "output_tokens_details.reasoning_tokens",
+            "reasoning_tokens",
+            "reasoningTokens",
+        ),
+        "usage_apart": (f"{_LANGFUSE}.usage_details",),
         "cost_usd": (f"{_LANGFUSE}.cost_details",),
         "session_id": ("langfuse.session.id",),
         "user_id": ("langfuse.user.id",),
@@ -101,6 +123,7 @@ MLFLOW = Dialect(
         "output": ("json mlflow.spanOutputs",),
         "tool_name": ("mlflow.spanFunctionName",),
         "tool_definitions": ("mlflow.chat.tools",),
+        "system": ("only instructions",),
         "model": ("mlflow.llm.model",),
         "asked_model": ("only model", "mlflow.spanInputs#model"),
         "provider": ("mlflow.llm.provider",),
@@ -108,14 +131,28 @@ MLFLOW = Dialect(
             "mlflow.chat.tokenUsage#input_tokens",
             "mlflow.spanOutputs#usage.prompt_tokens",
             "mlflow.spanOutputs#usage.input_tokens",
+            "only usage#input_tokens",
+            "only usage#prompt_tokens",
         ),
         "output_tokens": (
             "mlflow.chat.tokenUsage#output_tokens",
             "mlflow.spanOutputs#usage.completion_tokens",
             "mlflow.spanOutputs#usage.output_tokens",
+            "only usage#output_tokens",
+            "only usage#completion_tokens",
         ),
-        "cached_tokens": ("mlflow.chat.tokenUsage#cache_read_input_tokens",),
-        "reasoning_tokens": ("mlflow.spanOutputs#usage.completion_tokens_details.reasoning_tokens",),
+        "cached_tokens": (
+            "mlflow.chat.tokenUsage#cache_read_input_tokens",
+            "mlflow.spanOutputs#usage.input_tokens_details.cached_tokens",
+            "only usage#input_tokens_details.cached_tokens",
+            "only usage#prompt_tokens_details.cached_tokens",
+        ),
+        "reasoning_tokens": (
+            "mlflow.spanOutputs#usage.completion_tokens_details.reasoning_tokens",
+            "mlflow.spanOutputs#usage.output_tokens_details.reasoning_tokens",
+            "only usage#output_tokens_details.reasoning_tokens",
+            "only usage#completion_tokens_details.reasoning_tokens",
+        ),
         "cost_usd": ("mlflow.llm.cost",),
         "session_id": ("mlflow.trace.session",),
         "user_id": ("mlflow.trace.user",),

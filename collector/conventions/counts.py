@@ -1,0 +1,91 @@
+"""How many tokens a span tells of, and what they cost."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from collector.conventions.collected import Collected
+from collector.conventions.table import Slot
+from collector.conventions.values import fraction, text_of, whole
+
+_TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
+_SIDES: Final[Mapping[Slot, str]] = {"input_tokens": "input", "output_tokens": "output"}
+_CACHED_INPUT: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""How Anthropic names what its input tokens leave out."""
+
+
+def read_count(collected: Collected, slot: Slot) -> int | None:
+    """A number of tokens: of input tokens all, the cached ones with them, and of output tokens those of reasoning."""
+    count = _count(collected, slot)
+    if count is None or slot not in _SIDES:
+        return count
+    apart = _cached_apart(collected) if slot == "input_tokens" and collected.tells("cached_apart") else 0
+    if collected.tells("usage_apart"):
+        apart += _named_apart(collected, _SIDES[slot])
+    if apart:
+        collected.note(slot, f"{apart} cached ones, which are told apart, are added")
+    return count + apart
+
+
+def _count(collected: Collected, slot: Slot) -> int | None:
+    for _, place, value, source in collected.candidates(slot):
+        told = collected.member(place, value, source) if place.path else value
+        count = whole(told)
+        if count is not None:
+            collected.sources[slot] = source
+            return count
+        if told is not None:
+            collected.note(slot, f"{source} is {(text_of(told) or '')[:40]!r}, which is no count")
+    return None
+
+
+def _cached_apart(collected: Collected) -> int:
+    amounts: dict[str, int] = {}
+    for _, place, value, source in collected.candidates("cached_apart"):
+        told = collected.member(place, value, source) if place.path else value
+        amounts.setdefault(f"{source}#{'.'.join(place.path)}", whole(told) or 0)
+    return sum(amounts.values())
+
+
+def _named_apart(collected: Collected, side: str) -> int:
+    """What a map of counts tells beside `input` or `output`, which leave it out, as the total shows."""
+    for _, _, value, source in collected.candidates("usage_apart"):
+        usage = collected.opened(value, source) if isinstance(value, str) else value
+        if isinstance(usage, dict):
+            return left_out(usage, side)
+    return 0
+
+
+def left_out(usage: Mapping[str, object], side: str) -> int:
+    """How many tokens the count of a side leaves out of those that a map of counts names after it."""
+    cached = [whole(usage.get(name)) or 0 for name in _CACHED_INPUT] if side == "input" else []
+    if side not in usage:
+        return sum(cached) if f"{side}_tokens" in usage else 0
+    named = [whole(count) or 0 for name, count in usage.items() if name.startswith(f"{side}_") and name not in _WHOLE]
+    both = [whole(usage.get(name)) or 0 for name in _SIDES.values()]
+    is_all_told = whole(usage.get("total")) == sum(both)
+    return 0 if is_all_told else sum(named) + sum(cached)
+
+
+_WHOLE: Final = frozenset({"input_tokens", "output_tokens"})
+
+
+def read_cost(collected: Collected) -> float | None:
+    """What it cost, in US dollars; where several amounts are told, their sum or total."""
+    for _, place, value, source in collected.candidates("cost_usd"):
+        told: object = collected.member(place, value, source) if place.path else value
+        if isinstance(told, str):
+            told = collected.opened(told, source)
+        if isinstance(told, dict):
+            amounts = [fraction(told[key]) for key in _TOTAL_COSTS if key in told]
+            told = amounts[0] if amounts else sum(fraction(item) or 0.0 for item in told.values())
+        cost = fraction(told)
+        if cost is not None and cost >= 0:
+            collected.sources["cost_usd"] = source
+            return _of_events(collected, source) if place.event else cost
+    return None
+
+
+def _of_events(collected: Collected, source: str) -> float:
+    """What all events of one name say together: each is about one call of a model."""
+    told = (fraction(value) for _, _, value, other in collected.candidates("cost_usd") if other == source)
+    return sum(cost for cost in told if cost is not None and cost >= 0)

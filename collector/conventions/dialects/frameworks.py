@@ -1,0 +1,124 @@
+"""Frameworks for agents and gateways to models with spans of their own: Mastra, Haystack, LiteLLM."""
+
+from collector.conventions.table import Dialect, Kinds, Sign
+
+_MASTRA_SPANS = (
+    "agent_run",
+    "model_generation",
+    "model_step",
+    "model_chunk",
+    "workflow_run",
+    "workflow_step",
+    "tool_call",
+    "mcp_tool_call",
+    "processor_run",
+    "generic",
+)
+_ANSWERING = ("agent_run", "model_generation", "model_step", "model_chunk")
+_METADATA = "mastra.metadata"
+
+MASTRA = Dialect(
+    name="mastra",
+    signs=(Sign(key="mastra."), Sign(scope="@mastra/")),
+    kinds=(
+        Kinds(
+            key="mastra.span.type",
+            values={
+                "agent_run": "agent",
+                "model_inference": "llm",
+                "tool_call": "tool",
+                "mcp_tool_call": "tool",
+                **dict.fromkeys(("model_generation", "model_step", "workflow_run", "workflow_step"), "chain"),
+                "processor_run": "chain",
+                "scorer_run": "evaluator",
+                "rag_embedding": "embedding",
+                "rag_vector_operation": "retriever",
+            },
+        ),
+    ),
+    places={
+        "input": tuple(f"json mastra.{span}.input" for span in _MASTRA_SPANS),
+        "answer_text": tuple(f"mastra.{span}.output#text" for span in _ANSWERING),
+        "answer_calls": tuple(f"mastra.{span}.output#toolCalls" for span in _ANSWERING),
+        "output": tuple(f"json mastra.{span}.output" for span in _MASTRA_SPANS),
+        "session_id": (f"{_METADATA}.sessionId",),
+        "user_id": (f"{_METADATA}.userId", f"{_METADATA}.resourceId"),
+    },
+    capture="Mastra sends it unless its observability hides input and output",
+)
+
+_REPLY = "haystack.component.output#replies.0.meta"
+_META = "haystack.component.output#meta"
+
+
+def _of_reply(*members: str) -> tuple[str, ...]:
+    """Members of what Haystack says about an answer: beside a message, in a list beside texts, or beside vectors."""
+    return tuple(f"{where}.{member}" for where in (_REPLY, f"{_META}.0", _META) for member in members)
+
+
+HAYSTACK = Dialect(
+    name="haystack",
+    signs=(Sign(scope="haystack"), Sign(key="haystack.")),
+    kinds=(
+        Kinds(
+            key="haystack.component.type",
+            values={
+                "*generator": "llm",
+                "*retriever": "retriever",
+                "*ranker": "retriever",
+                "*textembedder": "embedding",
+                "*documentembedder": "embedding",
+                "*evaluator": "evaluator",
+                "agent": "agent",
+                "": "chain",
+            },
+        ),
+    ),
+    span_names={
+        "haystack.agent.step.llm": "llm",
+        "haystack.agent.step.tool": "tool",
+        "haystack.agent.step": "chain",
+        "haystack.agent": "agent",
+        "haystack.": "chain",
+    },
+    places={
+        "input": (
+            "haystack.agent.input",
+            "haystack.component.input#query",
+            "haystack.component.input#text",
+            "haystack.component.input",
+            "haystack.pipeline.input_data",
+        ),
+        "output": ("haystack.agent.output", "haystack.component.output", "haystack.pipeline.output_data"),
+        "tool_definitions": ("haystack.component.input#tools", "haystack.agent.tools"),
+        "model": _of_reply("model"),
+        "input_tokens": _of_reply("usage.prompt_tokens", "usage.input_tokens"),
+        "output_tokens": _of_reply("usage.completion_tokens", "usage.output_tokens"),
+        "cached_tokens": _of_reply("usage.prompt_tokens_details.cached_tokens", "usage.cache_read_input_tokens"),
+        "cached_apart": _of_reply("usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"),
+        "reasoning_tokens": _of_reply("usage.completion_tokens_details.reasoning_tokens"),
+    },
+    capture="set HAYSTACK_CONTENT_TRACING_ENABLED=true where the application runs",
+)
+
+_USAGE = "metadata.usage_object"
+_SERVICES = (
+    "openai", "azure", "anthropic", "gemini", "vertex_ai", "vertex_ai_beta", "bedrock", "bedrock_converse", "groq",
+    "mistral", "deepseek", "together_ai", "openrouter", "ollama", "ollama_chat", "xai", "cohere", "fireworks_ai",
+    "hosted_vllm", "custom_openai",
+)  # fmt: skip
+
+LITELLM = Dialect(
+    name="litellm",
+    signs=(Sign(scope="litellm"), Sign(key="litellm.")),
+    places={
+        "input_messages": tuple(f"llm.{service}.messages" for service in _SERVICES),
+        "output_messages": tuple(f"llm.{service}.choices" for service in _SERVICES),
+        "cached_tokens": (f"{_USAGE}#prompt_tokens_details.cached_tokens", f"{_USAGE}#cache_read_input_tokens"),
+        "reasoning_tokens": (f"{_USAGE}#completion_tokens_details.reasoning_tokens",),
+        "cost_usd": ("gen_ai.cost.total_cost", "hidden_params#response_cost"),
+        "user_id": ("llm.user", "metadata.user_api_key_end_user_id"),
+        "session_id": ("only metadata.session_id",),
+    },
+    capture="do not set message_logging to false for LiteLLM's callback",
+)

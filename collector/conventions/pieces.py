@@ -1,0 +1,101 @@
+"""Messages in the normal form that came in pieces, or without what stands elsewhere: put together and completed."""
+
+from collections.abc import Iterator, Sequence
+
+from collector.conventions.parts import Part, may_hide_blocks, part_of, response_part, text_part
+from collector.conventions.values import as_dict, as_list
+from storage.records import JsonValue, Message
+
+
+def in_parts(blocks: list[JsonValue], role: str) -> Message:
+    """A message that is in parts already: those of a tool are its result, and calls in a hidden block are told once."""
+    parts: list[JsonValue] = [part for block in blocks for part in part_of(block)]
+    if role == "tool" and parts and all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
+        return {
+            "role": role,
+            "parts": [response_part(None, "\n".join(str(as_dict(part).get("content") or "") for part in parts))],
+        }
+    if any(isinstance(block, dict) and may_hide_blocks(str(block.get("content"))) for block in blocks):
+        parts = [part for at, part in enumerate(parts) if not any(_is_repeated(part, other) for other in parts[:at])]
+    return {"role": role, "parts": parts}
+
+
+def _is_repeated(part: JsonValue, other: JsonValue) -> bool:
+    return (
+        isinstance(part, dict)
+        and isinstance(other, dict)
+        and part.get("type") == other.get("type") == "tool_call"
+        and part.get("name") == other.get("name")
+        and part.get("id") == other.get("id")
+    )
+
+
+def is_text_alone(message: Message) -> bool:
+    """Whether a message of a model is nothing but words."""
+    parts = as_list(message["parts"])
+    return message["role"] == "assistant" and all(
+        isinstance(part, dict) and part.get("type") == "text" for part in parts
+    )
+
+
+def continued(before: Message, message: Message) -> Message:
+    """A message of a stream, of which each piece came as one: ADK says of the last alone why it ended.
+
+    Where the whole comes after its pieces, it is all.
+    """
+    said, more = (
+        "".join(str(as_dict(part).get("content") or "") for part in as_list(one["parts"])) for one in (before, message)
+    )
+    return {**message, "parts": [text_part(more if more == said else said + more)]}
+
+
+def with_ids(messages: list[Message]) -> list[Message]:
+    """Messages whose results without an id have those of the calls before them, where they are as many."""
+    calls: list[JsonValue] = []
+    found = list(messages)
+    for at, message in enumerate(messages):
+        asked = [as_dict(part).get("id") for part in _by_type(message, "tool_call")]
+        if asked:
+            calls = list(asked)
+        elif message["role"] == "tool" and calls:
+            results = list(_by_type(message, "tool_call_response"))
+            if all(result.get("id") is None and result.get("name") is None for result in results) and len(
+                results
+            ) <= len(calls):
+                parts = [{**result, "id": calls.pop(0)} for result in results]
+                found[at] = {**message, "parts": list[JsonValue](parts)}
+    return found
+
+
+def lacks_something(messages: Sequence[Message]) -> bool:
+    """Whether messages are without content, or calls and results without an id."""
+    return any(
+        not message["parts"]
+        or any(
+            isinstance(part, dict) and part.get("type") in _JOINED and part.get("id") is None
+            for part in as_list(message["parts"])
+        )
+        for message in messages
+    )
+
+
+def tells_more(raw: Sequence[Message], messages: Sequence[Message]) -> bool:
+    """Whether some messages tell the calls and as many parts as others, and have more of ids or parts."""
+    theirs, ours = _outline(raw), _outline(messages)
+    return theirs[0] == ours[0] and theirs[1] >= ours[1] and theirs[2] >= ours[2] and theirs[1:] != ours[1:]
+
+
+def _outline(messages: Sequence[Message]) -> tuple[list[JsonValue], int, int]:
+    parts = [part for message in messages for part in as_list(message["parts"]) if isinstance(part, dict)]
+    calls = [part.get("name") for part in parts if part.get("type") == "tool_call"]
+    joined = [part for part in parts if part.get("type") in _JOINED and part.get("id") is not None]
+    return calls, len(parts), len(joined)
+
+
+_JOINED = ("tool_call", "tool_call_response")
+
+
+def _by_type(message: Message, kind: str) -> Iterator[Part]:
+    for part in as_list(message["parts"]):
+        if isinstance(part, dict) and part.get("type") == kind:
+            yield part

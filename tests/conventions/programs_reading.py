@@ -1,0 +1,170 @@
+"""Payloads of real programs through the real decoder and a real store, and how many of their fields are read right."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.conventions import unwrap
+from collector.conventions.parts import ITEM_ID
+from collector.conventions.values import opened
+from collector.otlp.decode import Request, decode
+from collector.otlp.signals import LOGS, TRACES, Signal
+from storage.batch import SpanBatch
+from storage.store import Store
+from tests.corpus.record import otlp_json
+from tests.matching import adding_up
+from tests.storing import RECEIVED_AT_US, a_store, commit
+
+PROGRAMS = Path(__file__).parent.parent / "corpus" / "programs"
+NAMES = tuple(sorted(path.name.removesuffix(".expected.json") for path in PROGRAMS.glob("*.expected.json")))
+WAIT_S = 100.0
+_ANY = "(any)"
+_ABOUT_SPANS = frozenset({"name", "misread"})
+_KINDS: Mapping[str, tuple[type[Any], Signal]] = {
+    "json": (ExportTraceServiceRequest, TRACES),
+    "logs.json": (ExportLogsServiceRequest, LOGS),
+}
+
+
+class Score(NamedTuple):
+    """How many fields of a recording are read right, of how many, and what is wrong with the others."""
+
+    right: int
+    fields: int
+    mistakes: Sequence[str]
+
+
+@contextmanager
+def a_store_of_programs(directory: Path, folder: Path = PROGRAMS) -> Iterator[Store]:
+    """A store of all recordings, each a tenant, their log records last, with everything added up."""
+    names = sorted(path.name.removesuffix(".expected.json") for path in folder.glob("*.expected.json"))
+    with a_store(directory) as store, adding_up(store) as traces:
+        commit(store, *(_part(folder, name, "json") for name in names))
+        assert traces.wait_idle(WAIT_S)
+        logged = [name for name in names if (folder / f"{name}.logs.json").exists()]
+        commit(store, *(_part(folder, name, "logs.json") for name in logged))
+        assert traces.wait_idle(WAIT_S)
+        yield store
+
+
+def expectation(name: str, folder: Path = PROGRAMS) -> dict[str, Any]:
+    """What is true of a recording."""
+    found: dict[str, Any] = json.loads((folder / f"{name}.expected.json").read_text(encoding="utf-8"))
+    return found
+
+
+def score_of(store: Store, name: str, folder: Path = PROGRAMS) -> Score:
+    """How much of a recording is read right."""
+    expected = expectation(name, folder)
+    spans = {row["span_id"]: row for row in _records(store, "spans", name)}
+    (trace,) = (row for row in _records(store, "traces", name) if row["trace_id"] == expected["trace_id"])
+    calls = [row for row in _records(store, "tool_calls", name) if row["trace_id"] == expected["trace_id"]]
+    trace["tool_calls"] = [_call(row) for row in sorted(calls, key=lambda row: row["ordinal"])]
+    right, mistakes = 0, []
+    told = [(f"{claims['name']} {span_id}", claims, spans[span_id]) for span_id, claims in expected["spans"].items()]
+    for where, claims, row in [*told, ("trace", expected["trace"], trace)]:
+        for field, claim in claims.items():
+            if field in _ABOUT_SPANS:
+                continue
+            read = read_field(row, field)
+            if field not in claims.get("misread", ()):
+                read = _without_item_ids(read)
+            if _holds(field, claim, read):
+                right += 1
+            else:
+                mistakes.append(f"{where}: {field} is {read!r}, not {claim!r}")
+    return Score(right, right + len(mistakes), mistakes)
+
+
+def read_field(row: Mapping[str, Any], field: str) -> Any:
+    """A field of an expectation, out of a row of the views."""
+    match field:
+        case "input_contains" | "output_contains":
+            return row[field.removesuffix("_contains")]
+        case "system":
+            messages = _json(row["input_messages"]) or []
+            texts = [part for message in messages if message["role"] == "system" for part in message["parts"]]
+            return "\n\n".join(str(part.get("content")) for part in texts)
+        case "input_roles":
+            return [message["role"] for message in _json(row["input_messages"]) or []]
+        case "input_tool_calls" | "output_tool_calls":
+            return _parts(row, field.removesuffix("_tool_calls"), "tool_call")
+        case "input_tool_results":
+            return _parts(row, "input", "tool_call_response")
+        case "output_reasoning":
+            return "\n".join(str(part.get("content")) for part in _parts(row, "output", "reasoning"))
+        case "tool_definitions":
+            return [tool["name"] for tool in _json(row["tool_definitions"]) or []]
+        case "tool_arguments":
+            return _json(row[field])
+        case _:
+            return row[field]
+
+
+def _without_item_ids(read: Any) -> Any:
+    """Calls with the ids of items left open: where a recording does not say otherwise, the payload has no others."""
+    if not isinstance(read, list) or not all(isinstance(part, dict) and "id" in part for part in read):
+        return read
+    return [{**part, "id": _ANY} if str(part["id"]).startswith(ITEM_ID) else part for part in read]
+
+
+def _call(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "arguments": _json(row["arguments"])}
+
+
+def _parts(row: Mapping[str, Any], side: str, kind: str) -> list[dict[str, Any]]:
+    messages = _json(row[f"{side}_messages"]) or []
+    return [
+        part for message in messages for part in message["parts"] if isinstance(part, dict) and part.get("type") == kind
+    ]
+
+
+def _holds(field: str, claim: Any, read: Any) -> bool:
+    if field in ("input_contains", "output_contains"):
+        return isinstance(read, str) and all(text in read for text in claim)
+    if field in ("error", "output_reasoning"):
+        return isinstance(read, str) and str(claim) in read
+    if field in ("tool_result", "response", "result"):
+        return bool(_plain(claim) == _plain(read))
+    if field in ("id", "call_id") and (claim is None or read == _ANY):
+        return True
+    if isinstance(claim, list) and claim and isinstance(claim[0], dict):
+        return len(claim) == len(read) and all(
+            all(name in other and _holds(name, item, other[name]) for name, item in one.items())
+            for one, other in zip(claim, read, strict=True)
+        )
+    if isinstance(claim, float) and isinstance(read, int | float):
+        return abs(claim - read) <= 1e-6 * max(1.0, abs(claim))
+    if isinstance(claim, str) and isinstance(read, str):
+        return claim.split() == read.split() if field == "system" else claim.strip() == read.strip()
+    return bool(claim == read)
+
+
+def _plain(value: Any) -> Any:
+    """A result as a value, out of whatever a program wrapped around it."""
+    found = unwrap.result(opened(value)).value
+    if isinstance(found, dict) and found.keys() == {"result"}:
+        return _plain(found["result"])
+    return found
+
+
+def _json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _part(folder: Path, name: str, ending: str) -> SpanBatch:
+    kind, signal = _KINDS[ending]
+    request = otlp_json.loads((folder / f"{name}.{ending}").read_text(encoding="utf-8"), kind)
+    sent = Request(body=request.SerializeToString(), tenant=name, signal=signal)
+    return decode([sent], received_at_us=RECEIVED_AT_US).batch
+
+
+def _records(store: Store, view: str, tenant: str) -> list[dict[str, Any]]:
+    table = store.queries.sql(f"FROM {view} WHERE tenant = '{tenant}'", max_rows=10_000, timeout_s=60)
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]

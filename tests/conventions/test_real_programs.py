@@ -1,0 +1,253 @@
+"""What real libraries send that no recording holds: each in the form of its library."""
+
+import json
+from typing import Any
+
+import pytest
+
+from storage.records import SpanType
+from tests.conventions.making import SECOND_NS, a_log, a_span, call, read, read_all, response, text
+
+OSLO: dict[str, Any] = {"city": "Oslo"}
+USAGE = "langfuse.observation.usage_details"
+
+
+def test_claude_codes_detailed_arguments_stand_below_a_headline() -> None:
+    """The line that names the tool is no part of what it was called with."""
+    told = {"span.type": "tool", "tool_name": "Bash", "tool_input": '[TOOL INPUT: Bash]\n{"command": "ls"}'}
+    assert read(told, name="claude_code.tool").tool_arguments == {"command": "ls"}
+
+
+def test_a_failed_execution_is_a_failure_of_its_tool() -> None:
+    """Where no log record came, the span of the execution tells that the call failed."""
+    tool = a_span({"span.type": "tool", "tool_name": "Bash", "tool_use_id": "t1"}, name="claude_code.tool")
+    told = {"span.type": "tool.execution", "success": False, "error": "Shell command failed"}
+    below = a_span(told, name="claude_code.tool.execution", parent=tool, status_code=2)
+    (found,) = read_all(tool, below).tool_calls
+    assert (found.name, found.is_error, found.error) == ("Bash", True, "Shell command failed")
+
+
+def test_claude_codes_log_records_tell_calls_answer_and_cost() -> None:
+    """All of a turn that its spans leave out is on the span that the records belong to."""
+    turn = a_span({"span.type": "interaction", "user_prompt": "q"}, name="claude_code.interaction")
+    ran = {"tool_use_id": "t1", "tool_name": "Read", "tool_input": '{"path": "a"}', "success": "false", "error": "gone"}
+    logs = [
+        a_log(turn, "claude_code.tool_result", attributes=ran, time_ns=1),
+        a_log(turn, "claude_code.api_request", attributes={"cost_usd": 0.25}, time_ns=2),
+        a_log(turn, "claude_code.api_request", attributes={"cost_usd": 0.5}, time_ns=3),
+        a_log(turn, "claude_code.assistant_response", attributes={"response": "Done."}, time_ns=4),
+    ]
+    reading = read_all(turn, logs=logs)
+    (found,) = reading.tool_calls
+    assert (found.arguments, found.is_error, found.error) == ({"path": "a"}, True, "gone")
+    assert (reading.final_response, reading.cost_usd) == ("Done.", 0.75)
+
+
+@pytest.mark.parametrize(
+    "usage, expected",
+    [
+        ({"input": 5, "output": 3, "total": 12, "input_cache_read": 3, "output_reasoning": 1}, (8, 4, 3, 1)),
+        ({"input": 8, "output": 4, "total": 12, "input_cached_tokens": 3}, (8, 4, 3, None)),
+        ({"prompt_tokens": 8, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}, (8, 4, 3, None)),
+        ({"input_tokens": 5, "output_tokens": 4, "cache_read_input_tokens": 3}, (8, 4, 3, None)),
+    ],
+    ids=["disjoint", "the total says whole", "nested", "Anthropic"],
+)
+def test_langfuses_counts_are_whole(usage: dict[str, Any], expected: tuple[int | None, ...]) -> None:
+    """Input has the cached tokens and output those of reasoning, however a library splits them."""
+    found = read({"langfuse.observation.type": "generation", USAGE: json.dumps(usage)})
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == expected
+
+
+@pytest.mark.parametrize(
+    "bound, expected",
+    [
+        ({"args": ["hello"], "kwargs": {}}, "hello"),
+        ({"args": [], "kwargs": {"question": "hello"}}, "hello"),
+        ({"args": [], "kwargs": {"a": 1, "b": 2}}, '{"a": 1, "b": 2}'),
+    ],
+)
+def test_the_input_of_an_observed_function_is_its_arguments(bound: dict[str, Any], expected: str) -> None:
+    """What a decorator wraps around them is left out, and a lone text is bare."""
+    told = {"langfuse.observation.type": "chain", "langfuse.observation.input": json.dumps(bound)}
+    assert read(told).input == expected
+
+
+def test_calls_with_two_ids_are_told_once() -> None:
+    """A run whose id is the framework's own is the call of its name and arguments, under the run's id."""
+    model = a_span(
+        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "lookup_0")])},
+        start_s=0,
+    )
+    ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "adk-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
+    tool = a_span({"gen_ai.operation.name": "execute_tool", **ran}, start_s=2)
+    (found,) = read_all(model, tool).tool_calls
+    assert (found.call_id, found.span_id) == ("adk-1", tool.span_id)
+
+
+def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:
+    """Where a framework writes arguments its own way and no id, name and order are left."""
+    model = a_span(
+        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "c1")])}, start_s=0
+    )
+    tool = a_span(
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "f",
+            "gen_ai.tool.call.arguments": '{"input": 1}',
+        },
+        start_s=2,
+    )
+    (found,) = read_all(model, tool).tool_calls
+    assert (found.call_id, found.span_id) == ("c1", tool.span_id)
+
+
+def test_llama_indexs_results_are_their_blocks() -> None:
+    """A ToolOutput is what the tool gave back, without what it was called with."""
+    output = {
+        "blocks": [{"block_type": "text", "text": "7 degrees"}],
+        "tool_name": "f",
+        "raw_input": {},
+        "is_error": False,
+    }
+    told = {"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": json.dumps(output)}
+    found = read({**told, "input.value": json.dumps({"kwargs": OSLO})})
+    assert (found.tool_result, found.tool_arguments) == ("7 degrees", OSLO)
+
+
+def test_mastras_runs_are_agents_with_their_words() -> None:
+    """The text of an answer stands in a map with other things."""
+    told = {"mastra.span.type": "agent_run", "mastra.agent_run.input": "q", "mastra.metadata.userId": "u"}
+    found = read({**told, "mastra.agent_run.output": '{"text": "a", "files": []}'})
+    assert (found.span_type, found.dialect, found.input, found.output, found.user_id) == (
+        "agent",
+        "mastra",
+        "q",
+        "a",
+        "u",
+    )
+
+
+def a_call_of_a_model(scope: str, start_s: float, seconds: float, **more: object) -> Any:
+    """A model's span of some library."""
+    told = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2, **more}
+    start_ns = int(start_s * SECOND_NS) + SECOND_NS
+    return a_span(told, scope=scope, start_s=start_s, end_ns=start_ns + int(seconds * SECOND_NS))
+
+
+def test_a_call_that_two_libraries_tell_side_by_side_is_counted_once() -> None:
+    """The same tokens, one within the time of the other, are one call."""
+    assert read_all(a_call_of_a_model("a", 0, 3), a_call_of_a_model("b", 1, 1)).input_tokens == 10
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_call_of_a_model("a", 1, 1),
+        a_call_of_a_model("b", 5, 1),
+        a_call_of_a_model("b", 1, 1, **{"gen_ai.request.model": "n"}),
+    ],
+    ids=["one library", "later", "another model"],
+)
+def test_calls_that_are_two_are_counted_twice(other: Any) -> None:
+    """Parallel calls of one library, later ones and those of another model happen to have as many tokens."""
+    first = a_call_of_a_model("a", 0, 3, **{"gen_ai.request.model": "m"})
+    assert read_all(first, other).input_tokens == 20
+
+
+def test_an_unknown_role_is_the_models() -> None:
+    """OpenLLMetry does not know who speaks in LangChain's streams."""
+    told = json.dumps([{"role": "unknown", "parts": [{"type": "text", "content": "a"}]}])
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}).output == "a"
+
+
+def test_the_whole_after_its_pieces_is_all() -> None:
+    """A stream that ends with the whole message does not say everything twice."""
+    pieces = [{**text("assistant", piece), "finish_reason": ""} for piece in ("Final ", "words.")]
+    told = json.dumps([*pieces, {**text("assistant", "Final words."), "finish_reason": "stop"}])
+    assert read({"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}).output == "Final words."
+
+
+def test_a_tools_message_as_text_is_its_content() -> None:
+    """What Python writes of LangChain's message is taken apart, also where the tool failed."""
+    written = "content='Error: gone' name='f' tool_call_id='c1' status='error'"
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": written}
+    found = read(told)
+    assert (found.tool_result, found.tool_call_id, found.error) == ("Error: gone", "c1", "Error: gone")
+
+
+def test_botocores_input_gets_the_cached_tokens() -> None:
+    """Bedrock's counts leave out what was read from and written to the cache."""
+    told = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.operation.name": "chat"}
+    scope = "opentelemetry.instrumentation.botocore.bedrock-runtime"
+    assert read(told, scope=scope).input_tokens == 8
+    assert read(told, scope="opentelemetry.instrumentation.openai_v2").input_tokens == 5
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("Agent run: {name!r}", "agent"),
+        ("Function: {name}", "tool"),
+        ("Handoff: {from_agent} → {to_agent}", "chain"),
+        ("Guardrail {name!r} {triggered=}", "evaluator"),
+    ],
+)
+def test_logfires_spans_of_agents_are_known_by_name(name: str, kind: SpanType) -> None:
+    """Their names are the templates of messages."""
+    assert read({"gen_ai.system": "openai", "name": "x"}, name=name, scope="logfire.openai_agents").span_type == kind
+
+
+@pytest.mark.parametrize(
+    "name, told, kind",
+    [
+        ("shop", {"entity.type": "agent", "ai.model.name": "m"}, "agent"),
+        ("llm:stream", {"entity.type": "agent", "span.type": "llm", "llm.model": "m"}, "llm"),
+        ("memory.write", {"entity.type": "agent", "span.type": "memory"}, "other"),
+        ("memory.read", {"entity.type": "agent", "span.type": "memory"}, "retriever"),
+    ],
+)
+def test_voltagents_spans_are_its_own(name: str, told: dict[str, Any], kind: SpanType) -> None:
+    """The name of a model does not make a span Vercel's, and writing is not retrieving."""
+    found = read({**told, "llm.usage.prompt_tokens": 4}, name=name, scope="@voltagent/core")
+    assert (found.dialect, found.span_type, found.input_tokens) == ("voltagent", kind, 4)
+
+
+def test_the_instructions_of_an_answer_do_not_precede_it() -> None:
+    """OpenAI's responses repeat what they were told; it is no part of what was answered."""
+    answer = {"instructions": "Be kind.", "output": [{"type": "message", "role": "assistant", "content": "a"}]}
+    found = read({"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanOutputs": json.dumps(answer)})
+    assert found.output_messages == (text("assistant", "a"),)
+
+
+def test_an_empty_first_message_gives_way_to_the_raw_input() -> None:
+    """LangGraph's root has the role of a message as an attribute, and what was said in the raw input."""
+    told = {"openinference.span.kind": "CHAIN", "llm.input_messages.0.message.role": "user"}
+    found = read({**told, "input.value": json.dumps({"messages": [{"role": "user", "content": "q"}]})})
+    assert found.input == "q"
+
+
+def test_all_texts_that_are_embedded_are_the_input() -> None:
+    """A batch is more than its last text."""
+    told = json.dumps([text("user", "a"), text("user", "b")])
+    assert read({"gen_ai.operation.name": "embeddings", "gen_ai.input.messages": told}).input == "a\nb"
+
+
+def test_autogens_results_are_results() -> None:
+    """They stand beside the message, each as JSON."""
+    told = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "function"}
+    result = json.dumps({"name": "f", "content": "7", "call_id": "c1", "is_error": False})
+    (message,) = read({**told, "llm.input_messages.0.function.0": result}).input_messages or ()
+    assert message == {"role": "tool", "parts": [{**response(7, "c1")["parts"][0], "name": "f"}]}
+
+
+def test_a_handoff_is_no_call() -> None:
+    """OpenInference calls it a tool; the model's own call is there already."""
+    assert read({"openinference.span.kind": "TOOL"}, name="handoff to Desk").span_type == "chain"
+
+
+def test_the_tools_of_a_raw_request_are_offered() -> None:
+    """Where attributes leave them out, the request has them."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    told = {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": [], "tools": tools})}
+    assert [tool.name for tool in read(told).tool_definitions] == ["f"]
