@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.exact_json import body_of, exactly
+from collector.api.pages import PARTED, Part
 from collector.api.runs import Own, Seen
 from collector.api.times import time_text
 from collector.live.run_evaluator import name_of
@@ -53,11 +54,11 @@ class EvaluationBody(BaseModel):
 Wanted = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 
 
-@router.get("/evaluations")
+@router.get("/evaluations", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_evaluations(run: Seen, here: Here) -> list[dict[str, object]]:
+def list_evaluations(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
     """What was asked about a run, in that order."""
-    return [evaluation_document(each) for each in here.run_evaluations.of_run(run.run_id)]
+    return [evaluation_document(each) for each in part.of(here.run_evaluations.of_run(run.run_id))]
 
 
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
@@ -74,11 +75,11 @@ def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
     return _made(here, run, body, who.key_name)
 
 
-@router.get("/judge-jobs")
+@router.get("/judge-jobs", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
-def list_judge_jobs(run: Seen, here: Here) -> list[dict[str, object]]:
-    """What was asked about a run, likewise."""
-    return list_evaluations(run, here)
+def list_judge_jobs(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
+    """What was asked about a run, in the words of judges."""
+    return list_evaluations(run, here, part)
 
 
 @router.delete("/evaluations/{evaluation_id}", status_code=HTTPStatus.NO_CONTENT)
