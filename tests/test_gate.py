@@ -311,6 +311,25 @@ def test_texts_of_others_do_nothing_in_the_comment(desk: Desk) -> None:
     assert len(text) < 65_536
 
 
+def test_runs_are_compared_again_with_cost_and_slices(desk: Desk) -> None:
+    """Two files of results are compared with cost and slices; with a baseline file, a margin of cost proves nothing."""
+    before, after = an_export(*[1] * 100), an_export(*[1] * 100)
+    for at, (old, new) in enumerate(zip(before["items"], after["items"], strict=True)):
+        old["costUsd"], new["costUsd"] = 0.01 + at / 1e5, 0.02 + at / 1e5
+        new["metadata"] = {"topic": "odd" if at % 2 else "even"}
+    kept = desk.folder / "before.json"
+    kept.write_text(json.dumps(before), encoding="utf-8")
+    found = desk.gate(after, "--against", str(kept), "--slice", "topic", "--cost-margin", "0.1", env=CI)
+    assert (found.exit_code, desk.verdict()["ratios"][0]["verdict"]) == (1, "regressed")
+    assert [each["value"] for each in desk.verdict()["slices"]] == ["even", "odd"]
+    assert "topic = odd" in desk.report().output
+    assert desk.gate(after, "--against", str(kept), "--margin", "0.2", env=CI).exit_code == 0
+    desk.gate(before)
+    desk.gate(after, "--cost-margin", "0.1", env=CI)
+    assert desk.verdict()["verdict"] == "inconclusive"
+    assert any("cost_usd has a margin" in each for each in desk.verdict()["warnings"])
+
+
 def test_several_gates_share_one_report(desk: Desk) -> None:
     """Every verdict in the folder is in the report, and a file that is none is refused."""
     desk.gate(an_export(1, 1))

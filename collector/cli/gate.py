@@ -19,6 +19,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 _OPTIONS: Final = (
     click.option("--baseline", type=_FILE, help="The baseline file. [default: baselines/EXPERIMENT.json]"),
+    click.option("--against", type=_FILE, help="Compare with these results instead, cost and time too."),
     click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="For the verdict."),
     click.option("--update-baseline", is_flag=True, help=f"Accept the results; so does {UPDATE_VARIABLE}=true."),
     click.option("--pairing", type=click.Choice(["auto", "positional", "dataset_item_id"]), default="auto"),
@@ -134,6 +135,7 @@ def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
         draws=Draws(seed=given["seed"]),
     )
     return Policy(
+        against=given["against"],
         update=given["update_baseline"] or (environment_variable(UPDATE_VARIABLE) or "").lower() in on,
         in_ci=(environment_variable("CI") or "").lower() in on,
         bootstrap_passes=not given["no_bootstrap"],
@@ -197,6 +199,9 @@ def _print(document: Mapping[str, Any], results: Path, baseline: Path) -> None:
     for case in document["cases"][:10]:
         drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
         click.echo(one_line(f"  worse: {case['key']} {case['input']}: {drops}"))
+    for each in document["slices"]:
+        told = f"{each['evaluator']} {each['delta']:+.4f}, p {each['adjustedPValue']:.3g}, {each['items']} items"
+        click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
     for text in document["failures"]:
         click.echo(one_line(f"failed: {text}"))
     for text in document["warnings"]:

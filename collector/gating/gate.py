@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.gating.baseline import baseline_document, read_baseline, write_baseline
-from collector.gating.results import BadFile, Results
+from collector.gating.results import BadFile, Results, read_results
 from rules.statistics.runs.comparison import Comparison, Incomparable, ItemChange, compare
 from rules.statistics.runs.differences import Difference
 from rules.statistics.runs.measures import PASS_RATE
@@ -25,6 +25,7 @@ class Policy:
     """What the gate does with what it finds."""
 
     update: bool = False
+    against: Path | None = None  # results to compare with instead of a baseline file
     in_ci: bool = False
     bootstrap_passes: bool = True  # the first local run, which writes the baseline
     require_baseline: bool = False
@@ -49,6 +50,8 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
     Raises:
         BadFile: the baseline cannot be read, or must not be compared with.
     """
+    if policy.against is not None:
+        return _judged(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
     if policy.update or (not baseline.exists() and not policy.in_ci):
         created = not baseline.exists()
         write_baseline(baseline, baseline_document(candidate, provenance))
@@ -60,7 +63,10 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
         document = _uncompared("NO_BASELINE", candidate, told)
         return Decision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
-    before = read_baseline(baseline)
+    return _judged(read_baseline(baseline), candidate, str(baseline), policy)
+
+
+def _judged(before: Results, candidate: Results, baseline: str, policy: Policy) -> Decision:
     if before.pairing != candidate.pairing:
         raise BadFile(
             f"{baseline}: items are paired by {before.pairing}, and those of the candidate by {candidate.pairing}"

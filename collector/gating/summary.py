@@ -38,6 +38,10 @@ def _section(document: Mapping[str, Any]) -> str:
             "|---|---|---|---|---|---|",
         ]
         lines += [_row(each) for each in document["evaluators"]]
+    if document["slices"]:
+        lines += ["", "| slice | evaluator | items | difference | p |", "|---" * 5 + "|"]
+        lines += [_slice(each) for each in document["slices"]]
+    lines += ["", *(_ratio(each) for each in document["ratios"])]
     lines += [f"- **{plain(each)}**" for each in document["failures"]]
     lines += [f"- {plain(each)}" for each in document["warnings"]]
     lines += [_to_know(each) for each in document["evaluators"] if each["verdict"] == "inconclusive"]
@@ -64,6 +68,18 @@ def _row(each: Mapping[str, Any]) -> str:
     means = " | ".join("-" if mean is None else f"{mean:.3f}" for mean in (each["baselineMean"], each["candidateMean"]))
     found = f"{each['delta']:+.3f} ({interval}) | {each['adjustedPValue']:.3g}"
     return f"| {plain(each['evaluator'])} | {told.replace('_', ' ')} | {means} | {found} |"
+
+
+def _slice(each: Mapping[str, Any]) -> str:
+    name = plain(f"{each['key']} = {each['value']}")
+    found = f"{each['items']} | {each['delta']:+.3f} | {each['adjustedPValue']:.3g}"
+    return f"| {name} | {plain(each['evaluator'])} | {found} |"
+
+
+def _ratio(each: Mapping[str, Any]) -> str:
+    low, high = each["interval"]
+    told = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
+    return f"- {plain(each['name'])}: {each['ratio']:.3g} times ({low or 0:.3g} to {high or 0:.3g}){told}"
 
 
 def _to_know(each: Mapping[str, Any]) -> str:

@@ -114,11 +114,16 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
     items = _items(measures, places, candidate, chosen) if chosen.paired else []
     failures = [*_refused(measures, chosen), *_floors(measures, candidate, chosen), *_severe(items, chosen)]
     ratios = [each for each in (_ratio(name, baseline, candidate, places, chosen) for name in _USAGE) if each]
+    unknown = [
+        n for n, margin in _USAGE.items() if getattr(chosen, margin) is not None and n not in {r.name for r in ratios}
+    ]
+    warnings += [f"{name} has a margin and is not known of both runs" for name in unknown]
+    verdict = _overall([*differences, *(each for each in ratios if each.verdict)], failures)
     moved = _moved(measures, places, chosen) if chosen.paired else (0, 0, 0)
     theirs = {each.name for each in candidate.evaluators}
     ours = {each.name for each in baseline.evaluators}
     return Comparison(
-        verdict=_overall([*differences, *(each for each in ratios if each.verdict)], failures),
+        verdict="inconclusive" if unknown and verdict == "not_worse" else verdict,
         differences=differences,
         items=items,
         slices=_slices(measures, places, candidate, chosen) if chosen.paired else [],
