@@ -22,14 +22,13 @@ def flat(request: ExportTraceServiceRequest) -> list[tuple[ResourceSpans, ScopeS
 
 
 def is_valid(span: Span) -> bool:
-    """Whether OTLP lets the span be: ids of the right length and not all zero, and a name."""
+    """Whether OTLP lets the span be: ids of the right length and not all zero."""
     return (
         len(span.trace_id) == 16
         and any(span.trace_id)
         and len(span.span_id) == 8
         and any(span.span_id)
         and len(span.parent_span_id) in {0, 8}
-        and span.name.strip() != ""
     )
 
 

@@ -25,15 +25,15 @@ YEARS_S = 100 * 365 * 86_400.0
 
 def judged(server: Running, model: ModelServer) -> None:
     """Three questions of a rule in a running server: one is answered, one fails, one is over budget."""
-    connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 2})
+    connection = a_connection(model.base_url, maxOutputTokens=64, budget={"callsPerDay": 1})
     server.pipeline.judging.connections.create(connection)
 
     async def ask() -> None:
         judges = server.pipeline.judging.judges
         judge = judges.judge(an_active_rule(name="tone"), AJob(job_id=7))
-        await judge(QUESTION, WANTED)
-        with pytest.raises(Unanswered):
+        with pytest.raises(Unanswered):  # which costs nothing
             await judge(QUESTION, WANTED)
+        await judge(QUESTION, WANTED)
         with pytest.raises(OverBudget):
             await judge(QUESTION, WANTED)
         await judges.close()
@@ -55,17 +55,17 @@ OURS = """
 
 def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
     """The SDK's exporter sends them to the server's own door, where rules without a condition match all but them."""
-    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True) as server:
+    with a_model([Status(500), GOOD]) as model, a_server(tmp_path, judge_traces=True) as server:
         judged(server, model)
         post(f"http://{server.http}/api/v1/traces", an_export("a" * 32, "theirs").SerializeToString())
         server.pipeline.judging.flush()
         assert server.store.wait_committed(10)
         assert server.traces.wait_idle(20)
-        (answered, failed) = rows(server, OURS)
+        (failed, answered) = rows(server, OURS)
         assert tuple(answered[:3]) == ("chat judge-1", "CLIENT", "UNSET")
         assert (answered[4], answered[7], *answered[8:]) == (100, MODEL_RETURNED, None, "tone", "7")
         assert tuple(failed[:4]) == ("chat judge-1", "CLIENT", "ERROR", "unavailable")
-        assert (failed[4], failed[7], *failed[8:]) == (None, "judge-1", "unavailable", "tone", "7")
+        assert (failed[4], failed[7], *failed[8:]) == (0, "judge-1", "unavailable", "tone", "7")
         ask = partial(rows, server)
         ours = rows(server, "SELECT DISTINCT trace_id FROM spans WHERE service_name = 'tracejury'")
         for target in ("SPAN", "TRACE"):
@@ -80,7 +80,7 @@ def test_each_request_is_a_span_that_no_rule_matches(tmp_path: Path) -> None:
 
 def test_requests_carry_no_trace_context(tmp_path: Path) -> None:
     """An endpoint learns who asks, and of no trace."""
-    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True) as server:
+    with a_model([Status(500), GOOD]) as model, a_server(tmp_path, judge_traces=True) as server:
         judged(server, model)
         assert {asked.headers["user-agent"] for asked in model.asked} == {"tracejury-judge"}
         assert [name for asked in model.asked for name in asked.headers if name in {"traceparent", "baggage"}] == []
@@ -88,19 +88,19 @@ def test_requests_carry_no_trace_context(tmp_path: Path) -> None:
 
 def test_without_the_setting_there_are_no_spans(tmp_path: Path) -> None:
     """Nothing is stored about calls but their rows."""
-    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path) as server:
+    with a_model([Status(500), GOOD]) as model, a_server(tmp_path) as server:
         judged(server, model)
         assert server.store.spending.flush(10)
         assert rows(server, "SELECT count(*) FROM spans")[0][0] == 0
         assert [row[0] for row in rows(server, "SELECT outcome FROM judge_call ORDER BY call_id")] == [
-            "answered",
             "unavailable",
+            "answered",
         ]
 
 
 def test_a_server_with_keys_takes_its_own_spans(tmp_path: Path) -> None:
     """It has a key of its own, which reads nothing."""
-    with a_model([GOOD, Status(500)]) as model, a_server(tmp_path, judge_traces=True, api_key="k" * 16) as server:
+    with a_model([Status(500), GOOD]) as model, a_server(tmp_path, judge_traces=True, api_key="k" * 16) as server:
         judged(server, model)
         server.pipeline.judging.flush()
         assert server.store.wait_committed(10)
