@@ -253,7 +253,6 @@ def test_sql_refuses_what_is_not_reading(store: Store, statement: str) -> None:
 ASKING = """
 import pathlib, sys
 from storage.errors import BadQuery
-from storage.listing import Place, TracesLike
 from storage.store import Store
 with Store.open(pathlib.Path(sys.argv[1])) as store:
     try:
