@@ -50,7 +50,7 @@ def _tell(name: str, requests: Requests | RecordedRequests) -> None:
     spans = spans_of(rows.slice(0, ALONE))
     alone_us = _least_s(lambda: [read_span(span, (), NO_KEYS) for span in spans]) / len(spans) * 1e6
     read = reader.read(rows)
-    told = rows.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time"])
+    told = rows.select(["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"])
     for column in read.columns.column_names:
         told = told.append_column(column, read.texts.get(column, read.columns.column(column)))
     traces_us = _least_s(lambda: meanings(told)) / rows.num_rows * 1e6
