@@ -29,6 +29,8 @@ from tests.conventions.making import a_span
 from tests.conventions.test_hostile import OWN, spans
 from tests.corpus.record import otlp_json
 
+pytestmark = pytest.mark.timeout(900)  # hypothesis reads everything twice, on a machine that may be busy
+
 JSON = ("input_messages", "output_messages", "tool_arguments")
 KEYED = (*JSON, "tool_result")
 AS_IS = (
