@@ -71,14 +71,12 @@ def spoilt(batch: Batch, source: random.Random) -> tuple[bytes, int]:
     bad = 0
     for scope in scopes(request):
         for span in scope.spans:
-            fault = source.choice(["none", "trace", "span", "name"])
+            fault = source.choice(["none", "trace", "span"])
             bad += fault != "none"
             if fault == "trace":
                 span.trace_id = b"short"
             elif fault == "span":
                 span.span_id = bytes(8)
-            elif fault == "name":
-                span.name = ""
     return request.SerializeToString(), bad
 
 
