@@ -7,13 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from starlette.middleware.cors import CORSMiddleware
-
 from collector.access.entrance import Authenticator
-from collector.access.journal import Journal
-from collector.access.keyring import Keyring
-from collector.access.origin import Names, host_of, is_loopback
-from collector.access.pace import Rates
 from collector.api.application import make_application
 from collector.api.backup import open_backup
 from collector.api.context import Context, ProjectSettings, SqlLimits
@@ -25,8 +19,6 @@ from collector.delivery.configured import file_webhooks
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
-from collector.doors.body import BodyLimits
-from collector.doors.certificate import Certificate
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
 from collector.exporting.configured import telling, tracing
@@ -38,8 +30,8 @@ from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
 from collector.live.sweeper import Sweeper
-from collector.machine import share_of_memory, share_of_threads
-from collector.observing import Watch, commits_told
+from collector.observing import Watch
+from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors
 from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import TraceUpdater
@@ -48,13 +40,9 @@ from collector.redaction.values import ValueRedactor
 from collector.secrets import Secrets
 from collector.server_conditions import ServerState, server_conditions
 from collector.server_meters import MeasuredServer, server_meters
-from collector.setting_values import bytes_of_size
 from collector.settings import BadSettings, Settings
 from collector.web.site import make_site
-from storage.database import DatabaseOptions
-from storage.errors import Unusable
-from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
+from storage.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -82,14 +70,14 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         BadSettings: a webhook of the configuration cannot be one.
         OSError: an address cannot be bound.
     """
-    tls = _tls(settings)
+    tls = certificate(settings)
     async with AsyncExitStack() as stack:
         http_socket = stack.enter_context(bind(settings.http))
         otlp_socket = stack.enter_context(bind(settings.otlp_http))
         own_traces = await tracing(stack, settings)
         watch = None if own_traces is None else own_traces.watch
         store, counts = await _opened(stack, settings, watch)
-        entrance = _entrance(settings, store, stack)
+        entrance = make_authenticator(settings, store, stack)
         traces = await _adding_up(stack, settings, store, counts)
         own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
@@ -97,7 +85,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         ingest = _ingesting(stack, settings, store, watch)
-        reader = OtlpReader(ingest, _body_limits(settings), entrance)
+        reader = OtlpReader(ingest, body_limits(settings), entrance)
         parts = _Parts(
             store=store,
             ingest=ingest,
@@ -113,9 +101,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         )
         context = _context(settings, parts, stack)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        api = make_application(context, _names(settings, settings.http), make_site())
+        api = make_application(context, host_names(settings, settings.http), make_site())
         await stack.enter_async_context(serving(api, http_socket, grace_s, tls))
-        otlp = _with_cors(OtlpHttp(reader, entrance, _names(settings, settings.otlp_http)), settings)
+        otlp = with_cors(OtlpHttp(reader, entrance, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
         grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
         grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
@@ -139,7 +127,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None) -> tuple[Store, ReadingCounts]:
     """The store, until the stack is closed, and how it reads spans."""
     counts = ReadingCounts()
-    store = await asyncio.to_thread(Store.open, settings.data, _store_options(settings, watch, counts))
+    store = await asyncio.to_thread(Store.open, settings.data, store_options(settings, watch, counts))
     stack.push_async_callback(asyncio.to_thread, store.close, settings.shutdown_seconds / 2)
     return store, counts
 
@@ -320,79 +308,3 @@ async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, w
     deliverer.start()
     stack.push_async_callback(asyncio.to_thread, deliverer.close)
     return receivers
-
-
-def _entrance(settings: Settings, store: Store, stack: AsyncExitStack) -> Authenticator:
-    """Who may come in. The audit of it is started, and stopped with the `stack`.
-
-    Raises:
-        Unusable: anybody could, and not only from this machine.
-    """
-    keyring = Keyring(store.access, operator_key(settings))
-    wide = [each for each in (settings.grpc, settings.otlp_http, settings.http) if not is_loopback(host_of(each))]
-    if keyring.is_open and wide and not settings.insecure_open:
-        raise Unusable(
-            f"{wide[0]} can be reached from other machines, and there is no API key: set TRACEJURY_API_KEY, "
-            "or insecure_open if anybody may read and write everything"
-        )
-    if not keyring.is_open and not keyring.has_lasting_credential:
-        log.warning("no key that lasts can administer this server; TRACEJURY_API_KEY sets one")
-    rates = Rates(requests=settings.key_requests_per_second, nbytes=settings.key_bytes_per_second)
-    journal = Journal(store.access, keyring, kept=settings.audit_entries)
-    journal.start()
-    stack.push_async_callback(asyncio.to_thread, journal.close)
-    return Authenticator(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)
-
-
-def operator_key(settings: Settings) -> str | None:
-    """The key that the settings give to the operator."""
-    return None if settings.api_key is None else settings.api_key.get_secret_value()
-
-
-def _tls(settings: Settings) -> Certificate | None:
-    """The certificate of the settings.
-
-    Raises:
-        OSError: it cannot be read, or is none.
-    """
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    return Certificate.load(settings.tls_cert, settings.tls_key)
-
-
-def _names(settings: Settings, bound: str) -> Names:
-    return Names(bound=bound, allowed=settings.allowed_hosts, origins=settings.cors_origins)
-
-
-def _store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts) -> StoreOptions:
-    memory = settings.duckdb_memory or f"{share_of_memory() >> 20}MiB"
-    return StoreOptions(
-        backlog_bytes=settings.backlog_bytes,
-        database=DatabaseOptions(
-            memory_limit=memory,
-            query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
-            threads=settings.duckdb_threads or share_of_threads(),
-        ),
-        writer=WriterOptions(
-            commit_interval_s=settings.commit_interval_ms / 1000,
-            retention_days=settings.retention_days,
-            project_retention_days=settings.project_retention_days,
-            reads=ConventionsReader(OwnKeys(settings.attribute_keys), counts),
-            watch=commits_told(watch) if watch else None,
-        ),
-    )
-
-
-def _body_limits(settings: Settings) -> BodyLimits:
-    return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
-
-
-def _with_cors(application: OtlpHttp, settings: Settings) -> object:
-    if not settings.cors_origins:
-        return application
-    return CORSMiddleware(
-        application,
-        allow_origins=list(settings.cors_origins),
-        allow_methods=["POST"],
-        allow_headers=["*"],
-    )

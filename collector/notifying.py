@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from collector.settings import environment_variable
+from collector.settings_loading import environment_variable
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,11 @@ import signal
 import sys
 from pathlib import Path
 
-from collector.app import Running, operator_key, running
+from collector.app import Running, running
 from collector.logs import start_logging
 from collector.memory import keep_freed_memory
 from collector.notifying import ServiceManager
+from collector.parts import operator_key
 from collector.settings import BadSettings, Settings
 from storage.errors import Unusable
 from storage.store import Store

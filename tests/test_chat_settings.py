@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.settings import environment_variable
+from collector.settings_loading import environment_variable
 from evaluators.chat.settings import Judges, parse_judge
 from evaluators.errors import BadConfiguration
 from evaluators.judging import PromptMessage

@@ -19,7 +19,8 @@ import yaml
 from kubernetes_validate.utils import ValidationError, latest_version, validate
 from prometheus_client.parser import text_string_to_metric_families
 
-from collector.settings import Settings, load_settings
+from collector.settings import Settings
+from collector.settings_loading import load_settings
 from tests.live import PATIENCE_S, TRACEJURY
 from tests.promtool import promtool
 from tests.serving import a_server, an_export, post

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from collector.settings import BadSettings, Redaction, Settings, WebhookSettings, load_settings
+from collector.settings import BadSettings, Redaction, Settings, WebhookSettings
+from collector.settings_loading import load_settings
 
 DEFAULTS = Settings()
 NAMES = list(Settings.model_fields)

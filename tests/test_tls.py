@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from collector.app import running
-from collector.settings import BadSettings, Settings, load_settings
+from collector.settings import BadSettings, Settings
+from collector.settings_loading import load_settings
 from storage.lock import read_holder
 from tests.access import TRACE_EXPORT
 from tests.certificates import a_certificate

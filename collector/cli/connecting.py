@@ -58,7 +58,7 @@ def connect(server: str) -> Iterator[httpx.Client]:
 
 def _key_header() -> dict[str, str]:
     """The API key of the environment, in the header that carries it."""
-    from collector.settings import environment_variable
+    from collector.settings_loading import environment_variable
 
     key = (environment_variable(KEY_VARIABLE) or "").strip()
     if not key.isascii() or any(character.isspace() for character in key):

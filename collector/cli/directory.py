@@ -200,7 +200,8 @@ def read_settings(file: Path | None, flags: Mapping[str, object]) -> "Settings":
     Raises:
         click.ClickException: they cannot be used, with the keys that are wrong.
     """
-    from collector.settings import BadSettings, load_settings
+    from collector.settings import BadSettings
+    from collector.settings_loading import load_settings
 
     try:
         return load_settings(file, flags)

@@ -97,7 +97,7 @@ def gate_report(*, verdict_dir: Path, markdown: Path | None, comment: str | None
     """
     from collector.gating.comments import PLACES, NoComment, put_comment
     from collector.gating.summary import markdown as markdown_of
-    from collector.settings import environment_variable
+    from collector.settings_loading import environment_variable
 
     text = markdown_of(_verdicts(verdict_dir))
     click.echo(text, nl=False)
@@ -116,7 +116,7 @@ def gate_report(*, verdict_dir: Path, markdown: Path | None, comment: str | None
 
 def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
     from collector.gating.gate import Policy
-    from collector.settings import environment_variable
+    from collector.settings_loading import environment_variable
     from rules.statistics.formulas.resampling import Draws
     from rules.statistics.runs.options import Options
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pydantic import SecretStr
 
 from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, Wish
-from collector.settings import BadSettings, WebhookSettings, environment_variable
+from collector.settings import BadSettings, WebhookSettings
+from collector.settings_loading import environment_variable
 
 
 def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:

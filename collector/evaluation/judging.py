@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from collector.evaluation.batch import Make
-from collector.settings import environment_variable
+from collector.settings_loading import environment_variable
 from evaluators.chat.settings import Judges
 from evaluators.evaluator import Evaluator
 from evaluators.registry import build

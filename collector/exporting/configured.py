@@ -12,7 +12,8 @@ from collector.exporting.grpc_endpoint import GrpcEndpoint
 from collector.exporting.http_endpoint import HttpEndpoint
 from collector.exporting.results import ResultsExporter
 from collector.setting_values import is_grpc
-from collector.settings import BadSettings, Settings, environment_variable
+from collector.settings import BadSettings, Settings
+from collector.settings_loading import environment_variable
 from storage.store import Store
 
 _GRPC_NAME: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")  # what ends with -bin has other values

@@ -11,7 +11,8 @@ from collector.live.connections import LlmConnections
 from collector.live.judges import Call, ConnectedJudges
 from collector.live.reach import EgressResolver, address_policy
 from collector.secrets import Secrets
-from collector.settings import Settings, environment_variable
+from collector.settings import Settings
+from collector.settings_loading import environment_variable
 from storage.store import Store
 
 if TYPE_CHECKING:

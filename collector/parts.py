@@ -1,0 +1,108 @@
+"""What the parts of the server are told by the settings: who may come in, what the store may use, what doors take."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+from starlette.middleware.cors import CORSMiddleware
+
+from collector.access.entrance import Authenticator
+from collector.access.journal import Journal
+from collector.access.keyring import Keyring
+from collector.access.origin import Names, host_of, is_loopback
+from collector.access.pace import Rates
+from collector.conventions.own import OwnKeys
+from collector.doors.body import BodyLimits
+from collector.doors.certificate import Certificate
+from collector.doors.otlp_http import OtlpHttp
+from collector.machine import share_of_memory, share_of_threads
+from collector.observing import Watch, commits_told
+from collector.reading.spans import ConventionsReader, ReadingCounts
+from collector.setting_values import bytes_of_size
+from collector.settings import Settings
+from storage.database import DatabaseOptions
+from storage.errors import Unusable
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
+
+log = logging.getLogger(__name__)
+
+
+def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) -> Authenticator:
+    """Who may come in. The audit of it is started, and stopped with the `stack`.
+
+    Raises:
+        Unusable: anybody could, and not only from this machine.
+    """
+    keyring = Keyring(store.access, operator_key(settings))
+    wide = [each for each in (settings.grpc, settings.otlp_http, settings.http) if not is_loopback(host_of(each))]
+    if keyring.is_open and wide and not settings.insecure_open:
+        raise Unusable(
+            f"{wide[0]} can be reached from other machines, and there is no API key: set TRACEJURY_API_KEY, "
+            "or insecure_open if anybody may read and write everything"
+        )
+    if not keyring.is_open and not keyring.has_lasting_credential:
+        log.warning("no key that lasts can administer this server; TRACEJURY_API_KEY sets one")
+    rates = Rates(requests=settings.key_requests_per_second, nbytes=settings.key_bytes_per_second)
+    journal = Journal(store.access, keyring, kept=settings.audit_entries)
+    journal.start()
+    stack.push_async_callback(asyncio.to_thread, journal.close)
+    return Authenticator(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)
+
+
+def operator_key(settings: Settings) -> str | None:
+    """The key that the settings give to the operator."""
+    return None if settings.api_key is None else settings.api_key.get_secret_value()
+
+
+def certificate(settings: Settings) -> Certificate | None:
+    """The certificate of the settings.
+
+    Raises:
+        OSError: it cannot be read, or is none.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Certificate.load(settings.tls_cert, settings.tls_key)
+
+
+def host_names(settings: Settings, bound: str) -> Names:
+    """The names under which one address may be called."""
+    return Names(bound=bound, allowed=settings.allowed_hosts, origins=settings.cors_origins)
+
+
+def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts) -> StoreOptions:
+    """What the store may use of the machine, and how it commits."""
+    memory = settings.duckdb_memory or f"{share_of_memory() >> 20}MiB"
+    return StoreOptions(
+        backlog_bytes=settings.backlog_bytes,
+        database=DatabaseOptions(
+            memory_limit=memory,
+            query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
+            threads=settings.duckdb_threads or share_of_threads(),
+        ),
+        writer=WriterOptions(
+            commit_interval_s=settings.commit_interval_ms / 1000,
+            retention_days=settings.retention_days,
+            project_retention_days=settings.project_retention_days,
+            reads=ConventionsReader(OwnKeys(settings.attribute_keys), counts),
+            watch=commits_told(watch) if watch else None,
+        ),
+    )
+
+
+def body_limits(settings: Settings) -> BodyLimits:
+    """How large a request may be."""
+    return BodyLimits(received=settings.max_body_bytes, decompressed=settings.max_decompressed_bytes)
+
+
+def with_cors(application: OtlpHttp, settings: Settings) -> object:
+    """The application, for pages of the origins that the settings name."""
+    if not settings.cors_origins:
+        return application
+    return CORSMiddleware(
+        application,
+        allow_origins=list(settings.cors_origins),
+        allow_methods=["POST"],
+        allow_headers=["*"],
+    )
