@@ -203,11 +203,21 @@ class Rewriting:
         before = self._database.merges
         self._database.merge_row_groups(allowed=True)
         try:
-            self.drop()
+            large = [table for table in tables if self._length(table) > _SMALL]
+            while self._merge_some(large):
+                yield
             for table in tables:
                 yield from self._close_holes(table)
         finally:
             self._database.merge_row_groups(allowed=before)
+
+    def _merge_some(self, tables: Sequence[str]) -> bool:
+        """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
+        lengths = {table: self._length(table) for table in tables}
+        for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
+            self._writer.store(_Step(table, _Stretch(length - 1, length)).run, 1)
+        self.drop()
+        return any(self._length(table) < length for table, length in lengths.items())
 
     def _rewrite(self, table: str, stretch: _Stretch) -> Iterator[None]:
         """Write the rows of a stretch behind all others, in their order."""
