@@ -28,12 +28,12 @@ def copy_database(database: Database, writer: Writer, target: Path) -> None:
     """
     with database.cursor():  # so that the file is not opened again meanwhile
         for _ in range(_TRIES):
-            writer.between(database.hold_checkpoints)
+            writer.between(database.checkpoints.hold)
             try:
                 if _copy(database.path, target):
                     return
             finally:
-                writer.between(database.allow_checkpoints)
+                writer.between(database.checkpoints.allow)
     raise Overloaded("the database changed too much to be copied; try again")
 
 

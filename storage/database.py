@@ -12,7 +12,8 @@ from typing import TypeVar
 import duckdb
 
 from storage import sql
-from storage.attaching import LEAST_LOG, FileOpener, checkpoint_log, memory_bytes
+from storage.attaching import LEAST_LOG, FileOpener, memory_bytes
+from storage.checkpointing import PAUSE_S, Checkpoints
 from storage.cursors import Cursors, RowStream, is_aftermath, is_bug
 from storage.errors import Busy, Reopened, Unusable
 from storage.holes import punch_free
@@ -29,15 +30,9 @@ ROW_GROUP_ROWS = 8192
 _STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
 read of an attribute 35 % more, because newer compression is not used."""
-_CHECKPOINT_WAIT_S, _CHECKPOINT_PAUSE_S = 0.2, 0.01
-"""DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
-writer waits for that about as long as it takes to commit a row group."""
 _ALONE_WAIT_S = 1.0
 """So long new readers wait at most for those before them to end, where something needs a moment without any: what takes
 longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
-_MERGES = 4
-"""Merges of row groups in one checkpoint of a table (`max_vacuum_tasks`), during which all readers wait. With 5 million
-spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
 _SCRATCH_SIZE = "4GB"
 """A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
 _END_S = 5.0
@@ -86,7 +81,7 @@ class Database:
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
-        self._merges = False
+        self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG)
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
@@ -236,7 +231,7 @@ class Database:
             if not self._is_alone():
                 return None
             self._open_again()
-            self.checkpoint()  # so that the list of free blocks in the file is that of this moment
+            self.checkpoints.make()  # so that the list of free blocks in the file is that of this moment
             size = _size(self._connection)
             return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
 
@@ -246,7 +241,7 @@ class Database:
         while len(self._cursors):
             if time.monotonic() > until_s:
                 return False
-            time.sleep(_CHECKPOINT_PAUSE_S)
+            time.sleep(PAUSE_S)
         return True
 
     @property
@@ -267,6 +262,7 @@ class Database:
 
     def _open_again(self, because: str | None = None) -> None:
         self._connection.close()
+        self.checkpoints.layout += 1
         try:
             self._connection = self._connect(because)
         except (duckdb.Error, Unusable) as error:
@@ -288,26 +284,8 @@ class Database:
         """Why it could not, or None."""
         return None if self._closed_since is None else self._closed_since[1]
 
-    def checkpoint(self) -> None:
-        """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
-
-        Raises:
-            Busy: somebody still reads what was there before the last change.
-        """
-        until_s = time.monotonic() + _CHECKPOINT_WAIT_S
-        with self._connection.cursor() as cursor:
-            while True:
-                try:
-                    cursor.execute(f"CHECKPOINT {CATALOG}")
-                except duckdb.TransactionException as error:
-                    if time.monotonic() > until_s:
-                        raise Busy("somebody reads what was there before the last change; try again") from error
-                    time.sleep(_CHECKPOINT_PAUSE_S)
-                else:
-                    return
-
     def checkpoint_alone(self) -> None:
-        """The same while nobody reads, when DuckDB also drops row groups that have no rows left. Likewise.
+        """Checkpoint while nobody reads, when DuckDB drops row groups that have no rows left. For the writer's thread.
 
         Raises:
             Busy: somebody reads, and goes on.
@@ -315,34 +293,7 @@ class Database:
         with self._opening:
             if not self._is_alone():
                 raise Busy("somebody reads; try again")
-            self.checkpoint()
-
-    @property
-    def merges(self) -> bool:
-        """Whether they do."""
-        return self._merges
-
-    def merge_row_groups(self, *, allowed: bool) -> None:
-        """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.
-
-        Deleted rows are left out then, so that nothing tells any more where they were.
-        """
-        with self.cursor() as cursor:
-            self._merges = allowed
-            cursor.execute(f"SET GLOBAL max_vacuum_tasks = {_MERGES if allowed else 0}")
-
-    def hold_checkpoints(self) -> None:
-        """Checkpoint, and from then on do not, so that the file stays as it is now. For the writer's thread.
-
-        Raises:
-            Busy: likewise.
-        """
-        self.checkpoint()
-        self._connection.execute("SET GLOBAL checkpoint_threshold = '1TB'")
-
-    def allow_checkpoints(self) -> None:
-        """Checkpoint again when the log is long enough. Likewise."""
-        self._connection.execute(f"SET GLOBAL checkpoint_threshold = '{checkpoint_log(self._connection)}'")
+            self.checkpoints.make()
 
     def close(self) -> None:
         """Close the file; cursors that are still open see no more of it."""
@@ -355,7 +306,7 @@ class Database:
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
                 "checkpoint_threshold": LEAST_LOG,
-                "max_vacuum_tasks": _MERGES if self._merges else 0,
+                "max_vacuum_tasks": self.checkpoints.most_merges,
                 "temp_directory": str(self._scratch),
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
@@ -365,7 +316,7 @@ class Database:
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"SET GLOBAL checkpoint_threshold = '{checkpoint_log(connection)}'")
+        self.checkpoints.prepare(connection)
         if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
             migrate(connection, self._path, catalog=CATALOG)
             self._is_current = True

@@ -97,7 +97,7 @@ class Deletions:
                 return joined
             if len(open_ones) >= _MOST_OPEN:
                 raise Overloaded(f"{_MOST_OPEN} deletions are under way; wait until one is done", retry_after_s=60)
-            self._database.merge_row_groups(allowed=False)
+            self._database.checkpoints.merge_row_groups(allowed=False)
             deletion_id = str(uuid4())
             row = {"deletion_id": deletion_id, "filters": wanted.filters, "now_us": now_us, "created_by": created_by}
             statement = sql.query("insert_deletion")

@@ -100,7 +100,7 @@ class Erasure:
             deleting = min(
                 (each for each in waiting if each.state == DELETING), key=lambda each: each.after_batch, default=None
             )
-            if deleting is not None and self._rewriting.has_room(TABLES):
+            if deleting is not None and self._pass is None and self._rewriting.has_room(TABLES):
                 self._delete_some(deleting)
             else:
                 self._erase_some([each for each in waiting if each.state == ERASING])
@@ -218,7 +218,7 @@ class Erasure:
 
     def _let_merge(self) -> None:
         """Let DuckDB merge row groups while nothing has to be found in them."""
-        self._database.merge_row_groups(allowed=not self._deletions.open())
+        self._database.checkpoints.merge_row_groups(allowed=not self._deletions.open())
 
     def _count(self, **more: int) -> None:
         self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}

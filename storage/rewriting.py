@@ -8,7 +8,10 @@ bytes of the deleted rows stay in these as well.
 A row group cannot be changed, but its rows can be written once more, behind all others, and deleted where they were:
 then the next checkpoint that nobody disturbs drops it. Where a row group begins DuckDB does not say at a price that a
 large file could pay, so a stretch of rows that surely holds the ones in question is rewritten, and what is left of the
-row groups at both of its ends is merged by DuckDB, as soon as both fit into one.
+row groups at both of its ends is merged by DuckDB where there is too much of it, as soon as both fit into one.
+
+Places hold only until row groups are dropped, for then all rows behind these move up. So DuckDB makes no checkpoint by
+itself during a pass, and where somebody else made one, places are looked for again.
 """
 
 import logging
@@ -16,16 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from storage import sql
 from storage.database import CATALOG, ROW_GROUP_ROWS, Database
-from storage.errors import Busy, Overloaded
+from storage.errors import Busy, Moved, Overloaded
 from storage.leaving import Places
+from storage.stretches import SMALL, Stretch, around, count_cells, count_groups, missing
 from storage.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -41,18 +44,10 @@ _WORTH: Final = 4
 _STEPS: Final = 8
 """Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
 
-_SMALL: Final = 4 * ROW_GROUP_ROWS
-"""A table up to this length is rewritten as a whole, which takes about a second of the largest one."""
-
-_BEFORE, _AFTER = 2 * ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS
-"""What is rewritten around deleted rows: what may be in the same row group, and the row group before that. DuckDB may
-have written both with one checkpoint, into one block, when the later one was still small: in three trials with 100,000
-rows in small commits up to 1 % of all rows had an older copy in a block of the row group before theirs, none others."""
-
-_NEAR: Final = 3 * ROW_GROUP_ROWS
 _LOOK: Final = 64 * ROW_GROUP_ROWS  # rows whose places are looked at together
 _LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
 _CLOSING_TRIES: Final = 4
+_MOVED_TRIES: Final = 100  # a guess: each writes some row groups anew before a sweep or a refresh comes in its way
 _TURN_S: Final = 60.0  # for whoever else rewrites; a guess
 _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
 """Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
@@ -60,13 +55,6 @@ _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
 """So long a step waits at most for ingest to catch up: senders that never pause must not keep bytes on the disk. A
 guess."""
-
-
-class _Stretch(NamedTuple):
-    """Places of a table, the last one excluded."""
-
-    first: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +79,7 @@ class Rewriting:
         self._is_counted = False
         self._since: set[tuple[str, int]] = set()  # row groups in which rows were deleted since they were counted
         self._noted = 0  # transactions that deleted rows
+        self._layout, self._planned_at = 0, 0  # of the file, and `_noted`, when places were last looked at
         self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
         self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
         self.progress = Progress(done=0, total=0)
@@ -146,7 +135,10 @@ class Rewriting:
 
         def drop() -> None:
             before = self._length(table) if table else 0
+            is_known = self._is_known() and self._noted == self._planned_at  # else others than these rows may go
             self._database.checkpoint_alone()
+            if is_known:
+                self._layout = self._database.checkpoints.layout
             gone.append(before - self._length(table) if table else 0)
 
         for left in reversed(range(tries)):
@@ -161,6 +153,14 @@ class Rewriting:
         self._to_drop = 0
         return gone[-1]
 
+    def _look_again(self) -> None:
+        """Begin to look where rows are."""
+        self._layout, self._planned_at = self._database.checkpoints.layout, self._noted
+
+    def _is_known(self) -> bool:
+        """Whether rows are where they were when somebody looked. For the writer's thread, while checkpoints wait."""
+        return self._layout == self._database.checkpoints.layout
+
     def steps(self, tables: Sequence[str], *, small_too: bool = False) -> Iterator[None]:
         """Rewrite all of these tables that has holes, as it is now, step by step; and small tables in any case.
 
@@ -173,19 +173,27 @@ class Rewriting:
         if not self._turn.acquire(timeout=_TURN_S):
             raise Busy("row groups are being rewritten already; try again")
         try:
+            self._writer.between(self._database.checkpoints.hold)
+        except BaseException:
+            self._turn.release()
+            raise
+        try:
             noted = self._noted
             self.drop()
             planned, is_all = self._planned(tables, small_too=small_too)
             self.progress = Progress(done=0, total=sum(planned.values()))
             for table in planned:
                 yield from self._rewrite_around_holes(table, small_too=small_too)
-            if noted == self._noted:  # else a merge might hide where rows were deleted since
-                yield from self._merge(tables)
+            self.drop()
             self._count(tables)
+            if self._dirty > self._most // 2 and noted == self._noted:  # a merge hides where rows were deleted since
+                yield from self._merge(tables)
+                self._count(tables)
             if not is_all:
                 raise Busy("more row groups had deleted rows than one pass rewrites; begin again")
         finally:
             self.progress = Progress(done=0, total=0)
+            self._database.checkpoints.allow()
             self._turn.release()
 
     def _rewrite_around_holes(self, table: str, *, small_too: bool) -> Iterator[None]:
@@ -194,37 +202,48 @@ class Rewriting:
         This keeps rows together that came together, where one pass after another comes to rows that came later: what it
         took of these beforehand, because it was in the same stretch, is then at the end, and goes before the others.
         """
-        holes = self._holes(table, most=4 * self._most)
-        for stretch in _around(holes, self._length(table), small_too=small_too):
-            yield from self._rewrite(table, stretch)
+        for _ in range(_MOVED_TRIES):
+            self._look_again()
+            holes = self._holes(table, most=4 * self._most)
+            try:
+                for stretch in around(holes, self._length(table), small_too=small_too):
+                    yield from self._rewrite(table, stretch)
+            except Moved:
+                continue
+            return
+        raise Busy("rows moved while they were being rewritten; begin again")
 
     def _merge(self, tables: Sequence[str]) -> Iterator[None]:
         """Let DuckDB merge what is left of row groups on both sides of each hole."""
-        before = self._database.merges
-        self._database.merge_row_groups(allowed=True)
+        checkpoints = self._database.checkpoints
+        before = checkpoints.merges
+        checkpoints.merge_row_groups(allowed=True)
         try:
-            large = [table for table in tables if self._length(table) > _SMALL]
+            large = [table for table in tables if self._length(table) > SMALL]
             while self._merge_some(large):
                 yield
+            self._look_again()
             for table in tables:
                 yield from self._close_holes(table)
+        except Moved as error:
+            log.debug("holes are not closed: %s", error)
         finally:
-            self._database.merge_row_groups(allowed=before)
+            checkpoints.merge_row_groups(allowed=before)
 
     def _merge_some(self, tables: Sequence[str]) -> bool:
         """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
-            self._writer.store(_Step(table, _Stretch(length - 1, length)).run, 1)
+            self._writer.store(_Step(table, Stretch(length - 1, length), is_known=lambda: True).run, 1)
         self.drop()
         return any(self._length(table) < length for table, length in lengths.items())
 
-    def _rewrite(self, table: str, stretch: _Stretch) -> Iterator[None]:
+    def _rewrite(self, table: str, stretch: Stretch) -> Iterator[None]:
         """Write the rows of a stretch behind all others, in their order."""
         place, end = stretch
         while place < end:
             self._give_way()
-            step = _Step(table, _Stretch(place, end))
+            step = _Step(table, Stretch(place, end), is_known=self._is_known)
             self._writer.store(step.run, ROW_GROUP_ROWS)
             done = self.progress.done + 1
             self.progress = Progress(done=done, total=max(self.progress.total, done))
@@ -253,14 +272,14 @@ class Rewriting:
             yield from self._close(table, hole)
             below = hole.first
 
-    def _close(self, table: str, hole: _Stretch) -> Iterator[None]:
+    def _close(self, table: str, hole: Stretch) -> Iterator[None]:
         """Take so much away behind a hole that what is left on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
             too_many = max(
                 1, ROW_GROUP_ROWS - (hole.end - hole.first)
             )  # DuckDB merges nothing in a table without changes
-            yield from self._rewrite(table, _Stretch(hole.end, min(hole.end + too_many, self._length(table))))
+            yield from self._rewrite(table, Stretch(hole.end, min(hole.end + too_many, self._length(table))))
             if self._to_drop:
                 return
             left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
@@ -279,7 +298,7 @@ class Rewriting:
         with self._counting:
             self._since = set()
         for table in tables:
-            found += _cells(self._holes(table, most=self._most - found))
+            found += count_cells(self._holes(table, most=self._most - found))
             if found >= self._most:
                 break
         with self._counting:
@@ -300,26 +319,26 @@ class Rewriting:
         most = 4 * self._most
         for table in tables:
             holes = self._holes(table, most=most)
-            planned[table] = _groups(_around(holes, self._length(table), small_too=small_too))
-            most -= _cells(holes)
+            planned[table] = count_groups(around(holes, self._length(table), small_too=small_too))
+            most -= count_cells(holes)
             if most <= 0:
                 return planned, False
         return planned, True
 
-    def _last_hole(self, table: str, below: int, *, above: int = 0) -> _Stretch | None:
+    def _last_hole(self, table: str, below: int, *, above: int = 0) -> Stretch | None:
         return next(iter(self._holes(table, most=1, below=below, above=above)), None)
 
-    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[_Stretch]:
+    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[Stretch]:
         """Places without rows, the last ones first; after so many row groups nobody looks further."""
         length = self._length(table)
         end = length if below is None else min(below, length)
-        found: list[_Stretch] = []
-        while end > above and _cells(found) < most:
+        found: list[Stretch] = []
+        while end > above and count_cells(found) < most:
             first = max(above, end - _LOOK)
             with self._database.cursor() as cursor:
                 statement = sql.query("places_between").replace("$table", table)
                 rows = cursor.execute(statement, {"first": first, "last": end - 1}).to_arrow_table().column("place")
-            found += _missing(rows.to_numpy(), _Stretch(first, end))
+            found += missing(rows.to_numpy(), Stretch(first, end))
             end = first
         return found
 
@@ -327,13 +346,20 @@ class Rewriting:
 class _Step:
     """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
 
-    def __init__(self, table: str, stretch: _Stretch) -> None:
+    def __init__(self, table: str, stretch: Stretch, *, is_known: Callable[[], bool]) -> None:
         self._table = table
+        self._is_known = is_known
         self._stretch = stretch
         self.rest_first = stretch.end  # of what is to be rewritten still
 
     def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Do it. The writer's thread calls this."""
+        """Do it. The writer's thread calls this.
+
+        Raises:
+            Moved: rows are not where they were.
+        """
+        if not self._is_known():
+            raise Moved("rows are not where they were")
         first, last = self._stretch.first, min(self._stretch.end, self._stretch.first + _LOOK_FOR_STEP) - 1
         asked = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
         ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), asked).fetchall()
@@ -347,35 +373,3 @@ class _Step:
 
     def _text(self, statement: str) -> str:
         return statement.replace("$table", self._table)
-
-
-def _around(holes: Sequence[_Stretch], length: int, *, small_too: bool) -> list[_Stretch]:
-    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing."""
-    if length <= _SMALL:
-        return [_Stretch(0, length)] if holes or (small_too and length) else []
-    found: list[_Stretch] = []
-    for hole in holes:
-        wide = _Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + _AFTER))
-        if found and found[-1].first - wide.end <= _NEAR:
-            wide = _Stretch(wide.first, found.pop().end)
-        found.append(wide)
-    return found
-
-
-def _missing(rows: NDArray[np.int64], within: _Stretch) -> list[_Stretch]:
-    """The stretches without rows, the last one first."""
-    around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
-    gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
-    return [_Stretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
-
-
-def _cells(holes: Iterable[_Stretch]) -> int:
-    """How many row groups these are in, about."""
-    cells = {
-        cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
-    }
-    return len(cells)
-
-
-def _groups(stretches: Iterable[_Stretch]) -> int:
-    return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

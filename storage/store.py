@@ -261,7 +261,7 @@ class Store:
         self.spending.flush(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:
-                self._database.checkpoint()
+                self._database.checkpoints.make()
             except Exception:  # noqa: BLE001 - DuckDB's log keeps what a checkpoint could not move; closing goes on
                 log.warning("the checkpoint at the end failed; the next start repeats it", exc_info=True)
         else:

@@ -69,7 +69,7 @@ def test_checkpoints_in_the_middle_do_no_harm(tmp_path: Path) -> None:
         def checkpoint() -> None:
             for number in range(1, 15):
                 commit(store, a_batch(an_export(1000, trace=number, first=20_000 * number)))
-                store._database.checkpoint()
+                store._database.checkpoints.make()
 
         thread = threading.Thread(target=checkpoint)
         thread.start()

@@ -202,8 +202,8 @@ def test_the_log_grows_with_the_memory(tmp_path: Path, memory: str, log: float) 
             number, unit = text.split()
             assert unit == "MiB"
             assert float(number) == pytest.approx(log, rel=0.06)  # 4 MB are 3.8 MiB
-            database.hold_checkpoints()
-            database.allow_checkpoints()
+            database.checkpoints.hold()
+            database.checkpoints.allow()
 
 
 def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_no_file_holds_any_field_of_what_was_deleted(tmp_path: Path, neighbours:
         commit(store, a_batch(spans), a_log_batch(logs))
         commit(store, a_batch(an_export(3, trace=1, start_ns=LATER_NS)))
         held = marks_in(tmp_path, marker.marks)
-        store._database.checkpoint()
+        store._database.checkpoints.make()
         held |= marks_in(tmp_path, marker.marks)
         assert held == set(marker.marks)
         wanted = DeletionCriteria(before_ns=LATER_NS - 1)

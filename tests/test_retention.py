@@ -179,7 +179,7 @@ def test_a_file_that_is_too_large_loses_the_oldest_first(tmp_path: Path) -> None
                 store,
                 later(number, f"{number} HOUR"),
             )
-        store._database.checkpoint()
+        store._database.checkpoints.make()
         used = store._database.size().used_bytes
         limit = used * 2 // 3
         store.retention.sweep(now_us=RECEIVED_AT_US, max_bytes=limit)
@@ -221,7 +221,7 @@ def test_the_disk_gets_back_what_a_sweep_frees(tmp_path: Path) -> None:
             commit(store, a_batch(an_export(8192, trace=number, first=8192 * number)))
         last = later(29, "5 DAY")
         fill(store, last)
-        store._database.checkpoint()
+        store._database.checkpoints.make()
         before = (tmp_path / FILE_NAME).stat().st_blocks * 512
         swept = store.retention.sweep(now_us=EXPIRED_US)
         after = (tmp_path / FILE_NAME).stat().st_blocks * 512
@@ -246,7 +246,7 @@ def test_a_reader_keeps_what_it_reads_and_room_comes_back_after_it(tmp_path: Pat
             reader.execute("BEGIN TRANSACTION READ ONLY")
             assert reader.execute("SELECT count(*) FROM span").fetchall() == [(4 * 8192,)]
             assert store.retention._expire(EXPIRED_US, lambda: False) == (4, 4 * 8192)
-            store._database.checkpoint()
+            store._database.checkpoints.make()
             assert store._database.trim() is None
             assert reader.execute("SELECT count(DISTINCT span_id), max(length(name)) FROM span").fetchall() == [
                 (4 * 8192, 10)
@@ -310,7 +310,7 @@ def test_a_deleted_trace_is_gone_from_the_disk_after_the_next_sweep(tmp_path: Pa
             read = f"UPDATE span SET input = 'what number {number} said, as read' WHERE input IS NULL"
             judged = f"UPDATE evaluation SET reason = 'what number {number} said, as judged' WHERE reason IS NULL"
             fill(store, *evaluated(number), read, judged)
-        store._database.checkpoint()
+        store._database.checkpoints.make()
         held = bytes_on_disk(tmp_path)
         assert all(f"what number {number}".encode() in held for number in range(4))
         assert store.retention.delete(DeletionCriteria(trace_id=trace_id(1)), now_us=RECEIVED_AT_US) == 1

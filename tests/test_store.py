@@ -507,7 +507,7 @@ def test_a_checkpoint_waits_for_who_reads_an_older_state(tmp_path: Path) -> None
         change = "UPDATE matching_state SET seq = 7"
         store._writer.store(lambda cursor: cursor.execute(change), 1)
         with pytest.raises(Busy):
-            store._database.checkpoint()
+            store._database.checkpoints.make()
         ending = threading.Timer(0.5, reading.rollback)
         ending.start()
         store.backup(tmp_path / "copy.duckdb")
