@@ -1,5 +1,6 @@
 """What a change of the OpenAPI document takes from clients that rely on the document before."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ def _needed(operation: Document) -> set[str]:
 
 def _of_schemas(before: Document, after: Document) -> Iterator[str]:
     earlier, later = before["components"]["schemas"], after["components"]["schemas"]
+    sent = _sent(after)
     for name in sorted(earlier):
         if name not in later:
             yield f"{name} is gone"
@@ -43,7 +45,7 @@ def _of_schemas(before: Document, after: Document) -> Iterator[str]:
                 yield f"{name}.{field} is gone"
             elif _type(fields[field]) != _type(schema):
                 yield f"{name}.{field} has another type"
-        if name in _sent(after):
+        if name in sent:
             needed = set(later[name].get("required", ())) - set(earlier[name].get("required", ()))
             yield from (f"{name} needs {each}" for each in sorted(needed))
 
@@ -56,4 +58,4 @@ def _type(schema: Document) -> object:
 def _sent(document: Document) -> set[str]:
     """The models of bodies."""
     bodies = [operation.get("requestBody") for found in document["paths"].values() for operation in found.values()]
-    return {each for each in document["components"]["schemas"] if f"/{each}'" in str(bodies)}
+    return set(re.findall(r"#/components/schemas/(\w+)", str(bodies)))
