@@ -10,12 +10,13 @@ PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format bench soak lock clean
+.PHONY: help run test quick check format bench soak lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
 	@echo 'make test    lint, types, import contracts, tests'
-	@echo 'make check   the same without the tests'
+	@echo 'make quick   the tests that start no server and no store'
+	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make bench   measure'
 	@echo 'make soak    twenty kills in each test of kills, and an hour of mixed load with restarts'
@@ -32,6 +33,9 @@ WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 
 test: check
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+quick: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $$($(BIN)/python -m tests.quick) $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check

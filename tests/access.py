@@ -10,6 +10,7 @@ import grpc
 import httpx
 
 from collector.app import Running
+from tests.answers import check_answer
 from tests.serving import a_server
 
 OPERATOR_KEY = "operator-key-of-the-tests"
@@ -53,11 +54,11 @@ def request(
     headers: dict[str, str] | None = None,
     **content: Any,
 ) -> httpx.Response:
-    """One request; `source` is an address of this machine that it comes from."""
+    """One request, whose answer has to be as the contract says; `source` is an address of this machine to send from."""
     shown = {} if key is None else {"authorization": f"Bearer {key}"}
     transport = httpx.HTTPTransport(local_address=source or None)
     with httpx.Client(transport=transport, trust_env=False, timeout=30) as client:
-        return client.request(method, url, headers=shown | (headers or {}), **content)
+        return check_answer(client.request(method, url, headers=shown | (headers or {}), **content))
 
 
 def call(address: str, message: bytes = b"", *, key: str | None = None, path: str = TRACE_EXPORT) -> grpc.StatusCode:

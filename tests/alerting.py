@@ -125,7 +125,10 @@ def a_receiver() -> Iterator[tuple[str, Script]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            length = int(self.headers.get("content-length") or 0)
+            body = self.rfile.read(length)
+            if len(body) < length:  # the sender was killed in the middle of it, so that nothing has arrived
+                return
             names = {name.lower(): value for name, value in self.headers.items()}
             script.taken.append(Taken(self.path, names, body))
             with suppress(OSError):

@@ -8,6 +8,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import AlertDocument, AlertPage
+from collector.api.answers.declared import answers
 from collector.api.context import Here, Who
 from collector.api.pages import MAX_PAGE, page_document
 from collector.api.problems import problem
@@ -41,6 +43,7 @@ class AlertQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
+@answers(AlertPage)
 def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
     """Alerts by the time they were opened, newest first."""
     filters = AlertFilter(project=wanted.project, rule=wanted.rule, state=wanted.state, kind=wanted.kind)
@@ -50,6 +53,7 @@ def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) ->
 
 @router.get("/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
+@answers(AlertDocument)
 def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
     """One alert with all that a person needs to check it."""
     alert = here.alerts.get(alert_id, tenant=who.sight)
@@ -58,6 +62,7 @@ def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
 
 @router.post("/{alert_id}/acknowledge")
 @needs(Permission.WRITE, by_tenant=True)
+@answers(AlertDocument)
 def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that somebody looks after it; again is no mistake, and 409 says that it is over."""
     found = here.alerts.get(alert_id, tenant=who.sight)

@@ -10,6 +10,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import BackfillDocument
 from collector.api.context import Here, Who
 from collector.api.keys import Instant
 from collector.api.pages import PARTED, Part
@@ -38,6 +40,7 @@ class Bounds(BaseModel):
 
 @router.post(_PATH, status_code=HTTPStatus.CREATED)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(BackfillDocument)
 def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> JSONResponse:
     """Run a rule over what is stored."""
     kept = find_own(here, who, project, rule_id)
@@ -56,6 +59,7 @@ def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> J
 
 @router.get(_PATH, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[BackfillDocument])
 def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The runs of a rule, newest first. Those of a shared rule are about everybody's spans, so no tenant sees them."""
     find_own(here, who, project, rule_id)
@@ -64,6 +68,7 @@ def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part)
 
 @router.get(f"{_PATH}/{{backfill_id}}")
 @needs(Permission.READ, by_tenant=True)
+@answers(BackfillDocument)
 def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> dict[str, object]:
     """One run."""
     find_own(here, who, project, rule_id)

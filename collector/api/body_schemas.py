@@ -52,7 +52,7 @@ _BUDGET: Final = {
 }
 _MONITOR: Final = {
     **{key: _number(*range_of(key), "integer" if key in WHOLE else "number") for key in NUMBERS},
-    "off": {"enum": [True, False, "release", "drift", None]},
+    "off": {"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["release", "drift"]}, {"type": "null"}]},
     "of": _choice("passed", "score"),
     "lowerIsBetter": _FLAG,
 }
@@ -65,6 +65,7 @@ RULE: Final[Schema] = _object(
         "target": _choice("SPAN", "TRACE"),
         "conditions": {
             "type": ["array", "object", "null"],
+            "items": {"type": "object"},
             "description": "Conditions `{field, op, value}`, `{all: […]}` and `{any: […]}`.",
         },
         "evaluator": _text(MAX_NAME, "null"),

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
 from collector.api.body_schemas import CHANGED_CONNECTION, CONNECTION
 from collector.api.connection_documents import connection_document
 from collector.api.context import Here, Who
@@ -33,6 +35,7 @@ def _body(schema: dict[str, Any]) -> dict[str, Any]:
 
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[ConnectionDocument])
 def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
     """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
     spent = spent_over_connections(here, who)
@@ -41,6 +44,7 @@ def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
 
 @router.post("", status_code=201, openapi_extra=_body(CONNECTION), responses=TAGGED_NEW)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionDocument)
 async def create(request: Request, here: Here, who: Who) -> Response:
     """Add one."""
     try:
@@ -56,6 +60,7 @@ async def create(request: Request, here: Here, who: Who) -> Response:
 
 @router.get("/{connection_id}", responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
+@answers(ConnectionDocument)
 def show(connection_id: str, here: Here, who: Who) -> Response:
     """One of them."""
     try:
@@ -67,6 +72,7 @@ def show(connection_id: str, here: Here, who: Who) -> Response:
 
 @router.put("/{connection_id}", openapi_extra=_body(CHANGED_CONNECTION), responses=TAGGED | GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionDocument)
 async def replace(connection_id: str, request: Request, here: Here, who: Who, if_match: IfMatch = "") -> Response:
     """Make it what the body says; a key that the body does not mention stays."""
     try:
@@ -95,6 +101,7 @@ def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> 
 
 @router.post("/{connection_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionTrialDocument)
 def test(connection_id: str, here: Here, who: Who) -> Response:
     """Ask its model one tiny question; 200 also where it fails, because the question was answered: it does not work."""
     connections, budgets = here.judging.connections, here.judging.budgets

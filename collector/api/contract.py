@@ -1,6 +1,7 @@
 """The contract: the OpenAPI document of all routes, and a page of it for people."""
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from collector.access.permission import Need, Permission, Role, changes, may, need_of, needs
+from collector.api.answers.declared import DeclaredAnswer, declared_answer, schemas_of
 from collector.api.contract_page import SECURITY_POLICY, page
 from collector.api.problems import MEDIA_TYPE, FieldProblem, ProblemDocument, TextProblem
 from collector.api.repetition import KEY_PATTERN
@@ -60,11 +62,25 @@ def describe(application: FastAPI, routes: Sequence[BaseRoute]) -> None:
     schemas["Problem"] = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas["Problem"].pop("$defs", None)
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for route in routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods or ():
-                operation = document["paths"][route.path_format][method.lower()]
-                _complete(operation, need_of(route.endpoint, method), method)
+    described = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
+    declared = {route.endpoint: found for route in described if (found := declared_answer(route.endpoint))}
+    answer_schemas, named = schemas_of(declared.values())
+    schemas.update(named)
+    for route in described:
+        subject = route.endpoint.__module__.rpartition(".")[2]
+        for method in route.methods or ():
+            operation = document["paths"][route.path_format][method.lower()]
+            operation |= {"tags": [subject], "operationId": f"{subject}_{route.endpoint.__name__}"}
+            if found := declared.get(route.endpoint):
+                _tell_answer(operation, found, answer_schemas[id(found)], route.status_code or HTTPStatus.OK)
+            _complete(operation, need_of(route.endpoint, method), method)
+
+
+def _tell_answer(operation: _Document, declared: DeclaredAnswer, schema: _Document, usual: int) -> None:
+    """Say of an operation what it answers when it does what was asked."""
+    for status in (usual, *declared.statuses):
+        answer = operation["responses"].setdefault(str(int(status)), {"description": HTTPStatus(status).phrase})
+        answer["content"] = {"application/json": {"schema": schema}}
 
 
 def _complete(operation: _Document, need: Need, method: str) -> None:

@@ -12,6 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import VersionDocument
 from collector.api.context import Context, Here, Who
 from collector.api.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
 from collector.api.export import streamed
@@ -50,6 +52,7 @@ class _Import:
 
 @router.post("/import", status_code=HTTPStatus.CREATED, openapi_extra=_FILE)
 @needs(Permission.WRITE, by_tenant=True, takes_files=True)
+@answers(VersionDocument, 200)
 async def import_file(
     dataset: Own, request: Request, here: Here, who: Who, wanted: Annotated[_Import, Depends()]
 ) -> JSONResponse:

@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import VersionDocument
 from collector.api.context import Context, Here, Who
 from collector.api.datasets import Description, dataset_seen, maker_of, version_answer
 from collector.api.exact_json import body_of, exactly
@@ -95,6 +97,7 @@ Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
     responses={404: {"description": "The dataset, or what is to be promoted, is not here."}},
 )
 @needs(Permission.WRITE, by_tenant=True)
+@answers(VersionDocument, 200)
 def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
     """Make a version with the items of the latest one and these. What it has already is not added again (200).
 

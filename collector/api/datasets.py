@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
 from collector.api.context import Context, Here, Who
 from collector.api.dataset_documents import change_document, dataset_document, item_document, version_document
 from collector.api.exact_json import body_of, exactly
@@ -144,6 +146,7 @@ def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
 
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[DatasetDocument])
 def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The datasets, by name."""
     return [dataset_document(each) for each in part.of(here.datasets.all(who.sight))]
@@ -151,6 +154,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(DatasetDocument)
 def create(body: Created, here: Here, who: Who) -> JSONResponse:
     """Make a dataset, which has no version yet."""
     made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
@@ -160,6 +164,7 @@ def create(body: Created, here: Here, who: Who) -> JSONResponse:
 
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
+@answers(DatasetDetail)
 def show(dataset: Seen, here: Here) -> JSONResponse:
     """One dataset with its versions, newest first."""
     versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
@@ -169,6 +174,7 @@ def show(dataset: Seen, here: Here) -> JSONResponse:
 
 @router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(DatasetChange))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(DatasetDocument)
 def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> JSONResponse:
     """Let a dataset say something else about itself. A schema holds for the versions to come."""
     require_version(dataset.version, seen(if_match))
@@ -187,6 +193,7 @@ def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
 
 @router.post(_ONE + "/versions", status_code=HTTPStatus.CREATED, openapi_extra=body_of(NewVersion))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(VersionDocument, 200)
 def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> JSONResponse:
     """Make a version of these items. Where the latest one has the same items, it is that one, with the status 200."""
     maker = maker_of(here, dataset)
@@ -206,6 +213,7 @@ def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> JSONResp
 
 @router.get(_VERSION)
 @needs(Permission.READ, by_tenant=True)
+@answers(VersionDocument)
 def show_version(dataset: Seen, version: Number, here: Here) -> dict[str, object]:
     """One version: its number, or `latest`."""
     return version_document(dataset, version_seen(here, dataset, version))
@@ -213,6 +221,7 @@ def show_version(dataset: Seen, version: Number, here: Here) -> dict[str, object
 
 @router.get(_VERSION + "/items")
 @needs(Permission.READ, by_tenant=True)
+@answers(ItemPage)
 def list_items(
     dataset: Seen,
     version: Number,
@@ -228,6 +237,7 @@ def list_items(
 
 @router.get(_VERSION + "/diff")
 @needs(Permission.READ, by_tenant=True)
+@answers(ChangedItemPage)
 def list_changes(
     dataset: Seen,
     version: Number,

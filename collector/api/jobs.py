@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
 from collector.api.context import Here, Who
 from collector.api.job_documents import job_document, refusal
 from collector.api.problems import problem
@@ -50,6 +52,7 @@ class Failed(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
+@answers(JobPage)
 def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dict[str, object]:
     """Jobs, newest first."""
     filters = JobFilter(
@@ -72,6 +75,7 @@ def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dic
 
 @router.post("/{job_id}/retry")
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RetriedJob)
 def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> JSONResponse:
     """Evaluate again what failed, as a new job; one that waits for its next attempt has it now."""
     repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.sight)
@@ -85,6 +89,7 @@ def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: 
 
 @router.post("/retry")
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RetriedJobs)
 def retry_failed(failed: Failed, here: Here, who: Who) -> JSONResponse:
     """Evaluate again what failed, the oldest first."""
     repeated = here.jobs.retry_failed(

@@ -10,7 +10,9 @@ from collector.meters import MEDIA_TYPE, exposition
 router = APIRouter()
 
 
-@router.get("/metrics", responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}})
+@router.get(
+    "/metrics", responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}, response_class=Response
+)
 @needs(Permission.READ)
 def metrics(here: Here) -> Response:
     """Spans, bytes, times, jobs and requests in the text format of Prometheus."""

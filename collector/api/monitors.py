@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import StreamPage
+from collector.api.answers.declared import answers
 from collector.api.context import Here, Who
 from collector.api.monitor_documents import monitor_document
 from collector.api.pages import MAX_PAGE, page_document
@@ -26,6 +28,7 @@ class StreamQuery(BaseModel):
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
+@answers(StreamPage)
 def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> dict[str, object]:
     """Streams of results by project and rule, and how their monitors stand."""
     rows = here.monitors.page(

@@ -7,6 +7,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.server import SweepForecastDocument, SweptDocument
 from collector.api.context import Here, Who
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
@@ -39,6 +41,7 @@ def unpin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONRes
 
 @router.post("/sweep")
 @needs(Permission.ADMINISTER)
+@answers(SweepForecastDocument | SweptDocument)
 def sweep(here: Here, dry_run: Annotated[bool, Query(alias="dryRun")] = False) -> JSONResponse:  # noqa: FBT002 - named in the URL
     """Delete what has expired now, and give the room back; or say what that would be."""
     if dry_run:

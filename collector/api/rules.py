@@ -12,6 +12,8 @@ from fastapi.responses import JSONResponse
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
 from collector.api.body import BODY, RuleBody, rule_body
 from collector.api.context import Here, Who
 from collector.api.pages import PARTED, Part
@@ -52,6 +54,7 @@ def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
 
 @router.get("/projects", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[ProjectDocument])
 def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The projects that were made, and those that traces name, by name."""
     return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.sight))]
@@ -59,6 +62,7 @@ def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 
 @router.get("/trace-eval-rules", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(RuleList)
 def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
     """All rules, what each did of late, and what is wrong with the files of the folder."""
     activity = here.status.rule_activity(here.now_ns(), who.sight)
@@ -70,6 +74,7 @@ def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
 
 @router.get(RULES, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[RuleDocument])
 def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The rules that are about a project, oldest first; those about all are among them."""
     about = {about_of(here, who, project), None}
@@ -80,6 +85,7 @@ def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str,
 
 @router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RuleDocument)
 def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
     """Put a rule in force, and make the project if this is its first."""
     kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
@@ -89,6 +95,7 @@ def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
 
 @router.post(f"{RULES}/test", openapi_extra=BODY)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RuleTrialDocument | ExplainedTrace)
 def try_out(
     project: str,
     body: Body,
@@ -115,6 +122,7 @@ def try_out(
 
 @router.get(f"{RULES}/{{rule_id}}", responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
+@answers(RuleDocument)
 def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
     """One rule."""
     return _answer(here, find(here, who, project, rule_id))
@@ -122,6 +130,7 @@ def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
 
 @router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RuleDocument)
 def replace(
     one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, if_match: IfMatch = ""
 ) -> JSONResponse:

@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import RunEvaluationDocument
 from collector.api.context import Context, Here, Who
 from collector.api.exact_json import body_of, exactly
 from collector.api.pages import PARTED, Part
@@ -56,6 +58,7 @@ Wanted = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
 
 @router.get("/evaluations", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[RunEvaluationDocument])
 def list_evaluations(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
     """What was asked about a run, in that order."""
     return [evaluation_document(each) for each in part.of(here.run_evaluations.of_run(run.run_id))]
@@ -63,6 +66,7 @@ def list_evaluations(run: Seen, here: Here, part: Part) -> list[dict[str, object
 
 @router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RunEvaluationDocument)
 def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
     """Have the items of a run scored, once it has ended; scores of the same name that it has count no more."""
     return _made(here, run, body, who.key_name)
@@ -70,6 +74,7 @@ def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
 
 @router.post("/judge-jobs", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RunEvaluationDocument)
 def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
     """The same, in the words of judges."""
     return _made(here, run, body, who.key_name)
@@ -77,6 +82,7 @@ def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
 
 @router.get("/judge-jobs", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[RunEvaluationDocument])
 def list_judge_jobs(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
     """What was asked about a run, in the words of judges."""
     return list_evaluations(run, here, part)

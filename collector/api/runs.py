@@ -9,6 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import (
+    BegunRun,
+    ExperimentDocument,
+    ItemsReceipt,
+    ReportedKeys,
+    RunChangeReceipt,
+    RunDetail,
+    RunDocument,
+    TrendDocument,
+)
 from collector.api.context import Context, Here, Who
 from collector.api.datasets import NAME_PATTERN, dataset_seen
 from collector.api.exact_json import body_of, exactly
@@ -109,6 +120,7 @@ Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
 
 @router.get("/projects/{project}/experiments", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[ExperimentDocument])
 def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The experiments of a project, by name, each with its latest run."""
     documents = []
@@ -126,6 +138,7 @@ def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dic
     responses={404: {"description": "The dataset, or its version, is not here."}},
 )
 @needs(Permission.WRITE, by_tenant=True)
+@answers(BegunRun, 200)
 def begin(
     project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who
 ) -> JSONResponse:
@@ -163,6 +176,7 @@ def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
 
 @router.get(_EXPERIMENT + "/runs")
 @needs(Permission.READ, by_tenant=True)
+@answers(list[RunDocument])
 def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> list[dict[str, object]]:
     """The runs of an experiment, newest first, a page at a time."""
     _experiment(here, who, experiment_id)
@@ -173,6 +187,7 @@ def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> list[dict[str
 
 @router.get(_EXPERIMENT + "/trends")
 @needs(Permission.READ, by_tenant=True)
+@answers(TrendDocument)
 def show_trends(
     experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20
 ) -> dict[str, object]:
@@ -201,6 +216,7 @@ def show_trends(
 
 @router.get(_RUN)
 @needs(Permission.READ, by_tenant=True)
+@answers(RunDetail)
 def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> dict[str, object]:
     """A run, what its items sum up to, and a page of these in the order in which they came."""
     sums = here.runs.sums([run.run_id])[run.run_id]
@@ -212,6 +228,7 @@ def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> dict[
 
 @router.get(_RUN + "/keys")
 @needs(Permission.READ, by_tenant=True)
+@answers(ReportedKeys)
 def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> dict[str, object]:
     """Which items were reported, for whoever goes on with a run; `next` is where the list goes on."""
     found = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
@@ -223,6 +240,7 @@ def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)
 
 @router.post(_RUN + "/items", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ReportedItems))
 @needs(Permission.WRITE, by_tenant=True)
+@answers(ItemsReceipt)
 def report(run: Own, body: Items, here: Here, request: Request) -> dict[str, object]:
     """Report items, each once for its key and trial, however often it is told, also after a crash."""
     items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
@@ -237,6 +255,7 @@ def report(run: Own, body: Items, here: Here, request: Request) -> dict[str, obj
 
 @router.patch(_RUN)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(RunChangeReceipt)
 def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
     """Let a run have ended, once; or note what a gate said of it."""
     if body.status == "RUNNING":

@@ -3,6 +3,8 @@
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from collector.api.answers.declared import answers
+from collector.api.answers.server import StatusDocument
 from collector.api.context import Here
 from collector.api.status_documents import condition_document, rule_counts_document, status_document
 
@@ -10,6 +12,7 @@ router = APIRouter()
 
 
 @router.get("/api/v1/status")
+@answers(StatusDocument)
 def status(here: Here) -> JSONResponse:
     """What is stored, what is behind, what is to be judged, what failed of late, what was spent today."""
     now_ns = here.now_ns()

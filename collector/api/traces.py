@@ -10,9 +10,12 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
 from collector.api.context import Context, Here, Who
 from collector.api.documents import summary_document, trace_document
 from collector.api.export import streamed
+from collector.api.pages import page_document
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, sight_of
 from collector.api.trace_filters import Filters, like_of, place_of, place_text
@@ -47,7 +50,6 @@ _BODY = {
         },
     }
 }
-_OBJECT: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
 class TracesReceipt(BaseModel):
@@ -57,20 +59,6 @@ class TracesReceipt(BaseModel):
     rejectedSpans: int  # noqa: N815
     traces: int = Field(description="Distinct trace ids among the accepted.")
     errorMessage: str | None = Field(default=None, description="Why spans were rejected.")  # noqa: N815
-
-
-class TracePage(BaseModel):
-    """A page of traces."""
-
-    content: list[dict[str, Any]]
-    number: int
-    size: int
-    numberOfElements: int  # noqa: N815
-    first: bool
-    last: bool
-    next: str | None = Field(
-        default=None, description="With filters: where the list goes on. A page may be short where that takes long."
-    )
 
 
 @router.post(
@@ -114,6 +102,7 @@ class PageQuery:
 
 @router.get("")
 @needs(Permission.READ, by_tenant=True)
+@answers(TracePage)
 def list_traces(
     here: Here,
     who: Who,
@@ -121,7 +110,7 @@ def list_traces(
     at: Annotated[PageQuery, Depends()],
     filters: Annotated[Filters, Depends()],
     tenant: Tenant = None,
-) -> TracePage:
+) -> dict[str, object]:
     """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
     sight, offset, limit = sight_of(who, tenant), at.page * at.size, at.size + 1
     if filters.is_new:
@@ -131,37 +120,31 @@ def list_traces(
         summaries = here.queries.newest_traces(tenant=sight, project=project, offset=offset, limit=limit)
     else:
         summaries = here.queries.judged_traces(judging, tenant=sight, project=project, offset=offset, limit=limit)
-    content = [summary_document(summary) for summary in summaries[: at.size]]
-    return TracePage(
-        content=content,
-        number=at.page,
-        size=at.size,
-        numberOfElements=len(content),
-        first=at.page == 0,
-        last=len(summaries) <= at.size,
-    )
+    documents = [summary_document(summary) for summary in summaries]
+    return page_document(documents, at.page, at.size) | {"next": None}
 
 
-def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> TracePage:
+def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> dict[str, object]:
     """The same where more is asked than pages by their number can tell."""
     if at.page:
         raise BadQuery("page: with these filters, go on with before, which is the `next` of the page before")
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
     after = None if filters.before is None else place_of(filters.before)
     listed = here.listing.traces(like, after=after, limit=at.size, tenant=sight, within_s=_LONGEST_S)
-    return TracePage(
-        content=[summary_document(summary) for summary in listed.traces],
-        number=0,
-        size=at.size,
-        numberOfElements=len(listed.traces),
-        first=after is None,
-        last=listed.next is None,
-        next=None if listed.next is None else place_text(listed.next),
-    )
+    return {
+        "content": [summary_document(summary) for summary in listed.traces],
+        "number": 0,
+        "size": at.size,
+        "numberOfElements": len(listed.traces),
+        "first": after is None,
+        "last": listed.next is None,
+        "next": None if listed.next is None else place_text(listed.next),
+    }
 
 
-@router.get("/{trace_id}", responses=_OBJECT)
+@router.get("/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
+@answers(TraceDocument)
 def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
     trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
@@ -172,8 +155,9 @@ def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JS
     return JSONResponse(trace_document(trace, reading, judged))
 
 
-@router.get("/{trace_id}/otlp", responses=_OBJECT, response_class=Response)
+@router.get("/{trace_id}/otlp", response_class=JSONResponse)
 @needs(Permission.READ, by_tenant=True)
+@answers(TraceExport)
 def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
     """One trace as the OTLP/JSON request that would send it, however many spans it has."""
     batches = here.exports.trace(trace_id.lower(), tenant=sight_of(who, tenant))

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
+from collector.api.answers.declared import answers
 from collector.api.context import Context, Here, Who
 from collector.api.owned import own_webhooks
 from collector.api.pages import MAX_PAGE, PARTED, Part, page_document
@@ -62,6 +64,7 @@ Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
 
 @router.get("/alert-webhooks", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[WebhookDocument])
 def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
     return _documents(here.receivers.all(who.sight), who, part)
@@ -69,6 +72,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 
 @router.get(_ROOT, responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[WebhookDocument])
 def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """Those of one project, oldest first, likewise."""
     return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
@@ -76,6 +80,7 @@ def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict
 
 @router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(WebhookDocument)
 def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONResponse:
     """Add a receiver."""
     try:
@@ -89,6 +94,7 @@ def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONRespons
 
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
+@answers(WebhookDocument)
 def show(webhook: Named) -> JSONResponse:
     """One receiver."""
     return JSONResponse(webhook_document(webhook), headers=tag(webhook.version))
@@ -96,6 +102,7 @@ def show(webhook: Named) -> JSONResponse:
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(WebhookDocument)
 def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> JSONResponse:
     """Make it another one under the same id."""
     try:
@@ -120,6 +127,7 @@ def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
 
 @router.post(_ONE + "/test", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(DeliveryDocument)
 def test(webhook: Named, here: Here) -> JSONResponse:
     """Queue a test, whether it is switched on or not."""
     return _queued(here, webhook, here.receivers.test(webhook) or "")
@@ -127,6 +135,7 @@ def test(webhook: Named, here: Here) -> JSONResponse:
 
 @router.get(_ONE + "/deliveries")
 @needs(Permission.READ, by_tenant=True)
+@answers(DeliveryPage)
 def deliveries(
     webhook: Named,
     here: Here,
@@ -141,6 +150,7 @@ def deliveries(
 
 @router.get(_ONE + "/deliveries/{delivery_id}")
 @needs(Permission.READ, by_tenant=True)
+@answers(DeliveryDocument)
 def delivery(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
     """One delivery."""
     found = here.outbox.delivery(webhook.webhook_id, delivery_id)
@@ -149,6 +159,7 @@ def delivery(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
 
 @router.post(_ONE + "/deliveries/{delivery_id}/replay", status_code=HTTPStatus.ACCEPTED)
 @needs(Permission.ADMINISTER, by_tenant=True)
+@answers(DeliveryDocument)
 def replay(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
     """Deliver it again under the same id, from the first attempt on; one that waits anyway is left alone."""
     if not webhook.enabled:

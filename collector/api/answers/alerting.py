@@ -1,0 +1,153 @@
+"""Alerts, monitors, and who is told of them."""
+
+from pydantic import Field
+
+from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
+from collector.live.streams import Began
+from rules.statistics.standing import WaitsFor
+from storage.alerts import AlertKind, AlertState, Measure
+from storage.outbox import DeliveryState, EventType
+from storage.webhooks import Origin
+
+
+class AlertSide(ApiAnswer):
+    """One of the two rates that an alert compares, with its confidence interval."""
+
+    release: str | None
+    rate: JsonNumber
+    low: JsonNumber
+    high: JsonNumber
+    count: int
+
+
+class AlertDocument(ApiAnswer):
+    """An alert with all that a person needs to check it."""
+
+    alert_id: str
+    tenant: str
+    project_name: str
+    rule_id: str
+    rule_name: str
+    rule_revision: int
+    kind: AlertKind
+    evaluator: str
+    fingerprint: str
+    measure: Measure
+    state: AlertState
+    opened_at: str
+    acknowledged_at: str | None
+    acknowledged_by: str | None
+    recovered_at: str | None
+    baseline: AlertSide
+    candidate: AlertSide
+    regressed_count: int
+    evidence: JsonNumber
+    evidence_threshold: JsonNumber
+    details: JsonObject
+    recovery: JsonObject | None = Field(description="What showed that it was over.")
+
+
+class AlertPage(PageAnswer):
+    """A page of alerts."""
+
+    content: list[AlertDocument]
+
+
+class RateDocument(ApiAnswer):
+    """A rate with its confidence interval."""
+
+    rate: float
+    low: float
+    high: float
+    count: int
+
+
+class StandingDocument(ApiAnswer):
+    """What one monitor compares, and how much evidence there is."""
+
+    kind: AlertKind
+    waits_for: WaitsFor
+    release: str | None
+    against: list[str]
+    baseline: RateDocument | None
+    candidate: RateDocument | None
+    evidence: float | None
+    evidence_threshold: float
+
+
+class StreamDocument(ApiAnswer):
+    """A stream of results, and how its monitors stand."""
+
+    tenant: str
+    project_name: str
+    rule_id: str
+    rule_name: str
+    rule_revision: int
+    evaluator: str
+    fingerprint: str
+    replaced_fingerprint: str | None
+    began: Began
+    since: str
+    updated_at: str
+    first_result: int
+    last_result: int
+    results: int
+    scored: int
+    measure: Measure | None
+    settings: JsonObject
+    monitors: list[StandingDocument]
+    open_alert_id: str | None
+
+
+class StreamPage(PageAnswer):
+    """A page of streams of results."""
+
+    content: list[StreamDocument]
+
+
+class WebhookDocument(ApiAnswer):
+    """A receiver of alerts, without its secret."""
+
+    id: str
+    tenant: str
+    project_name: str = Field(description="`*`: of every project.")
+    origin: Origin
+    url: str
+    has_secret: bool
+    previous_secret_until: str | None
+    enabled: bool
+    events: list[EventType]
+    template: str
+    disabled_at: str | None
+    disabled_reason: str | None
+    failing_since: str | None
+    failed_deliveries: int
+    last_success_at: str | None
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class DeliveryDocument(ApiAnswer):
+    """An event for one receiver, and how far telling it has come."""
+
+    id: str
+    event_id: str
+    webhook_id: str
+    type: EventType
+    alert_id: str | None
+    state: DeliveryState
+    attempts: int
+    replays: int
+    last_status: int | None
+    last_error: str | None
+    next_attempt_at: str | None
+    last_attempt_at: str | None
+    created_at: str
+    finished_at: str | None
+
+
+class DeliveryPage(PageAnswer):
+    """A page of deliveries."""
+
+    content: list[DeliveryDocument]

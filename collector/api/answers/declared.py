@@ -1,0 +1,47 @@
+"""Which model describes what a route answers."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter
+
+_MARK: Final = "__answers_with__"
+_REFERENCE: Final = "#/components/schemas/{model}"
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredAnswer:
+    """The model of a route's answer, and the statuses that it comes with beside the usual one."""
+
+    model: Any  # a model, a list of one, or a union of several
+    statuses: tuple[int, ...] = ()
+
+
+def answers(model: object, *statuses: int) -> Callable[[Endpoint], Endpoint]:
+    """Declare what a route answers when it does what was asked, below the line that makes it a route.
+
+    The model describes the answer and does not check it: see `ApiAnswer`.
+    """
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, _MARK, DeclaredAnswer(model, statuses))
+        return endpoint
+
+    return declare
+
+
+def declared_answer(endpoint: object) -> DeclaredAnswer | None:
+    """What a route declares; None where it declares nothing."""
+    found = getattr(endpoint, _MARK, None)
+    return found if isinstance(found, DeclaredAnswer) else None
+
+
+def schemas_of(declared: Iterable[DeclaredAnswer]) -> tuple[Mapping[int, Schema], Mapping[str, Schema]]:
+    """The schema of each declared answer by the identity of the declaration, and the named schemas that these need."""
+    adapters = [(id(each), "validation", TypeAdapter(each.model)) for each in declared]
+    found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_REFERENCE)  # type: ignore[arg-type]
+    return {key: schema for (key, _), schema in found.items()}, definitions.get("$defs", {})

@@ -1,0 +1,282 @@
+"""Rules and what they would do, connections to models, and jobs."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.connection_text import BudgetText, LimitsText, PriceText
+from evaluators.chat.wire import Protocol
+from evaluators.evaluator import Need
+from rules.rule import Target
+from storage.rule_change import Origin
+
+
+class ProjectDocument(ApiAnswer):
+    """A project."""
+
+    id: str | None = Field(description="Null: only traces name it.")
+    tenant: str
+    name: str
+    created_at: str | None
+
+
+class FileProblemDocument(ApiAnswer):
+    """One thing that is wrong with a file of rules."""
+
+    file: str
+    line: int | None = Field(description="Null: the file as a whole.")
+    key: str
+    message: str
+
+
+class RuleDocument(ApiAnswer):
+    """A rule: what was written, with the defaults of what was not, and what is known about it."""
+
+    id: str
+    tenant: str
+    project_id: str | None
+    project: str | None = Field(description="Null: the rule is about all projects.")
+    name: str
+    enabled: bool
+    target: Target
+    evaluator: str
+    connection_id: str | None
+    sample_rate: float
+    compare_by: str
+    match_type: str | None
+    match_key: str | None
+    match_value: str | float | bool | None
+    evaluator_name: str | None
+    criteria: str | None
+    min_score: float | None
+    max_score: float | None
+    threshold: float | None
+    conditions: list[Any] | JsonObject | None
+    config: JsonObject | None
+    budget: JsonObject | None
+    tools: list[JsonObject] | None
+    expected: JsonObject | None
+    monitor: JsonObject | None
+    clauses: list[str] = Field(description="What must hold, in words, in the order in which it is asked.")
+    problem: str | None = Field(description="Why the rule cannot judge, and what to do.")
+    origin: Origin
+    file: str | None
+    revision: int
+    digest: str
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class DecisionCounts(ApiAnswer):
+    """What a rule decided in the last 24 hours. The names are those of the decisions in SQL."""
+
+    filtered: int
+    sampled_out: int = Field(alias="sampled_out")
+    matched: int
+    undecided: int
+
+
+class EvaluationCounts(ApiAnswer):
+    """What came of a rule's evaluations in the last 24 hours."""
+
+    passed: int
+    not_passed: int = Field(alias="not_passed")
+    failed: int
+    skipped: int
+
+
+class SpendingDocument(ApiAnswer):
+    """What judges took today, by UTC."""
+
+    calls: int
+    tokens: int
+    usd: float
+
+
+class RuleActivity(ApiAnswer):
+    """What a rule did of late."""
+
+    decisions: DecisionCounts
+    evaluations: EvaluationCounts
+    spent_today: SpendingDocument
+
+
+class ActiveRuleDocument(RuleDocument):
+    """A rule, and what it did of late."""
+
+    activity: RuleActivity
+
+
+class RuleList(ApiAnswer):
+    """Rules, and what is wrong with the files of the folder."""
+
+    content: list[ActiveRuleDocument]
+    problems: list[FileProblemDocument]
+
+
+class DecisionCount(ApiAnswer):
+    """How many targets one decision is made of."""
+
+    decision: str
+    why: str | None
+    count: int
+
+
+class TrialCost(ApiAnswer):
+    """What judging would cost."""
+
+    evaluations: int
+    evaluations_per_day: float
+    judge: Need
+    judge_calls_at_least: int
+    budget: JsonObject | None
+
+
+class TrialExample(ApiAnswer):
+    """A span or a trace that would be judged."""
+
+    trace_id: str
+    span_id: str | None
+    name: str | None
+    service_name: str | None
+    start_time: str | None
+    settles_at: str | None
+    settled: bool
+
+
+class RuleTrialDocument(ApiAnswer):
+    """What a rule would match of what is stored, and what that would cost."""
+
+    rule: JsonObject
+    revision: str
+    window_seconds: float
+    looked_at: int
+    decisions: list[DecisionCount]
+    cost: TrialCost
+    examples: list[TrialExample]
+
+
+class ExplainedSpan(ApiAnswer):
+    """What becomes of one span, and why."""
+
+    span_id: str
+    name: str
+    decision: str
+    clause: str | None
+    value: Any = Field(default=None, description="What the span has where the clause looks.")
+
+
+class ExplainedTrace(ApiAnswer):
+    """What becomes of one trace and its spans, and why."""
+
+    trace_id: str
+    decision: str | None = Field(default=None, description="Of rules about traces.")
+    clause: str | None = Field(default=None, description="Of rules about traces.")
+    spans: list[ExplainedSpan]
+
+
+class BackfillDocument(ApiAnswer):
+    """A run of a rule over what was stored before."""
+
+    id: str
+    revision: int
+    from_time: str = Field(alias="from")
+    to_time: str = Field(alias="to")
+    state: str
+    looked_at: int
+    matched: int
+    error: str | None
+    created_at: str
+    updated_at: str
+
+
+class ConnectionDocument(ApiAnswer):
+    """A connection to a model, without its key."""
+
+    id: str
+    tenant: str
+    origin: Origin
+    name: str
+    base_url: str
+    model: str
+    protocol: Protocol
+    credential_ref: str | None
+    price: PriceText | None
+    limits: LimitsText
+    budget: BudgetText | None
+    max_output_tokens: int | None
+    shared: bool
+    credential: str | None = Field(description="Where the key comes from; null: there is none.")
+    spent_today: SpendingDocument
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class TrialUsage(ApiAnswer):
+    """What asking a model took."""
+
+    calls: int
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    latency_ms: float | None
+
+
+class TrialFailure(ApiAnswer):
+    """Why a model could not be asked."""
+
+    kind: str
+    message: str
+
+
+class ConnectionTrialDocument(ApiAnswer):
+    """Whether a connection works."""
+
+    ok: bool
+    usage: TrialUsage | None
+    failure: TrialFailure | None
+
+
+class JobDocument(ApiAnswer):
+    """A job, done or to be done."""
+
+    id: int
+    state: Literal["waiting", "ready", "claimed", "scored", "failed", "skipped", "superseded"]
+    tenant: str
+    project: str | None
+    rule: str
+    rule_id: str
+    rule_revision: str = Field(description="The first digits of its digest.")
+    evaluator: str
+    trace_id: str
+    span_id: str | None
+    release: str | None
+    round: int
+    attempts: int
+    not_before: str | None
+    error_kind: str | None
+    error: str | None
+    created_at: str
+    finished_at: str | None
+
+
+class JobPage(PageAnswer):
+    """A page of jobs."""
+
+    content: list[JobDocument]
+
+
+class RetriedJob(ApiAnswer):
+    """How many jobs there are anew: one."""
+
+    retried: int
+
+
+class RetriedJobs(RetriedJob):
+    """How many jobs there are anew, and whether more could be: then the request has to be sent once more."""
+
+    more: bool

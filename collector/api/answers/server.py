@@ -1,0 +1,125 @@
+"""How the server stands, and what a sweep did."""
+
+from pydantic import Field
+
+from collector.api.answers.base import ApiAnswer
+from collector.api.answers.judging import FileProblemDocument, SpendingDocument
+
+
+class ConditionDocument(ApiAnswer):
+    """Something that holds for now."""
+
+    name: str
+    message: str
+    since: str
+
+
+class RunningServer(ApiAnswer):
+    """What only a running server knows."""
+
+    state: str
+    overloaded: bool
+    backlog_bytes: int
+    conditions: list[ConditionDocument]
+
+
+class StoredSpans(ApiAnswer):
+    """How many spans there were."""
+
+    stored: int
+    already_present: int
+    set_aside: int
+
+
+class StoredLogs(ApiAnswer):
+    """How many log records there were."""
+
+    stored: int
+    already_present: int
+
+
+class LagDocument(ApiAnswer):
+    """What was not looked at yet."""
+
+    spans_behind: int
+    seconds_behind: float
+
+
+class UnableRule(ApiAnswer):
+    """A rule in force that cannot judge."""
+
+    id: str
+    name: str
+    project: str | None
+    message: str
+
+
+class RuleCounts(ApiAnswer):
+    """How many rules there are, and what is wrong with them."""
+
+    in_force: int
+    disabled: int
+    unable: list[UnableRule]
+    problems: list[FileProblemDocument]
+
+
+class JobCounts(ApiAnswer):
+    """How many jobs there are, and since when the oldest waits that nobody has claimed."""
+
+    ready: int
+    waiting: int
+    claimed: int
+    oldest_at: str | None
+    oldest_seconds: float | None
+
+
+class DeletionCounts(ApiAnswer):
+    """Deletions that are not done."""
+
+    deleting: int
+    erasing: int
+
+
+class OutcomeCounts(ApiAnswer):
+    """What came of evaluations."""
+
+    scored: int
+    failed: int
+    skipped: int
+
+
+class StatusDocument(ApiAnswer):
+    """How a server stands."""
+
+    time: str
+    server: RunningServer
+    spans: StoredSpans
+    logs: StoredLogs
+    traces: LagDocument
+    older_spans: int = Field(description="Spans that an earlier edition of the conventions read.")
+    matching: LagDocument
+    rules: RuleCounts
+    jobs: JobCounts
+    open_traces: int
+    deletions: DeletionCounts
+    last24h: OutcomeCounts = Field(alias="last24h")
+    spent_today: SpendingDocument
+
+
+class SweepForecastDocument(ApiAnswer):
+    """What a sweep would find."""
+
+    spans: int
+    expired_traces: int
+    expired_spans: int
+    over_spans: int
+    used_bytes: int
+    free_bytes: int
+
+
+class SweptDocument(ApiAnswer):
+    """What a sweep did."""
+
+    traces: int
+    spans: int
+    freed_bytes: int | None = Field(description="Null: not now, because somebody read.")

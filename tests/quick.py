@@ -1,0 +1,53 @@
+"""Which files of tests are pure: they start no server, no store and no browser. `make quick` runs these."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+
+_STARTING = {
+    "click.testing",
+    "collector.app",
+    "duckdb",
+    "http.server",
+    "multiprocessing",
+    "playwright",
+    "socket",
+    "storage.scratch",
+    "storage.store",
+    "subprocess",
+    "threading",
+}
+"""Who imports one of these starts something, or may."""
+
+_LONG = {"test_regression_monitor.py", "test_statistics_runs.py"}
+"""Pure, and yet simulations that take most of a minute."""
+
+
+def pure_files() -> list[Path]:
+    """The pure files of tests, by name."""
+    return [file for file in sorted(TESTS.rglob("test_*.py")) if file.name not in _LONG and not _starts(file)]
+
+
+@cache
+def _starts(file: Path) -> bool:
+    names = list(_imported(file))
+    helpers = {TESTS.parent / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tests.")}
+    return any(name == each or name.startswith(f"{each}.") for name in names for each in _STARTING) or any(
+        _starts(helper) for helper in sorted(helpers) if helper.exists()
+    )
+
+
+def _imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+if __name__ == "__main__":
+    print(*(file.relative_to(TESTS.parent) for file in pure_files()), sep="\n")  # noqa: T201 - which the Makefile reads
