@@ -4,6 +4,7 @@ What belongs to a tenant has its mark somewhere in it, which nothing that anothe
 """
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     assert deleted.status_code == 200, deleted.text
     finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")
     assert tenancy.store.alerts.open(finding, START_NS)
-    monitor_id, mute_id = f"monitor-{mark}", f"mute-{mark}"
+    monitor_id, mute_id = uuid.uuid4().hex, uuid.uuid4().hex
     watched: dict[str, JsonValue] = {"name": mark, "metric": "span_errors", "above": 1}
     tenancy.store.metric_monitors.create(monitor_id, mark, watched, START_NS, tenant=tenant)
     mute = AlertMute(
