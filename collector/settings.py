@@ -56,6 +56,8 @@ class WebhookSettings(BaseModel):
     enabled: bool = True
     events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = get_args(AlertEvent)
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
+    rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
+    severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

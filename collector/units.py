@@ -1,6 +1,8 @@
 """Durations, offsets, instants and counts as a person reads them."""
 
 import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Final
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _THREE_DIGITS = 100
@@ -47,3 +49,17 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
 
 def _three_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= _THREE_DIGITS else f"{value:.3g}"
+
+
+_UNITS: Final[Mapping[str, Callable[[float], str]]] = {
+    "share": lambda value: f"{100 * value:.4g} %",
+    "ms": duration_text,
+    "usd": lambda value: f"{value:.4g} USD",
+    "tokens": lambda value: f"{value:,.0f} tokens",
+    "count": lambda value: f"{value:,.0f}",
+}
+
+
+def metric_text(value: float, unit: str) -> str:
+    """A metric with its unit."""
+    return _UNITS.get(unit, "{:.6g}".format)(value)

@@ -14,20 +14,21 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
-from storage.outbox import EventType, Outbox, WebhookEvent, named, queue_event
+from storage.outbox import EventType, Outbox, Severity, WebhookEvent, named, queue_event
 from storage.records import JsonValue
 from storage.writer import Writer
 
-AlertKind: TypeAlias = Literal["release", "drift"]
+AlertKind: TypeAlias = Literal["release", "drift", "limit"]
 AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
-Measure: TypeAlias = Literal["passed", "score"]
+Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
+"""What rates are: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
 
 _ID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side of a comparison: the share that passed, or the mean score, with its interval."""
+    """One side of a comparison: the share that passed, the mean score, or a metric, with its interval."""
 
     release: str | None  # None: it is not about releases
     rate: float
@@ -61,6 +62,8 @@ class AlertFinding:
     evidence: float
     evidence_threshold: float
     document: Mapping[str, JsonValue]
+    metric: str | None = None  # that is watched; then the rule is the monitor of it, and `document` has its `unit`
+    severity: Severity = "warning"
 
     @property
     def alert_id(self) -> str:
@@ -94,6 +97,8 @@ class AlertFilter:
     rule: str | None = None
     state: AlertState | None = None
     kind: AlertKind | None = None
+    metric: str | None = None
+    severity: Severity | None = None
 
 
 def alert_id_of(tenant: str, episode: str) -> str:
@@ -172,9 +177,8 @@ class Alerts:
     ) -> list[Alert]:
         """Alerts by the time they were opened, newest first: of a tenant and of none; None for all."""
         wanted = wanted or AlertFilter()
-        filters = {"project": wanted.project, "rule": wanted.rule, "state": wanted.state, "kind": wanted.kind}
         with self._database.cursor() as cursor:
-            return _alerts(cursor, tenant, filters | {"offset": offset, "limit": limit})
+            return _alerts(cursor, tenant, asdict(wanted) | {"offset": offset, "limit": limit})
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
         """One alert, likewise."""
@@ -204,6 +208,8 @@ _AS_IS = (
     "regressed_count",
     "evidence",
     "evidence_threshold",
+    "metric",
+    "severity",
 )
 """Fields of a finding that are columns of the same name."""
 
@@ -251,7 +257,7 @@ def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_
 
 
 def _alerts(cursor: duckdb.DuckDBPyConnection, tenant: str | None, filters: Mapping[str, object]) -> list[Alert]:
-    values = dict.fromkeys(("alert_id", "project", "rule", "state", "kind")) | {"offset": 0, "limit": 1}
+    values = dict.fromkeys(("alert_id", *AlertFilter.__dataclass_fields__)) | {"offset": 0, "limit": 1}
     cursor.execute(sql.query("alerts"), values | dict(filters) | {"tenant": tenant})
     return [_alert(row) for row in named(cursor)]
 

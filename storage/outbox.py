@@ -13,6 +13,7 @@ from storage.records import JsonValue
 from storage.writer import Writer
 
 EventType: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered", "webhook.test"]
+Severity: TypeAlias = Literal["info", "warning", "critical"]
 DeliveryState: TypeAlias = Literal["pending", "delivered", "failed", "cancelled"]
 
 TEST: EventType = "webhook.test"
@@ -102,8 +103,8 @@ def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_
         "type": event.type,
         "at_us": event.at_ns // 1000,
     }
-    noted = values | {"alert_id": event.alert_id, "document": json.dumps(event.document)}
-    cursor.execute(sql.query("insert_alert_event"), noted)
+    values["alert_id"] = event.alert_id
+    cursor.execute(sql.query("insert_alert_event"), values | {"document": json.dumps(event.document)})
     rows = cursor.execute(sql.query("insert_alert_deliveries"), values | {"webhook_id": only_for}).fetchall()
     return [delivery_id for (delivery_id,) in rows]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from storage.access import Access
+from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
 from storage.backup import copy_database
 from storage.batch import SpanBatch
@@ -26,6 +27,7 @@ from storage.judgements import Judgements
 from storage.listing import Listing
 from storage.lock import DirectoryLock
 from storage.matching import Matching
+from storage.metric_monitors import MetricMonitors
 from storage.monitors import Monitors
 from storage.outbox import Outbox
 from storage.outline import Outlines
@@ -113,8 +115,10 @@ class Store:
         self.rule_record = RuleRecord(database)
         self.outbox = Outbox(database, writer)
         self.alerts = Alerts(database, writer, self.outbox)
+        self.alert_mutes = AlertMutes(database, writer)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
+        self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)
         self.search = Search(database)
         self.listing = Listing(database)

@@ -8,7 +8,7 @@ import duckdb
 
 from storage import sql
 from storage.database import Database
-from storage.outbox import EventType, named
+from storage.outbox import EventType, Severity, named
 from storage.writer import Writer
 
 Origin: TypeAlias = Literal["API", "FILE"]
@@ -26,6 +26,8 @@ class WebhookText:
     sealed: bytes | None
     has_secret: bool
     previous_until_ns: int | None  # until when the secret before is used as well
+    rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
+    severities: Sequence[Severity] | None = None  # likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,5 +147,7 @@ def _values(text: WebhookText) -> dict[str, object]:
         "enabled": text.enabled,
         "sealed": text.sealed,
         "has_secret": text.has_secret,
+        "rules": None if text.rules is None else list(text.rules),
+        "severities": None if text.severities is None else list(text.severities),
         "previous_until_us": None if until_ns is None else until_ns // 1000,
     }

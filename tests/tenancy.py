@@ -4,12 +4,15 @@ What belongs to a tenant has its mark somewhere in it, which nothing that anothe
 """
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from storage.alert_mutes import AlertMute
+from storage.records import JsonValue
 from storage.store import Store
 from tests.access import Closed, a_closed_server, request
 from tests.alerting import PASSPHRASE, a_finding
@@ -152,6 +155,19 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     assert deleted.status_code == 200, deleted.text
     finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")
     assert tenancy.store.alerts.open(finding, START_NS)
+    monitor_id, mute_id = uuid.uuid4().hex, uuid.uuid4().hex
+    watched: dict[str, JsonValue] = {"name": mark, "metric": "span_errors", "above": 1}
+    tenancy.store.metric_monitors.create(monitor_id, mark, watched, START_NS, tenant=tenant)
+    mute = AlertMute(
+        tenant=tenant,
+        mute_id=mute_id,
+        project=None,
+        rule=mark,
+        until_ns=START_NS + 10**18,
+        muted_by=None,
+        created_at_ns=START_NS,
+    )
+    tenancy.store.alert_mutes.add(mute)
     ((job_id,),) = tenancy.rows(
         f"SELECT min(job_id) FROM evaluation WHERE tenant = '{tenant}' AND revision IN "
         f"(SELECT revision FROM rule WHERE rule_id = '{ids['rule_id']}')"
@@ -160,6 +176,8 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
         "backfill_id": backfill.json()["id"],
         "delivery_id": tested.json()["id"],
         "alert_id": finding.alert_id,
+        "monitor_id": monitor_id,
+        "mute_id": mute_id,
         "job_id": str(job_id),
         "deletion_id": deleted.json()["id"],
     }

@@ -144,9 +144,9 @@ def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
     """A database that has not seen the step is brought to it, with what it holds."""
     database = Database(tmp_path, DatabaseOptions())
     with database.transaction() as cursor:
-        for table in ("alert", "alert_event", "alert_webhook", "alert_delivery"):
+        for table in ("alert", "alert_event", "alert_webhook", "alert_delivery", "alert_mute", "metric_monitor"):
             cursor.execute(f"DROP TABLE {table}")
-        cursor.execute("DELETE FROM tracejury_schema WHERE version IN (7, 11)")
+        cursor.execute("DELETE FROM tracejury_schema WHERE version IN (7, 11, 26)")
     database.close()
     with a_store(tmp_path) as store:
         a_webhook(store)

@@ -91,6 +91,9 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "{dataset_id}": {"description": "mine now"},
     "{dataset_id}/versions": {"items": [{"input": "mine now"}]},
     "{dataset_id}/import": {"examples": [{"input": "mine now"}]},
+    "/metric-monitors": {"name": "made", "metric": "span_errors", "above": 1},
+    "/metric-monitors/{monitor_id}": {"name": "a thief's", "metric": "span_errors", "above": 1},
+    "/alert-mutes": {"until": "2100-01-01T00:00:00Z", "rule": "none"},
 }
 RECEIVER = {"url": "https://receiver.example/x", "template": "json", "events": "alert.opened", "enabled": "on"}
 MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m", "protocol": "RESPONSES"}
@@ -114,7 +117,11 @@ FORMS: dict[str, dict[str, str]] = {  # what pages send
     "/rules/{rule_id}/backfills": {"from": "2026-11-20T00:00", "to": "2026-11-21T00:00"},
 }
 
-STEADY = {"api_key": "key_id, enabled", "alert_webhook": "webhook_id, url, version, deleted_at"}
+STEADY = {
+    "api_key": "key_id, enabled",
+    "alert_webhook": "webhook_id, url, version, deleted_at",
+    "metric_monitor": "monitor_id, name, version, deleted_at",
+}
 """The columns that change only where somebody changes them."""
 
 

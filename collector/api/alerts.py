@@ -16,6 +16,7 @@ from collector.api.problems import problem
 from collector.api.tenants import refuse_shared
 from collector.delivery.alert_document import alert_document
 from storage.alerts import AlertFilter, AlertKind, AlertState
+from storage.outbox import Severity
 
 router = APIRouter(prefix="/api/v1/alerts")
 
@@ -37,6 +38,8 @@ class AlertQuery(BaseModel):
     rule: str | None = None
     state: AlertState | None = None
     kind: AlertKind | None = None
+    metric: str | None = None
+    severity: Severity | None = None
     page: int = Field(default=0, ge=0, le=MAX_PAGE)
     size: int = Field(default=50, ge=1, le=200)
 
@@ -46,7 +49,7 @@ class AlertQuery(BaseModel):
 @answers(AlertPage)
 def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
     """Alerts by the time they were opened, newest first."""
-    filters = AlertFilter(project=wanted.project, rule=wanted.rule, state=wanted.state, kind=wanted.kind)
+    filters = AlertFilter(**wanted.model_dump(exclude={"page", "size"}))
     alerts = here.alerts.newest(filters, tenant=who.sight, offset=wanted.page * wanted.size, limit=wanted.size + 1)
     return page_document([alert_document(alert) for alert in alerts], wanted.page, wanted.size)
 
@@ -75,6 +78,21 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
     if alert.acknowledged_at_ns is None:
         return problem(409, f"alert {alert_id} is over; there is nothing to look after")
     return JSONResponse(alert_document(alert))
+
+
+@router.post("/{alert_id}/resolve")
+@needs(Permission.WRITE, by_tenant=True)
+def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
+    """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
+    found = here.alerts.get(alert_id, tenant=who.sight)
+    if found is None:
+        return _not_found(alert_id)
+    tenant = found.finding.tenant
+    refuse_shared(who, tenant, f"the alert {alert_id}")
+    by = (wanted.by if wanted else None) or who.key_name
+    if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
+        return problem(409, f"alert {alert_id} is over")
+    return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or found))
 
 
 def _not_found(alert_id: str) -> JSONResponse:

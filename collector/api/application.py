@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute
 
 from collector.access.origin import Names
 from collector.api import (
+    alert_mutes,
     alerts,
     audit,
     backfills,
@@ -22,6 +23,7 @@ from collector.api import (
     jaeger_v3,
     jobs,
     keys,
+    metric_monitors,
     metrics,
     monitors,
     retention,
@@ -41,6 +43,7 @@ from collector.api.repetition import Repetitions
 from collector.api.site import Site
 
 _MODULES = (
+    alert_mutes,
     alerts,
     audit,
     backfills,
@@ -57,6 +60,7 @@ _MODULES = (
     jaeger_v3,
     jobs,
     keys,
+    metric_monitors,
     metrics,
     monitors,
     retention,

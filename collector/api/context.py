@@ -27,12 +27,14 @@ from collector.meters import Meter
 from collector.observing import Watch
 from rules.rule import Budget
 from storage.access import Access
+from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
 from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
 from storage.listing import Listing
+from storage.metric_monitors import MetricMonitors
 from storage.monitors import Monitors
 from storage.outbox import Outbox
 from storage.outline import Outlines
@@ -92,9 +94,11 @@ class Context:
     backlog_bytes: Callable[[], int]
     now_ns: Callable[[], int] = time.time_ns
     alerts: Alerts
+    alert_mutes: AlertMutes
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors
+    metric_monitors: MetricMonitors
     quality: Quality
     retention: Retention
     eraser: Eraser

@@ -19,7 +19,7 @@ from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, t
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
 from collector.settings import AlertEvent
-from storage.outbox import Delivery, DeliveryState
+from storage.outbox import Delivery, DeliveryState, Severity
 from storage.webhooks import Template, Webhook
 
 router = APIRouter(prefix="/api/v1")
@@ -39,6 +39,8 @@ class WebhookBody(BaseModel):
     enabled: bool = True
     events: list[AlertEvent] = Field(default=list(EVENTS), min_length=1, max_length=len(EVENTS))
     template: Template = "json"
+    rules: list[str] | None = Field(default=None, min_length=1, max_length=200)
+    severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
 
     def wish(self) -> Wish:
         """The same as the server's own words."""
@@ -49,6 +51,8 @@ class WebhookBody(BaseModel):
             enabled=self.enabled,
             events=tuple(dict.fromkeys(self.events)),
             template=self.template,
+            rules=self.rules,
+            severities=self.severities,
         )
 
 
@@ -187,6 +191,8 @@ def webhook_document(webhook: Webhook) -> dict[str, object]:
         "enabled": webhook.enabled,
         "events": list(webhook.events),
         "template": webhook.template,
+        "rules": None if webhook.rules is None else list(webhook.rules),
+        "severities": None if webhook.severities is None else list(webhook.severities),
         "disabledAt": instant_text(webhook.disabled_at_ns),
         "disabledReason": webhook.disabled_reason,
         "failingSince": instant_text(webhook.failing_since_ns),

@@ -10,7 +10,7 @@ from rich.text import Text
 from collector.cli.render import output_console
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
-from collector.units import instant_text
+from collector.units import instant_text, metric_text
 from collector.visible import one_line, some_lines
 
 _MOST_EXAMPLES = 10
@@ -45,6 +45,7 @@ class DetailsView(_View):
 
     examples: tuple[ExampleView, ...] = ()
     sql: str | None = None
+    unit: str = ""
 
 
 class AlertView(_View):
@@ -54,6 +55,8 @@ class AlertView(_View):
     project_name: str | None
     rule_name: str
     kind: str
+    metric: str | None = None
+    severity: str = "warning"
     evaluator: str
     fingerprint: str | None
     measure: str
@@ -118,11 +121,25 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
         ("alert", alert.alert_id),
         ("state", since),
         ("kind", alert.kind),
+        ("severity", alert.severity),
         ("project", alert.project_name or "-"),
-        ("rule", alert.rule_name),
-        ("evaluator", f"{alert.evaluator} ({alert.fingerprint})" if alert.fingerprint else alert.evaluator),
-        ("before", _side(alert, alert.baseline)),
+        ("monitor" if alert.metric else "rule", alert.rule_name),
+        (
+            "metric" if alert.metric else "evaluator",
+            f"{alert.evaluator} ({alert.fingerprint})" if alert.fingerprint else alert.evaluator,
+        ),
+        (
+            ("limit", _rate(alert, alert.baseline.rate))
+            if alert.kind == "limit"
+            else ("before", _side(alert, alert.baseline))
+        ),
         ("now", _side(alert, alert.candidate)),
+        *(() if alert.kind == "limit" else _evidence(alert)),
+    ]
+
+
+def _evidence(alert: AlertView) -> list[tuple[str, str]]:
+    return [
         ("not passed", str(alert.regressed_count)),
         ("evidence", f"{alert.evidence:.4g}, needed {alert.evidence_threshold:.4g}"),
     ]
@@ -134,4 +151,6 @@ def _side(alert: AlertView, side: SideView) -> str:
 
 
 def _rate(alert: AlertView, rate: float) -> str:
+    if alert.metric:
+        return metric_text(rate, alert.details.unit)
     return f"{100 * rate:.1f} %" if alert.measure == "passed" else f"{rate:.3f}"

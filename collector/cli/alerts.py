@@ -54,6 +54,54 @@ def show_alert(*, alert_id: str, as_json: bool, server: str | None, data: Path |
         print_alert(read_view(AlertView, found))
 
 
+@alerts.command("resolve")
+@click.argument("alert_id")
+@click.option("--by", metavar="NAME", help="Who dealt with it.")
+@source_options
+def resolve(*, alert_id: str, by: str | None, server: str | None, data: Path | None) -> None:
+    """Say that an alert is dealt with; receivers are told, and hear no more of this episode."""
+    from collector.cli.alert_text import AlertView, print_alert
+
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.post(f"/api/v1/alerts/{quote(alert_id, safe='')}/resolve", {"by": by} if by else {})
+    print_alert(read_view(AlertView, found))
+
+
+@alerts.command("mute")
+@click.option("--until", required=True, metavar="TIME", help="RFC 3339, such as 2026-11-21T10:00:00Z.")
+@click.option("--project", metavar="NAME", help="Only alerts of this project.")
+@click.option("--rule", metavar="RULE", help="Only alerts of this rule or metric monitor, by name or id.")
+@click.option("--by", metavar="NAME", help="Who mutes them.")
+@source_options
+def mute(*, server: str | None, data: Path | None, **wanted: str | None) -> None:
+    """Tell no receiver of alerts until a time; they are opened all the same."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        body = {key: value for key, value in wanted.items() if value is not None}
+        print_json(asking.post("/api/v1/alert-mutes", body))
+
+
+@alerts.command("mutes")
+@source_options
+def list_mutes(*, server: str | None, data: Path | None) -> None:
+    """What is muted, as a JSON list."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        print_json(asking.whole("/api/v1/alert-mutes"))
+
+
+@alerts.command("unmute")
+@click.argument("mute_id")
+@source_options
+def unmute(*, mute_id: str, server: str | None, data: Path | None) -> None:
+    """Tell receivers again; what they missed meanwhile they are not told."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        asking.delete(f"/api/v1/alert-mutes/{quote(mute_id, safe='')}")
+    click.echo("unmuted")
+
+
 @alerts.command("acknowledge")
 @click.argument("alert_id")
 @click.option("--by", metavar="NAME", help="Who looks after it.")

@@ -60,6 +60,22 @@ class ServerClient:
         """
         return self._ask("POST", path, json=body)
 
+    def put(self, path: str, body: Mapping[str, object]) -> object:
+        """What it is from here on.
+
+        Raises:
+            click.ClickException: it was refused, or nobody answers.
+        """
+        return self._ask("PUT", path, json=body)
+
+    def delete(self, path: str) -> None:
+        """Have it gone.
+
+        Raises:
+            click.ClickException: it was refused, or nobody answers.
+        """
+        self._ask("DELETE", path)
+
     def listed(self, path: str, limit: int, **parameters: str | None) -> list[object]:
         """The first `limit` of a list that comes in pages.
 
@@ -87,7 +103,7 @@ class ServerClient:
             document: object = response.json()
         except ValueError:
             document = None
-        if response.is_success and document is not None:
+        if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):
             return response, document
         reason = document.get("error") if isinstance(document, dict) else None
         if reason and response.status_code == httpx.codes.UNAUTHORIZED:

@@ -15,6 +15,7 @@ from collector.cli.gate import gate, gate_report
 from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
+from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.reread import reread
@@ -52,6 +53,7 @@ for command in (
     alerts,
     webhooks,
     monitors,
+    metric_monitors,
     datasets,
     experiments,
     sweep,

@@ -23,6 +23,8 @@ def alert_document(alert: Alert) -> Document:
         "ruleName": finding.rule,
         "ruleRevision": finding.revision,
         "kind": finding.kind,
+        "metric": finding.metric,
+        "severity": finding.severity,
         "evaluator": finding.evaluator,
         "fingerprint": finding.fingerprint,
         "measure": finding.measure,

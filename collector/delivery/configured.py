@@ -24,6 +24,8 @@ def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
                 enabled=each.enabled,
                 events=each.events,
                 template=each.template,
+                rules=each.rules,
+                severities=each.severities,
             ),
             previous_secret=_value(each.previousSecret, each.previousSecretEnv),
         )

@@ -16,7 +16,7 @@ from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.settings import AlertEvent
 from storage.errors import Overloaded, require_version
-from storage.outbox import TEST, EventType, Outbox, WebhookEvent
+from storage.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
 from storage.webhooks import Template, Webhook, Webhooks, WebhookText
 
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
@@ -53,6 +53,8 @@ class Wish:
     enabled: bool = True
     events: Sequence[EventType] = EVENTS
     template: Template = "json"
+    rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
+    severities: Sequence[Severity] | None = None  # likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +362,8 @@ def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until
         url=f"{url.scheme}://{url.netloc.decode('ascii')}/…" if wish.template in SECRET_URLS else str(secrets.url),
         template=wish.template,
         events=tuple(wish.events),
+        rules=wish.rules,
+        severities=wish.severities,
         enabled=wish.enabled,
         sealed=sealed,
         has_secret=secrets.secret is not None,

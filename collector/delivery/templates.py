@@ -126,7 +126,7 @@ def _pagerduty(telling: Telling) -> Document:
     payload: Document = {
         "summary": _cut(f"{words.title}: {words.summary}", 1024),
         "source": telling.project or "tracejury",
-        "severity": "error",
+        "severity": alert.finding.severity if alert.finding.metric else "error",
         "timestamp": instant_text(telling.at_ns),
         "component": alert.finding.rule,
         "group": telling.project,

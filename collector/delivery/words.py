@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from collector.units import metric_text
 from storage.alerts import Alert, AlertFinding, Side
 from storage.outbox import EventType
 from storage.records import JsonValue
@@ -30,6 +31,7 @@ _ENDINGS: Final[Mapping[str, str]] = {
     "evaluator": "Another evaluator began anew",
     "settings": "Other settings of the monitors began anew",
     "deleted": "The rule was deleted",
+    "resolved": "Resolved by hand",
 }
 """How alerts end without quality being back."""
 
@@ -38,6 +40,10 @@ _TITLES: Final[Mapping[EventType, str]] = {
     "alert.acknowledged": "Somebody looks after it",
     "alert.recovered": "Quality is back",
     "webhook.test": "A test",
+}
+_TITLES_OF_METRICS: Final[Mapping[EventType, str]] = {
+    "alert.opened": "Metric out of bounds",
+    "alert.recovered": "Metric back to normal",
 }
 
 
@@ -60,18 +66,40 @@ def words_of(event: EventType, alert: Alert | None, project: str | None) -> Word
 
 def _title(event: EventType, alert: Alert) -> str:
     how = alert.recovery.get("how") if alert.recovery else None
-    return _ENDINGS.get(str(how), _TITLES[event])
+    titles = {**_TITLES, **_TITLES_OF_METRICS} if alert.finding.metric else _TITLES
+    return _ENDINGS.get(str(how), titles[event])
 
 
 def _summary(finding: AlertFinding) -> str:
     before, now = finding.baseline.rate, finding.candidate.rate
+    if finding.metric is not None:
+        compared = "the limit is" if finding.kind == "limit" else "before it was"
+        return f"{finding.metric} is {_rate(finding, now)}, {compared} {_rate(finding, before)}"
     what = "passed" if finding.measure == "passed" else "on average"
     return f"{_rate(finding, before)} → {_rate(finding, now)} {what} ({_difference(finding, now - before)})"
 
 
 def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
-    named = [
+    named = _facts_of_metric(finding) if finding.metric is not None else _facts_of_results(finding)
+    return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
+
+
+def _facts_of_metric(finding: AlertFinding) -> list[tuple[str, str]]:
+    named = [("Project", _name(finding.project)), ("Severity", finding.severity)]
+    if finding.kind == "limit":
+        limit, now = _rate(finding, finding.baseline.rate), _rate(finding, finding.candidate.rate)
+        return [*named, ("Limit", limit), ("Now", f"{now} of {finding.candidate.count}")]
+    return [
+        *named,
+        ("Before", _side(finding, finding.baseline)),
+        ("Now", _side(finding, finding.candidate)),
+        ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
+    ]
+
+
+def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
+    return [
         ("Project", _name(finding.project)),
         ("Evaluator", _name(finding.evaluator)),
         ("Before", _side(finding, finding.baseline)),
@@ -79,7 +107,6 @@ def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
         ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
         ("Not passed", str(finding.regressed_count)),
     ]
-    return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
 
 
 def _side(finding: AlertFinding, side: Side) -> str:
@@ -89,6 +116,8 @@ def _side(finding: AlertFinding, side: Side) -> str:
 
 
 def _rate(finding: AlertFinding, rate: float) -> str:
+    if finding.metric is not None:
+        return metric_text(rate, str(finding.document.get("unit")))
     return f"{rate:.1%}".replace("%", " %") if finding.measure == "passed" else f"{rate:.3f}"
 
 

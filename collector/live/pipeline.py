@@ -5,9 +5,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from collector.connection_text import parse_project_budgets
 from collector.conventions.own import OwnKeys
+from collector.live.budget_shares import BudgetShares
 from collector.live.judging_hub import JudgeServices, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
+from collector.live.metric_monitors import MetricMonitorThread
 from collector.live.monitors import MonitorThread
 from collector.live.rules_in_force import RulesInForce
 from collector.live.run_evaluator import RunEvaluator, RunStore
@@ -29,6 +32,7 @@ class Pipeline:
     workers: Workers
     matcher: Matcher
     monitors: MonitorThread
+    metric_monitors: MetricMonitorThread
     trials: Trials
     run_evaluator: RunEvaluator
     _undo: ExitStack
@@ -57,6 +61,8 @@ class Pipeline:
             monitors = MonitorThread(store.monitors, rules.revision, ingest_is_behind=ingest_is_behind)
             monitors.start()
             undo.callback(monitors.close)
+            metric_monitors = _metric_monitors(store, settings, rules, judging, ingest_is_behind)
+            undo.callback(metric_monitors.close)
             workers = Workers(store.jobs, store.windows, rules.revision, judging.judges, _worker_options(settings))
             judging.connections.follow(workers.wake)
             workers.start()
@@ -86,6 +92,7 @@ class Pipeline:
                 workers=workers,
                 matcher=matcher,
                 monitors=monitors,
+                metric_monitors=metric_monitors,
                 trials=trials,
                 run_evaluator=run_evaluator,
                 _undo=undo.pop_all(),
@@ -94,6 +101,21 @@ class Pipeline:
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()
+
+
+def _metric_monitors(
+    store: Store,
+    settings: Settings,
+    rules: RulesInForce,
+    judging: JudgeServices,
+    ingest_is_behind: Callable[[], bool],
+) -> MetricMonitorThread:
+    """What looks at metrics; it has begun."""
+    of_projects = parse_project_budgets(settings.project_budgets)
+    shares = BudgetShares(judging.budgets, rules.kept, judging.connections, of_projects)
+    monitors = MetricMonitorThread(store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind)
+    monitors.start()
+    return monitors
 
 
 def _worker_options(settings: Settings) -> WorkerOptions:

@@ -39,7 +39,8 @@ ENDS: Final[Mapping[str, str]] = {
     "lasting": "it lasted so long that it is what results are compared with from here on",
     "evaluator": "another evaluator took over",
     "settings": "the settings of the monitor changed",
-    "deleted": "its rule was deleted",
+    "deleted": "its rule, or its monitor, was deleted",
+    "resolved": "somebody resolved it",
 }
 
 
@@ -96,6 +97,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
         may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),
+        may_resolve=alert.state != "recovered" and may_use(who, resolve_alert, "POST"),
         compare=_comparison(alert.finding),
         quality=f"/quality?{_stream(alert.finding)}",
         whisker=whisker,
@@ -117,6 +119,18 @@ def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Respon
     return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
 
 
+@router.post("/alerts/{alert_id}/resolve")
+@needs(Permission.WRITE, by_tenant=True)
+def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
+    """Note that it is dealt with."""
+    alert = _alert(here, who, alert_id)
+    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+    ended = {"how": "resolved", "by": who.key_name or who.key_id}
+    if not here.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
+        raise Conflict("this alert is over")
+    return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
+
+
 def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
     alert = here.alerts.get(alert_id, tenant=who.sight)
     if alert is None:
@@ -133,7 +147,7 @@ def _stream(finding: AlertFinding, **more: str) -> str:
 def _comparison(finding: AlertFinding) -> str | None:
     """The page with both releases beside each other, where there are two."""
     before, after = finding.baseline.release, finding.candidate.release
-    if finding.kind != "release" or before is None or after is None:
+    if finding.metric or finding.kind != "release" or before is None or after is None:
         return None
     # Several releases of a baseline are told as one text, and the latest of them stands last.
     return f"/quality/compare?{_stream(finding, baseline=before.rpartition(', ')[2], candidate=after)}"

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from collector.access.caller import READER, Caller
+from collector.units import metric_text
 from collector.visible import one_line
 from collector.web import text, words
 from collector.web.assets import asset
@@ -80,7 +81,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(asset=asset, count=words.counted, same=_same)
+    environment.globals.update(asset=asset, count=words.counted, metric=metric_text, same=_same)
     environment.filters.update(
         ago=_ago,
         moment=words.moment,

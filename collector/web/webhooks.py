@@ -255,7 +255,7 @@ def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
 
 
 def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
-    """Make a receiver of which this version was seen what is wished for.
+    """Make a receiver of which this version was seen what is wished for; the forms leave alone which alerts it wants.
 
     Raises:
         Stale: it has another version.
@@ -263,7 +263,8 @@ def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
         Conflict: it is that of the configuration.
     """
     try:
-        here.receivers.replace(webhook, wish, seen={seen})
+        routed = replace(wish, rules=webhook.rules, severities=webhook.severities)
+        here.receivers.replace(webhook, routed, seen={seen})
     except FromFile as error:
         raise Conflict(str(error)) from None
 

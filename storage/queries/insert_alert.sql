@@ -27,6 +27,8 @@ SELECT
     $evidence AS evidence,
     $evidence_threshold AS evidence_threshold,
     $document AS "document",
+    $metric AS metric,
+    $severity AS severity,
     make_timestamp($at_us::BIGINT) AS opened_at
 WHERE NOT EXISTS (SELECT 1 FROM alert AS a WHERE a.tenant = $tenant AND a.alert_id = $alert_id)
 RETURNING alert_id;

@@ -8,6 +8,8 @@ SELECT
     $url AS url,
     $template AS template,
     $events AS events,
+    $rules::VARCHAR[] AS rules,
+    $severities::VARCHAR[] AS severities,
     $enabled AS enabled,
     $sealed AS sealed,
     $has_secret AS has_secret,

@@ -4,6 +4,8 @@ SET
     url = $url,
     template = $template,
     events = $events,
+    rules = $rules::VARCHAR[],
+    severities = $severities::VARCHAR[],
     sealed = $sealed,
     has_secret = $has_secret,
     previous_until = make_timestamp($previous_until_us::BIGINT),

@@ -1,0 +1,122 @@
+"""`tracejury metric-monitors`: which metrics are watched, how they stand, and a file that says all of them."""
+
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+import click
+import yaml
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import output_console, print_json
+from collector.units import metric_text
+from collector.visible import one_line
+
+_PATH = "/api/v1/metric-monitors"
+
+
+class MetricMonitorView(BaseModel):
+    """A monitor of a metric as it is printed."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: str
+    name: str
+    metric: str
+    unit: str
+    above: float | None
+    below: float | None
+    severity: str
+    standing: str
+    value: float | None
+    count: int
+    open_alert_id: str | None
+
+
+@click.group("metric-monitors")
+def metric_monitors() -> None:
+    """Be told when errors, latency, cost, volume or budgets leave their limits."""
+
+
+@metric_monitors.command("list")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_metric_monitors(*, as_json: bool, server: str | None, data: Path | None) -> None:
+    """All of them, and how they stand."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.whole(_PATH)
+    if as_json:
+        print_json(found)
+    else:
+        _print([read_view(MetricMonitorView, each) for each in found])
+
+
+@metric_monitors.command()
+@click.argument("file", metavar="MONITORS.yaml", type=click.File(encoding="utf-8"))
+@source_options
+def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
+    """Have what a file says watched: a YAML list. One of the same name is replaced where it differs."""
+    one_source(server, data)
+    try:
+        wanted = yaml.safe_load(file)
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"the file is not YAML: {one_line(str(error))}") from error
+    if not isinstance(wanted, list) or not all(isinstance(each, dict) for each in wanted):
+        raise click.ClickException("the file is no list of monitors")
+    with open_server(server, data) as asking:
+        there: dict[str, dict[str, Any]] = {each["name"]: each for each in asking.whole(_PATH)}  # type: ignore[index, misc] # of our API
+        for each in wanted:
+            known = there.get(str(each.get("name")))
+            if known is None:
+                asking.post(_PATH, each)
+            elif any(known.get(key) != value for key, value in each.items()) or _says_more(known, each):
+                asking.put(f"{_PATH}/{quote(known['id'], safe='')}", each)
+    click.echo(f"{len(wanted)} watched")
+
+
+@metric_monitors.command()
+@click.argument("name")
+@source_options
+def delete(*, name: str, server: str | None, data: Path | None) -> None:
+    """Watch the metric of this monitor no longer."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        views = [read_view(MetricMonitorView, each) for each in asking.whole(_PATH)]
+        known = [each.id for each in views if name in {each.name, each.id}]
+        if not known:
+            raise click.ClickException(f"no metric monitor {one_line(name)} here")
+        asking.delete(f"{_PATH}/{quote(known[0], safe='')}")
+    click.echo("deleted")
+
+
+def _says_more(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether what is watched says something that the file leaves out: then it is written as the file has it."""
+    optional = ("project", "release", "model", "tool", "rule", "connection", "above", "below", "change")
+    return any(known.get(key) is not None and key not in wanted for key in optional)
+
+
+def _print(monitors: list[MetricMonitorView]) -> None:
+    console = output_console()
+    if not monitors:
+        console.print("no metrics are watched here")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("NAME", "METRIC", "NOW", "OF", "LIMIT", "SEVERITY", "STATE", "ALERT"):
+        table.add_column(title, no_wrap=True, justify="right" if title in {"NOW", "OF"} else "left")
+    for each in monitors:
+        value = "-" if each.value is None else metric_text(each.value, each.unit)
+        texts = (each.name, each.metric, value, str(each.count), _limit(each), each.severity, each.standing)
+        table.add_row(*(Text(one_line(text)) for text in texts), Text(one_line(each.open_alert_id or "-")))
+    console.print(table, crop=False, soft_wrap=True)
+
+
+def _limit(view: MetricMonitorView) -> str:
+    if view.above is not None:
+        return f"above {metric_text(view.above, view.unit)}"
+    return "change" if view.below is None else f"below {metric_text(view.below, view.unit)}"

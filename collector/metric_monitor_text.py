@@ -1,0 +1,160 @@
+"""What a monitor of a metric says: which metric, of what, and when somebody is to be alerted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from rules.metric_limit import MetricLimit
+from rules.statistics.settings import Kind, MonitorSettings
+from storage.metric_monitors import NumbersStatement, OutcomesStatement
+from storage.outbox import Severity
+
+MetricName: TypeAlias = Literal[
+    "span_errors",
+    "trace_errors",
+    "span_latency",
+    "trace_latency",
+    "trace_cost",
+    "trace_tokens",
+    "span_count",
+    "trace_count",
+    "judgement_failures",
+    "rule_matches",
+    "budget_used",
+]
+Unit: TypeAlias = Literal["share", "ms", "usd", "tokens", "count"]
+Scope: TypeAlias = Literal["project", "release", "model", "tool", "rule", "connection"]
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+_OF_SPANS: Final[tuple[Scope, ...]] = ("project", "release", "model", "tool")
+_OF_TRACES: Final[tuple[Scope, ...]] = ("project", "release")
+_PAYERS: Final[tuple[Scope, ...]] = ("rule", "project", "connection")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What may be watched."""
+
+    unit: Unit
+    scopes: tuple[Scope, ...]  # by which it can be narrowed down
+    numbers: NumbersStatement | None  # the statement that says what it is; None: it is not asked of the database
+    outcomes: OutcomesStatement | None = None  # the statement with one row for each of what a rate is of
+    is_of_roots: bool = False
+    counts: bool = False  # it says how many there are, so nothing at all is a value too
+
+
+METRICS: Final[Mapping[MetricName, Metric]] = {
+    "span_errors": Metric(unit="share", scopes=_OF_SPANS, numbers="metric_of_spans", outcomes="outcomes_of_spans"),
+    "trace_errors": Metric(
+        unit="share",
+        scopes=_OF_TRACES,
+        numbers="metric_of_spans",
+        outcomes="outcomes_of_spans",
+        is_of_roots=True,
+    ),
+    "span_latency": Metric(unit="ms", scopes=_OF_SPANS, numbers="metric_of_spans"),
+    "trace_latency": Metric(unit="ms", scopes=_OF_TRACES, numbers="metric_of_spans", is_of_roots=True),
+    "trace_cost": Metric(unit="usd", scopes=_OF_TRACES, numbers="metric_of_traces"),
+    "trace_tokens": Metric(unit="tokens", scopes=_OF_TRACES, numbers="metric_of_traces"),
+    "span_count": Metric(unit="count", scopes=_OF_SPANS, numbers="metric_of_spans", counts=True),
+    "trace_count": Metric(unit="count", scopes=_OF_TRACES, numbers="metric_of_spans", is_of_roots=True, counts=True),
+    "judgement_failures": Metric(
+        unit="share",
+        scopes=("project", "release", "rule"),
+        numbers="metric_of_judgements",
+        outcomes="outcomes_of_judgements",
+    ),
+    "rule_matches": Metric(unit="count", scopes=("rule",), numbers="metric_of_matches", counts=True),
+    "budget_used": Metric(unit="share", scopes=_PAYERS, numbers=None, counts=True),
+}
+
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+_CONFIG: Final = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+class ChangeText(BaseModel):
+    """How a rate is compared with what it was before: the settings of the monitors of results."""
+
+    model_config = _CONFIG
+
+    alpha: float = Field(default=0.05, ge=1e-9, le=0.5)
+    margin: float = Field(default=0.01, ge=0, le=0.99)
+    min_results: int = Field(default=10, ge=1, le=1_000_000)
+    baseline: int = Field(default=2_000, ge=64, le=100_000)
+    every: int = Field(default=100_000, ge=100, le=10**12)
+    off: Kind | None = None
+
+    @property
+    def settings(self) -> MonitorSettings:
+        """The same for the monitors."""
+        return MonitorSettings(
+            alpha=self.alpha,
+            margin=self.margin,
+            minimum=self.min_results,
+            baseline=self.baseline,
+            every=self.every,
+            off=frozenset({self.off} if self.off else ()),
+        )
+
+
+class MetricMonitorText(BaseModel):
+    """What a monitor watches, and when it opens an alert: one of `above`, `below` and `change`."""
+
+    model_config = _CONFIG
+
+    name: _Text
+    metric: MetricName
+    project: _Text | None = None
+    release: _Text | None = None
+    model: _Text | None = None
+    tool: _Text | None = None
+    rule: _Text | None = Field(default=None, description="A name or an id.")
+    connection: _Text | None = Field(default=None, description="A name or an id.")
+    above: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    below: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    change: ChangeText | None = None
+    window_seconds: int = Field(default=300, ge=10, le=86_400)
+    percentile: float = Field(default=0.95, gt=0, lt=1, description="Of a latency.")
+    min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer in the window there is no value.")
+    looks: int = Field(default=1, ge=1, le=100, description="So many looks in a row have to agree.")
+    severity: Severity = "warning"
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse what the metric does not have.
+
+        Raises:
+            ValueError: it was said.
+        """
+        metric = METRICS[self.metric]
+        told = [scope for scope in SCOPES if getattr(self, scope) is not None]
+        if strangers := [scope for scope in told if scope not in metric.scopes]:
+            raise ValueError(f"{self.metric} has no {strangers[0]}; it has {', '.join(metric.scopes)}")
+        if sum(each is not None for each in (self.above, self.below, self.change)) != 1:
+            raise ValueError("say one of above, below and change")
+        if self.change is not None and metric.outcomes is None:
+            raise ValueError(f"{self.metric} is no rate of what passed or failed, so it has no change")
+        if self.metric == "rule_matches" and self.rule is None:
+            raise ValueError("rule_matches needs a rule")
+        if self.metric == "budget_used" and len(told) != 1:
+            raise ValueError("budget_used needs one of rule, project and connection")
+        return self
+
+    @property
+    def of(self) -> Metric:
+        """The metric that it is about."""
+        return METRICS[self.metric]
+
+    @property
+    def limit(self) -> MetricLimit:
+        """The limit that must not be crossed."""
+        return MetricLimit(above=self.above, below=self.below, looks=self.looks)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two looks: a twentieth of the window, from 5 s to 5 minutes. A guess."""
+        return min(max(self.window_seconds / 20, 5.0), 300.0)

@@ -1,0 +1,5 @@
+-- Delete a monitor of a metric, if it has the version that was looked at; the id, if so.
+UPDATE metric_monitor
+SET deleted_at = make_timestamp($at_us::BIGINT), "version" = "version" + 1
+WHERE monitor_id = $monitor_id AND "version" = $version AND deleted_at IS NULL
+RETURNING monitor_id;

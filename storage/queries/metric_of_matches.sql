@@ -1,0 +1,13 @@
+-- How many spans or traces a rule matched in a window, sampled out or not.
+SELECT
+    count(*) AS "count",
+    0 AS failed,
+    count(*)::DOUBLE AS amount
+FROM decision AS d
+INNER JOIN rule_revision AS v ON v.revision = d.revision
+WHERE
+    d.decided_at >= make_timestamp($from_us::BIGINT)
+    AND d.decided_at < make_timestamp($until_us::BIGINT)
+    AND d.outcome IN (1, 2)
+    AND v.tenant IN ($tenant, '')
+    AND (v.rule_id = $rule OR v.rule = $rule);

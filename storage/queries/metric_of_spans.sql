@@ -1,0 +1,15 @@
+-- How many spans of a window there are, how many failed, and a percentile of their durations; of root spans alone, or of all.
+SELECT
+    count(*) AS "count",
+    count(*) FILTER (WHERE s.status_code = 'ERROR') AS failed,
+    approx_quantile(s.duration_ms, $percentile::FLOAT) AS amount
+FROM spans AS s
+WHERE
+    s.received_at >= make_timestamp($from_us::BIGINT)
+    AND s.received_at < make_timestamp($until_us::BIGINT)
+    AND s.tenant = $tenant
+    AND (NOT $roots OR s.parent_span_id IS NULL)
+    AND ($project::VARCHAR IS NULL OR s.project = $project)
+    AND ($release::VARCHAR IS NULL OR s.service_version = $release)
+    AND ($model::VARCHAR IS NULL OR s.model = $model)
+    AND ($tool::VARCHAR IS NULL OR s.tool_name = $tool);

@@ -1,0 +1,24 @@
+-- The mean cost, or the mean number of tokens, of the traces whose root span came in a window, of those that have one.
+SELECT
+    count(t.amount) AS "count",
+    0 AS failed,
+    avg(t.amount) AS amount
+FROM (
+    SELECT CASE WHEN $of_cost THEN m.cost_usd ELSE coalesce(m.input_tokens, 0) + coalesce(m.output_tokens, 0) END AS amount
+    FROM trace_reading AS m
+    WHERE
+        m.tenant = $tenant
+        AND m.start_time >= make_timestamp($from_us::BIGINT)::TIMESTAMP_NS - INTERVAL 1 DAY
+        AND m.start_time < make_timestamp($until_us::BIGINT)::TIMESTAMP_NS + INTERVAL 1 DAY
+        AND m.trace_id IN (
+            SELECT s.trace_id
+            FROM spans AS s
+            WHERE
+                s.received_at >= make_timestamp($from_us::BIGINT)
+                AND s.received_at < make_timestamp($until_us::BIGINT)
+                AND s.tenant = $tenant
+                AND s.parent_span_id IS NULL
+                AND ($project::VARCHAR IS NULL OR s.project = $project)
+                AND ($release::VARCHAR IS NULL OR s.service_version = $release)
+        )
+) AS t;

@@ -1,0 +1,23 @@
+-- Whether spans after one failed, in the order of their commits: of more than are wanted those that a hash chooses, which knows nothing of the outcome.
+SELECT o.number, o.passed, o.release, o.last
+FROM (
+    SELECT
+        s.seq AS number,
+        s.status_code <> 'ERROR' AS passed,
+        s.service_version AS release,
+        max(s.seq) OVER () AS last,
+        row_number() OVER (ORDER BY hash(s.trace_id, s.span_id)) AS place
+    FROM spans AS s
+    WHERE
+        s.seq > $after
+        AND s.received_at >= make_timestamp($from_us::BIGINT)
+        AND s.received_at < make_timestamp($until_us::BIGINT)
+        AND s.tenant = $tenant
+        AND (NOT $roots OR s.parent_span_id IS NULL)
+        AND ($project::VARCHAR IS NULL OR s.project = $project)
+        AND ($release::VARCHAR IS NULL OR s.service_version = $release)
+        AND ($model::VARCHAR IS NULL OR s.model = $model)
+        AND ($tool::VARCHAR IS NULL OR s.tool_name = $tool)
+) AS o
+WHERE o.place <= $most
+ORDER BY o.number;

@@ -1,0 +1,17 @@
+-- Change what a monitor of a metric watches, if it has the version that was looked at and no other has its new name; the id, if so.
+UPDATE metric_monitor
+SET
+    "name" = $name,
+    document = $document,
+    "version" = "version" + 1,
+    updated_at = make_timestamp($at_us::BIGINT)
+WHERE
+    monitor_id = $monitor_id
+    AND "version" = $version
+    AND deleted_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1
+        FROM metric_monitor AS m
+        WHERE m.tenant = $tenant AND m.name = $name AND m.monitor_id <> $monitor_id AND m.deleted_at IS NULL
+    )
+RETURNING monitor_id;

@@ -1,0 +1,15 @@
+-- Traces to look at, of the spans that a metric is about: failed ones, the latest first, or the slowest.
+SELECT s.trace_id, s.span_id, s.duration_ms, s.error
+FROM spans AS s
+WHERE
+    s.received_at >= make_timestamp($from_us::BIGINT)
+    AND s.received_at < make_timestamp($until_us::BIGINT)
+    AND s.tenant = $tenant
+    AND ($slowest OR s.status_code = 'ERROR')
+    AND (NOT $roots OR s.parent_span_id IS NULL)
+    AND ($project::VARCHAR IS NULL OR s.project = $project)
+    AND ($release::VARCHAR IS NULL OR s.service_version = $release)
+    AND ($model::VARCHAR IS NULL OR s.model = $model)
+    AND ($tool::VARCHAR IS NULL OR s.tool_name = $tool)
+ORDER BY CASE WHEN $slowest THEN s.duration_ms END DESC NULLS LAST, s.seq DESC
+LIMIT 10;

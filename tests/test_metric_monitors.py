@@ -1,0 +1,400 @@
+"""Monitors of metrics: what a metric is, when it alerts and when that is over, over HTTP and from the command line."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from collector.api.times import time_text
+from collector.app import Running
+from rules.metric_limit import LimitState, MetricLimit, look_at
+from storage.alerts import Alert, AlertFilter
+from storage.spending import ReservedCall, SettledCall
+from tests.alerting import a_finding
+from tests.live import a_client, until
+from tests.serving import a_server, post, run
+from tests.storing import rows
+
+_ROOT = "/api/v1/metric-monitors"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server, the one for all tests here: each has a project of its own."""
+    with a_server(tmp_path_factory.mktemp("metrics") / "data", project_budgets={"thrifty": {"callsPerDay": 10}}) as it:
+        yield it
+
+
+def send(server: Running, project: str, count: int, *, failed: int = 0, ms: float = 10, **more: str | int) -> None:
+    """Send traces of one span each, of which some failed, and wait until they are stored."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    told = {"service.name": project, "service.version": str(more.get("release", "1"))}
+    for key, value in told.items():
+        resource.resource.attributes.add(key=key).value.string_value = value
+    spans = resource.scope_spans.add().spans
+    began = time.time_ns()
+    for number in range(count):
+        span = spans.add(
+            trace_id=began.to_bytes(8, "big") + number.to_bytes(8, "big"),
+            span_id=(number + 1).to_bytes(8, "big"),
+            name="chat",
+            start_time_unix_nano=began,
+            end_time_unix_nano=began + int(ms * 1e6),
+        )
+        span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
+        span.attributes.add(key="gen_ai.request.model").value.string_value = str(more.get("model", "small"))
+        span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = int(more.get("tokens", 100))
+        if number < failed:
+            span.status.MergeFrom(Status(code=Status.STATUS_CODE_ERROR))
+    stored = f"SELECT count(*) FROM spans WHERE project = '{project}'"
+    ((before,),) = rows(server.store, stored)
+    post(f"http://{server.otlp_http}/v1/traces", request.SerializeToString())
+    until(lambda: rows(server.store, stored), lambda found: found == [(int(str(before)) + count,)])
+
+
+def watch(server: Running, status: int = 201, **text: Any) -> dict[str, Any]:
+    """Have a metric watched."""
+    with a_client() as client:
+        answer = client.post(f"http://{server.http}{_ROOT}", json={"name": text.get("project", "all"), **text})
+    assert answer.status_code == status, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def look(server: Running, monitor: dict[str, Any], *, later_s: float = 3) -> dict[str, Any]:
+    """Have all metrics looked at as if it were some seconds later; how this one stands."""
+    thread = server.pipeline.metric_monitors
+    kept = thread._clock
+    thread._clock = lambda: time.time_ns() + int(later_s * 1e9)
+    try:
+        thread.look_now()
+    finally:
+        thread._clock = kept
+    with a_client() as client:
+        found: dict[str, Any] = client.get(f"http://{server.http}{_ROOT}/{monitor['id']}").json()
+    return found
+
+
+def alerts(server: Running, monitor: dict[str, Any]) -> list[Alert]:
+    """The alerts of one monitor, newest first."""
+    return server.store.alerts.newest(AlertFilter(rule=monitor["id"]))
+
+
+def test_a_limit_is_crossed_once_and_the_number_of_looks_decides() -> None:
+    """So many looks in a row open, as many end, and one that says otherwise begins the count anew."""
+    limit, state, said = MetricLimit(above=5, looks=2), LimitState(), []
+    for value in (6, 5, 6, 6, 7, 4, 6, 4, 4, 4):
+        state, crossing = look_at(limit, state, value)
+        said.append(crossing)
+    assert said == [None, None, None, "opened", None, None, None, None, "recovered", None]
+
+
+def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(server: Running) -> None:
+    """The alert has the share, its interval, failed traces and SQL that says the same; it is one, and it is over."""
+    monitor = watch(server, project="errors", metric="trace_errors", above=0.2, severity="critical")
+    send(server, "errors", 30, failed=12)
+    found = look(server, monitor)
+    assert (found["standing"], found["value"], found["count"], found["failed"]) == ("alert", 0.4, 30, 12)
+    look(server, monitor)
+    (alert,) = alerts(server, monitor)
+    finding = alert.finding
+    assert (finding.kind, finding.metric, finding.severity, finding.measure) == (
+        "limit",
+        "trace_errors",
+        "critical",
+        "share",
+    )
+    assert (finding.baseline.rate, finding.candidate.rate, alert.alert_id) == (0.2, 0.4, found["openAlertId"])
+    assert 0.2 < finding.candidate.low < 0.4 < finding.candidate.high < 0.6
+    examples = finding.document["examples"]
+    assert isinstance(examples, list)
+    assert len(examples) == 10
+    assert rows(server.store, str(finding.document["sql"]))[0][:2] == (30, 12)
+    send(server, "errors", 100)
+    found = look(server, monitor)
+    assert (found["standing"], found["openAlertId"]) == ("fine", None)
+    (alert,) = alerts(server, monitor)
+    assert alert.state == "recovered"
+    assert alert.recovery is not None
+    assert alert.recovery["how"] == "recovered"
+
+
+@pytest.mark.parametrize(
+    "metric, more, value",
+    [
+        ("span_latency", {"percentile": 0.5}, 40.0),
+        ("trace_latency", {"percentile": 0.9}, 40.0),
+        ("trace_tokens", {}, 250.0),
+        ("span_count", {}, 25.0),
+        ("trace_count", {}, 25.0),
+        ("span_errors", {"model": "large"}, 0.2),
+        ("span_errors", {"release": "2"}, 0.2),
+    ],
+)
+def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: dict[str, Any], value: float) -> None:
+    """Of the spans that its scope leaves, and of no others."""
+    project = f"each-{metric}-{'-'.join(more)}"
+    monitor = watch(server, project=project, metric=metric, above=1e9, minCount=5, **more)
+    send(server, project, 25, failed=5, ms=40, tokens=250, model="large", release=2)
+    send(server, f"{project}-of-others", 30, failed=30, ms=999, tokens=1)
+    found = until(lambda: look(server, monitor), lambda found: found["value"] is not None)
+    assert found["value"] == pytest.approx(value, rel=0.02)
+
+
+def test_too_few_say_nothing(server: Running) -> None:
+    """A share of fewer than `minCount` opens no alert, however bad it is."""
+    monitor = watch(server, project="few", metric="span_errors", above=0.1, minCount=20)
+    send(server, "few", 19, failed=19)
+    found = look(server, monitor)
+    assert (found["standing"], found["value"], found["count"]) == ("waiting", None, 19)
+    assert alerts(server, monitor) == []
+
+
+def test_silence_is_told_once_a_whole_window_was_watched(server: Running) -> None:
+    """An application that stopped sending is missed, not one that could not send because nobody was there yet."""
+    monitor = watch(server, project="silent", metric="span_count", below=1, windowSeconds=60)
+    assert look(server, monitor, later_s=30)["standing"] == "waiting"
+    assert look(server, monitor, later_s=90)["standing"] == "alert"
+    send(server, "silent", 1)
+    assert look(server, monitor)["standing"] in {"waiting", "alert"}, "the window began before the server did"
+    assert [alert.finding.candidate.rate for alert in alerts(server, monitor)] == [0.0]
+
+
+def test_a_rule_that_stopped_matching_is_told(server: Running) -> None:
+    """What a rule matches is counted by its name; with nothing matched in a window, somebody is alerted."""
+    with a_client() as client:
+        rule = {"name": "matcher", "evaluator": "length", "config": {"maximumOutputLength": 20}}
+        answer = client.post(f"http://{server.http}/api/v1/projects/matched/trace-eval-rules", json=rule)
+    assert answer.status_code == 201, answer.text
+    monitor = watch(server, name="matches", metric="rule_matches", rule="matcher", below=5, windowSeconds=60)
+    send(server, "matched", 7)
+    counted = "SELECT count(*) FROM decision AS d JOIN rule_revision AS r USING (revision) WHERE r.rule = 'matcher'"
+    until(lambda: rows(server.store, counted), lambda found: found == [(7,)])
+    thread = server.pipeline.metric_monitors
+    kept, thread._looker._since_us = thread._looker._since_us, 0
+    server.store._writer.store(
+        lambda cursor: cursor.execute("UPDATE metric_monitor SET updated_at = TIMESTAMP '2020-01-01'"), 1
+    )
+    try:
+        assert look(server, monitor)["value"] == 7
+        assert look(server, monitor, later_s=120)["standing"] == "alert"
+    finally:
+        thread._looker._since_us = kept
+
+
+def test_a_budget_that_runs_out_is_told_before_it_has(server: Running) -> None:
+    """Of the limits of a budget the one that is nearest; without a budget there is nothing to say."""
+    monitor = watch(server, project="thrifty", name="money", metric="budget_used", above=0.75)
+    other = watch(server, project="spendthrift", metric="budget_used", above=0.75)
+    assert look(server, monitor)["value"] == 0
+    now = datetime.now(UTC)
+    shares = server.pipeline.judging.budgets
+    for number in range(8):
+        call = ReservedCall(
+            call_id=10_000 + number,
+            day=now.date(),
+            tenant="",
+            project="thrifty",
+            rule_id="r",
+            connection_id="c",
+            job_id=None,
+            reserved_tokens=1,
+            reserved_usd=0.0,
+            started_at=now.replace(tzinfo=None),
+        )
+        server.store.spending.reserve(call).result(timeout=30)
+        settled = SettledCall(
+            call_id=call.call_id,
+            input_tokens=1,
+            output_tokens=1,
+            tokens=2,
+            usd=0.0,
+            outcome="answered",
+            ended_at=now.replace(tzinfo=None),
+        )
+        server.store.spending.settle(settled)
+    assert server.store.spending.flush(30)
+    with shares._lock:
+        shares._days.clear()
+    found = look(server, monitor)
+    assert (found["standing"], found["value"]) == ("alert", 0.8)
+    assert look(server, other)["standing"] == "waiting"
+
+
+def test_a_change_of_a_rate_is_found_without_a_limit(server: Running) -> None:
+    """A release that fails more than the one before is told with both shares, by the monitors of results."""
+    monitor = watch(
+        server, project="changing", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+    )
+    send(server, "changing", 200, failed=4, release="1")
+    assert look(server, monitor)["standing"] == "fine"
+    send(server, "changing", 60, failed=50, release="2")
+    found = look(server, monitor)
+    assert (found["standing"], found["count"]) == ("alert", 60), "each is looked at once"
+    (alert,) = alerts(server, monitor)
+    assert (alert.finding.kind, alert.finding.baseline.release, alert.finding.candidate.release) == (
+        "release",
+        "1",
+        "2",
+    )
+    assert alert.finding.baseline.rate < 0.3 < alert.finding.candidate.rate
+    assert alert.finding.candidate.low > alert.finding.baseline.rate
+
+
+def test_judgements_that_fail_are_a_rate_like_another(server: Running) -> None:
+    """What gave no score counts as failed, whatever the scores were."""
+    monitor = watch(server, project="judged", metric="judgement_failures", above=0.5, minCount=4)
+
+    def write(cursor: Any) -> None:
+        cursor.execute(
+            """INSERT INTO rule_revision BY NAME SELECT 900 AS revision, 'r9' AS rule_id, '' AS tenant, 'd' AS digest,
+            'broken' AS rule, 'SPAN' AS target, 'length' AS evaluator, '{}' AS document, []::VARCHAR[] AS clauses,
+            now()::TIMESTAMP AS created_at"""
+        )
+        cursor.execute(
+            """INSERT INTO evaluation BY NAME SELECT 900 + i AS job_id, 900 AS revision, i AS seq, '' AS tenant,
+            'judged' AS project, 't' || i AS trace_id, 0 AS round, 'Length' AS "name",
+            CASE WHEN i < 6 THEN 'failed' WHEN i < 8 THEN 'scored' ELSE 'skipped' END AS outcome, 1 AS attempts,
+            (now() AT TIME ZONE 'UTC')::TIMESTAMP AS created_at, 900 + i AS number FROM range(10) AS r(i)"""
+        )
+
+    server.store._writer.store(write, 1)
+    found = look(server, monitor)
+    assert (found["standing"], found["value"], found["count"]) == ("alert", 0.75, 8)
+
+
+def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) -> None:
+    """Another text begins anew, and a deleted monitor leaves no alert open that nobody would ever end."""
+    monitor = watch(server, project="ending", metric="span_errors", above=0.2)
+    send(server, "ending", 30, failed=30)
+    look(server, monitor)
+    with a_client() as client:
+        place = f"http://{server.http}{_ROOT}/{monitor['id']}"
+        text = {"name": "ending", "project": "ending", "metric": "span_errors", "above": 0.3}
+        assert client.put(place, json=text, headers={"if-match": '"7"'}).status_code == 412
+        assert client.put(place, json=text).json()["version"] == 2
+        look(server, monitor)
+        assert [(each.state, (each.recovery or {}).get("how")) for each in alerts(server, monitor)] == [
+            ("open", None),
+            ("recovered", "settings"),
+        ]
+        assert client.delete(place).status_code == 204
+        assert client.get(place).status_code == 404
+    server.pipeline.metric_monitors.look_now()
+    assert [(each.recovery or {}).get("how") for each in alerts(server, monitor)] == ["deleted", "settings"]
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ({"metric": "trace_errors", "above": 0.1, "tool": "search"}, "trace_errors has no tool"),
+        ({"metric": "trace_errors"}, "one of above, below and change"),
+        ({"metric": "trace_errors", "above": 0.1, "below": 0.2}, "one of above, below and change"),
+        ({"metric": "span_latency", "change": {}}, "so it has no change"),
+        ({"metric": "rule_matches", "below": 1}, "needs a rule"),
+        ({"metric": "budget_used", "above": 1}, "one of rule, project and connection"),
+        ({"metric": "moods", "above": 1}, "metric"),
+    ],
+)
+def test_a_monitor_that_cannot_be_is_refused_with_the_reason(server: Running, text: dict[str, Any], why: str) -> None:
+    """Nothing is stored that could never alert, or that would look at something else than it says."""
+    assert why in str(watch(server, 400, name="wrong", **text))
+
+
+def test_the_command_line_applies_a_file_and_lists_what_is_watched(server: Running, tmp_path: Path) -> None:
+    """Applying a file twice changes nothing; what the file says otherwise is replaced under the same id."""
+    file = tmp_path / "monitors.yaml"
+    wanted = {"name": "slow", "project": "cli", "metric": "trace_latency", "above": 2000, "percentile": 0.99}
+    at = ("--server", f"http://{server.http}")
+    seen: list[tuple[bool, int, float, str]] = []
+    for change in ({}, {}, {"above": 3000}):
+        file.write_text(yaml.safe_dump([wanted | change]))
+        result = run("metric-monitors", "apply", file, *at)
+        assert result.exit_code == 0, result.output
+        with a_client() as client:
+            (found,) = [each for each in client.get(f"http://{server.http}{_ROOT}").json() if each["name"] == "slow"]
+        seen.append(
+            (found["id"] == (seen[0][3] if seen else found["id"]), found["version"], found["above"], found["id"])
+        )
+    assert [each[:3] for each in seen] == [(True, 1, 2000), (True, 1, 2000), (True, 2, 3000)]
+    listed = run("metric-monitors", "list", *at).output
+    assert "above 3 s" in listed
+    assert run("metric-monitors", "delete", "slow", *at).exit_code == 0
+    assert "slow" not in run("metric-monitors", "list", *at).output
+
+
+def test_pages_show_metrics_and_their_alerts(server: Running) -> None:
+    """The list, the alert and its line among the alerts can be read by a person, with units."""
+    monitor = watch(server, project="shown", metric="span_latency", above=20)
+    send(server, "shown", 30, ms=1500)
+    alert_id = look(server, monitor)["openAlertId"]
+    with a_client() as client:
+        at = f"http://{server.http}"
+        assert "1.5 s" in client.get(f"{at}/metric-monitors").text
+        assert "1.5 s" in client.get(f"{at}/alerts").text
+        page = client.get(f"{at}/alerts/{alert_id}")
+    assert page.status_code == 200
+    assert "span_latency is 1.5 s; the limit is 20 ms" in page.text
+    assert run("alerts", "show", alert_id, "--server", f"http://{server.http}").exit_code == 0
+
+
+def test_routes_and_mutes_decide_who_is_told(tmp_path: Path) -> None:
+    """A receiver hears of the rules and severities that it wants, and of nothing that is muted; alerts open anyway."""
+    with a_server(tmp_path / "data", webhook_private_hosts=("127.0.0.1",)) as server, a_client() as client:
+        at = f"http://{server.http}/api/v1"
+        hooks = {}
+        for name, route in (
+            ("all", {}),
+            ("critical", {"severities": ["critical"]}),
+            ("answers", {"rules": ["answers"]}),
+        ):
+            body = {"url": f"http://127.0.0.1:9/{name}", **route}
+            made = client.post(f"{at}/projects/shop/alert-webhooks", json=body).json()
+            assert {key: made[key] for key in route} == route
+            hooks[made["id"]] = name
+
+        def told(number: int, **changes: Any) -> set[str]:
+            finding = a_finding(number, **changes)
+            assert server.store.alerts.open(finding, time.time_ns())
+            return {hooks[each.webhook_id] for each in server.store.outbox.of_alert(finding.alert_id)}
+
+        assert told(1) == {"all", "answers"}
+        assert told(2, severity="critical", rule="other") == {"all", "critical"}
+        until_ns = time.time_ns() + 3_600 * 10**9
+        mute = {"until": time_text(until_ns), "rule": "answers", "project": "shop", "by": "Ada"}
+        assert client.post(f"{at}/alert-mutes", json=mute | {"until": "2020-01-01T00:00:00Z"}).status_code == 400
+        assert client.post(f"{at}/alert-mutes", json=mute | {"until": "soon"}).status_code == 400
+        made = client.post(f"{at}/alert-mutes", json=mute).json()
+        assert [each["by"] for each in client.get(f"{at}/alert-mutes").json()] == ["Ada"]
+        assert told(3) == set()
+        assert told(4, project="shop", rule="other", rule_id="r2") == {"all"}
+        assert server.store.alert_mutes.at(until_ns) == [], "a mute ends by itself"
+        assert client.delete(f"{at}/alert-mutes/{made['id']}").status_code == 204
+        assert client.delete(f"{at}/alert-mutes/{made['id']}").status_code == 404
+        assert told(5) == {"all", "answers"}
+
+
+def test_an_alert_that_is_resolved_by_hand_is_over_and_does_not_come_back(server: Running) -> None:
+    """The monitor alerts again only once the metric was fine in between."""
+    monitor = watch(server, project="resolved", metric="span_errors", above=0.5)
+    send(server, "resolved", 30, failed=30)
+    alert_id = look(server, monitor)["openAlertId"]
+    with a_client() as client:
+        place = f"http://{server.http}/api/v1/alerts/{alert_id}/resolve"
+        assert client.post(place, json={"by": "Ada"}).json()["recovery"] == {"how": "resolved", "by": "Ada"}
+        assert client.post(place).status_code == 409
+        assert client.post(place.replace(alert_id, "nobody")).status_code == 404
+    look(server, monitor)
+    assert [each.state for each in alerts(server, monitor)] == ["recovered"]
+    send(server, "resolved", 60)
+    assert look(server, monitor)["standing"] == "fine"
+    send(server, "resolved", 200, failed=200)
+    look(server, monitor)
+    assert [each.state for each in alerts(server, monitor)] == ["open", "recovered"]
