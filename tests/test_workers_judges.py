@@ -143,6 +143,19 @@ def test_a_fallback_is_asked_while_a_connection_is_down(tmp_path: Path) -> None:
             assert not {*found} & {*over_other}
 
 
+def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
+    """Jobs wait for the connection as if there were none, and tell what is wrong with it."""
+    script = Moody(mood=Status(503))
+    with a_book(tmp_path) as book, a_model(script) as model:
+        ask(book)
+        judges = LocalJudges({"main": a_connection(model.base_url)}, {"main": "missing"})
+        with working(book, judges=judges):
+            told = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be asked%'"
+            eventually(lambda: rows(book.store, told), lambda found: found == [(4,)])
+            script.mood = GOOD
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+
+
 def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:
     """A job that fails while others are answered has so many attempts, then it has failed, without a score."""
 

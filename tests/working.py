@@ -169,6 +169,8 @@ class LocalJudges:
         assert job.state == "claimed"
         assert current().rule_id == active.rule_id
         key = over or self.connection_of(active)
+        if key not in self.connections:
+            raise BadConfiguration(f"there is no connection {key}")
         if key not in self._models:
             self._models[key] = ChatModel(self.connections[key])
         return ChatJudge(self._models[key])

@@ -100,15 +100,13 @@ class LlmConnections:
         return meant(named, tenant, self.for_rules_of(tenant))
 
     def fallback(self, connection_id: str) -> LlmConnection | None:
-        """The one that is asked where this one does not answer, if there is one that can be."""
+        """The one that is asked where this one does not answer, if there is one; whether it can be is not looked at."""
         found = self._here.get(connection_id)
         if found is None or found.text.fallback is None:
             return None
         try:
             other = self.resolve(found.text.fallback, found.row.tenant)
-            self.usable(other)
-        except BadConfiguration as error:
-            log.warning("connection %r has no fallback: %s", found.row.name, error)
+        except BadConfiguration:
             return None
         return None if other.connection_id == connection_id else other
 

@@ -196,14 +196,17 @@ class JudgeExecutor:
             return JobAnswer(_failed(rule, stopped))
         if line.breaker is None:
             return JobAnswer(*await outcome_of(rule, case, None, limit_s=limit_s))
-        other, missed = line.fallback(), None
+        other = line.fallback()
+        missed: Failure | None = None
         if other is None or not line.breaker.is_down(self.now_s()):
             first = JobAnswer(*await outcome_of(rule, case, judge_of, limit_s=limit_s))
-            missed = first.outcome
-            if other is None or not isinstance(missed, Failure) or missed.kind not in RETRYABLE:
+            if other is None or not isinstance(first.outcome, Failure) or first.outcome.kind not in RETRYABLE:
                 return first
+            missed = first.outcome
         over = partial(judge_of, over=other.connection_id)
         outcome, model = await outcome_of(rule, case, over, limit_s=limit_s)
+        if isinstance(outcome, Failure) and outcome.kind == "bad_configuration":
+            return JobAnswer(_without_fallback(outcome, other.name, missed))
         return JobAnswer(_told_of_fallback(outcome, other.name, missed), model, other, missed)
 
     def _settle(self, line: ConnectionQueue, task: Task, answer: JobAnswer, result: JobResult) -> None:
@@ -276,6 +279,14 @@ def _told_of_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Ou
     if isinstance(outcome, Verdict):
         return replace(outcome, metadata={**outcome.metadata, "fallbackConnection": name})
     return outcome
+
+
+def _without_fallback(failure: Failure, name: str, missed: Failure | None) -> Failure:
+    """A fallback that cannot be used is none: the job waits for the connection, and tells why."""
+    told = f"its fallback {name!r} cannot be asked: {failure.message}"
+    if missed is None:
+        return replace(failure, kind="unavailable", message=f"the connection is down, and {told}")
+    return replace(missed, message=f"{missed.message}; {told}")
 
 
 async def outcome_of(
