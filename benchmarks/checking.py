@@ -96,8 +96,11 @@ class _NoJudges:
     def in_flight(self, connection_id: str) -> NoReturn:
         raise BadConfiguration(connection_id)
 
-    def judge(self, active: ActiveRule, job: object, *, current: object) -> NoReturn:
-        raise BadConfiguration(f"{active.rule.name}: {job}, {current}")
+    def fallback(self, connection_id: str) -> None:
+        """There is none."""
+
+    def judge(self, active: ActiveRule, job: object, *, current: object, over: object = None) -> NoReturn:
+        raise BadConfiguration(f"{active.rule.name}: {job}, {current}, {over}")
 
     async def close(self) -> None:
         pass

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, Strict, ValidationError, model_validator
 
-from evaluators.chat.connection import ModelConnection, Price, check_base_url, check_key
+from evaluators.chat.connection import ModelConnection, Price, check_base_url, check_header, check_key
+from evaluators.chat.settings import Effort, Temperature
 from evaluators.chat.wire import Protocol
 from evaluators.configuration import Amount, Count, Flag, Upper
 from evaluators.model import NonBlank
@@ -21,6 +22,7 @@ MAX_NAME: Final = 200
 _OWN_VARIABLES: Final = "TRACEJURY_"
 _MAX_A_DAY: Final = 10**12
 _MAX_TOKENS: Final = 10**7
+_MAX_HEADERS: Final = 20
 
 Credential: TypeAlias = Literal["apiKey", "credentialRef"]
 
@@ -62,6 +64,24 @@ def _variable(name: str) -> str:
     return name
 
 
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        check_header(name, value)
+    return headers
+
+
+def _header_refs(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name in headers:
+        check_header(name, "value")
+    return headers
+
+
+_Headers: TypeAlias = Annotated[dict[str, str], Field(max_length=_MAX_HEADERS), AfterValidator(_headers)]
+_HeaderRefs: TypeAlias = Annotated[
+    dict[str, Annotated[str, AfterValidator(_variable)]],
+    Field(max_length=_MAX_HEADERS),
+    AfterValidator(_header_refs),
+]
 _Daily: TypeAlias = Annotated[Count, Field(le=_MAX_A_DAY)]
 
 
@@ -107,12 +127,22 @@ class ConnectionText(WireModel):
     limits: LimitsText = LimitsText()
     budget: BudgetText | None = None
     max_output_tokens: Annotated[int, Strict(), Field(ge=1, le=_MAX_TOKENS)] | None = None
+    temperature: Temperature | None = None
+    reasoning_effort: Effort | None = None
+    headers: _Headers = Field(default_factory=dict)  # beside those of the protocol; everybody who sees it sees them
+    header_refs: _HeaderRefs = Field(default_factory=dict)  # header and the variable of the server that holds its value
+    fallback: Annotated[NonBlank, Field(max_length=MAX_NAME)] | None = None  # asked where this one does not answer
     shared: Flag = False  # rules of tenants may use it, too
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.api_key is not None and self.credential_ref is not None:
             raise ValueError("apiKey, credentialRef: a connection has one of them at most")
+        named = [name.lower() for name in (*self.headers, *self.header_refs)]
+        if len(set(named)) < len(named):
+            raise ValueError("headers, headerRefs: each header is told once")
+        if self.fallback is not None and self.fallback == self.name:
+            raise ValueError("fallback: must be another connection")
         budget = self.budget
         if budget is not None and budget.usd_per_day is not None and self.price is None and not budget.allow_unpriced:
             raise ValueError("budget.usdPerDay: needs a price, or budget.allowUnpriced: true")
@@ -122,8 +152,8 @@ class ConnectionText(WireModel):
         """It, as JSON has it, without the key; what is at its default is left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"api_key"})
 
-    def connection(self, key: str | None) -> ModelConnection:
-        """What the chat client needs.
+    def connection(self, key: str | None, secret_headers: Mapping[str, str] | None = None) -> ModelConnection:
+        """What the chat client needs; with the values of `headerRefs`.
 
         Raises:
             BadConnection: no request could be made with this key.
@@ -140,6 +170,9 @@ class ConnectionText(WireModel):
             in_flight=self.limits.in_flight,
             requests_per_minute=self.limits.requests_per_minute,
             max_output_tokens=self.max_output_tokens,
+            temperature=self.temperature,
+            reasoning_effort=self.reasoning_effort,
+            headers=tuple(sorted({**self.headers, **(secret_headers or {})}.items())),
         )
 
 

@@ -17,11 +17,22 @@ _LISTS: dict[type[Any], TypeAdapter[Any]] = {
     ToolCall: TypeAdapter(tuple[ToolCall, ...]),
     ToolDefinition: TypeAdapter(tuple[ToolDefinition, ...]),
 }
-_PARAMETERS: dict[Parameter, tuple[str, str]] = {
-    "INPUT": ("inputs", "input"),
-    "ACTUAL_OUTPUT": ("actual_outputs", "output"),
-    "EXPECTED_OUTPUT": ("expected_outputs", "output"),
+_PARAMETERS: dict[Parameter, tuple[tuple[str, str], ...]] = {
+    "INPUT": (("inputs", "input"),),
+    "ACTUAL_OUTPUT": (("actual_outputs", "output"),),
+    "EXPECTED_OUTPUT": (("expected_outputs", "output"),),
+    "TOOL_CALLS": (("actual_outputs", "toolCalls"),),
+    "TOOLS": (("metadata", "tools"),),
+    "CONTEXT": (
+        ("actual_outputs", "context"),
+        ("metadata", "context"),
+        ("inputs", "context"),
+        ("actual_outputs", "retrievalContext"),
+    ),
+    "CONVERSATION": (("actual_outputs", "trajectory"),),
+    "METADATA": (),
 }
+"""Where each part may be; the first that is there counts. What else is known is all of the metadata but other parts."""
 _WIRE_NAMES = {"actual_outputs": "actualOutputs", "expected_outputs": "expectedOutputs"}
 _OTHER_SPELLINGS = {
     "toolCalls": "tool_calls",
@@ -40,9 +51,20 @@ def require(case: Case, parameters: Sequence[Parameter]) -> None:
         BadCase: one is missing or null.
     """
     for parameter in parameters:
-        part, key = _PARAMETERS[parameter]
-        if find(case, part, key) is None:
-            raise BadCase(f"{_WIRE_NAMES.get(part, part)}.{key} is missing; {parameter} is required")
+        if find_part(case, parameter) is None:
+            places = [f"{_WIRE_NAMES.get(part, part)}.{key}" for part, key in _PARAMETERS[parameter][:1]] or [
+                "metadata"
+            ]
+            raise BadCase(f"{places[0]} is missing; {parameter} is required")
+
+
+def find_part(case: Case, parameter: Parameter) -> Any:  # noqa: ANN401 - the user's value
+    """A part of a test case; None where it has none."""
+    if parameter == "METADATA":
+        others = {key for places in _PARAMETERS.values() for part, key in places if part == "metadata"}
+        return {key: value for key, value in case.metadata.items() if key not in others} or None
+    values = (find(case, part, key) for part, key in _PARAMETERS[parameter])
+    return next((value for value in values if value is not None), None)
 
 
 def find(case: Case, part: str, key: str, default: object = None) -> Any:  # noqa: ANN401 - the user's value
@@ -154,7 +176,7 @@ def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversat
 
 def primary_text(case: Case, parameter: Parameter) -> str | None:
     """The string form of the primary input, actual output or expected output."""
-    value = find(case, *_PARAMETERS[parameter])
+    value = find_part(case, parameter)
     return None if value is None else text_of(value)
 
 

@@ -7,8 +7,11 @@ from pydantic import BeforeValidator, Field, Strict
 from evaluators.path import Path, parse_path
 from evaluators.wire import WireModel
 
-Parameter: TypeAlias = Literal["INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT"]
-"""A part of a test case: its primary input, its primary actual output, its primary expected output."""
+Parameter: TypeAlias = Literal[
+    "INPUT", "ACTUAL_OUTPUT", "EXPECTED_OUTPUT", "TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"
+]
+"""A part of a test case: its primary input, actual output and expected output, the calls of tools, the tools that were
+offered, what was retrieved, the conversation, and all else that is known."""
 
 Flag: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=0)]

@@ -74,6 +74,7 @@ class Kind(Generic[Settings]):
     direction: Direction = "higher"
     judge: Callable[[Settings], Need] = lambda _: "never"
     prompts: tuple[str, ...] = ()
+    asks: Callable[[Settings], tuple[str, ...]] | None = None  # those of its prompts that a configuration needs
     cpu_s: float = math.inf  # of one check, where that has a limit of its own below that of all checks
 
     def settings(self, configuration: Mapping[str, Any]) -> Settings:
@@ -194,13 +195,16 @@ def _usage(meter: CostMeter | None) -> Usage | None:
 
 def _fingerprint(kind: Kind[Any], settings: Configuration, judge: Judge | None) -> str:
     """The digest of everything that a score depends on; what is left at its default is left out."""
-    identity = {
+    prompts = kind.prompts if kind.asks is None else kind.asks(settings)
+    identity: dict[str, Any] = {
         "type": kind.name,
         "version": kind.version,
         "configuration": settings.model_dump(
             mode="json", by_alias=True, exclude_defaults=True, exclude=set(settings.unfingerprinted)
         ),
-        "prompts": {} if judge is None else {name: prompt(name).digest for name in kind.prompts},
+        "prompts": {} if judge is None else {name: prompt(name).digest for name in prompts},
         "judge": judge and judge.model,
     }
+    if judge is not None and judge.parameters:
+        identity["parameters"] = dict(judge.parameters)
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

@@ -40,6 +40,10 @@ class Judge(Protocol):
     def model(self) -> str:
         """The model that is asked for, which is part of an evaluator's fingerprint."""
 
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """What else of a request moves its answers, such as the temperature; part of the fingerprint, too."""
+
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
         """Ask once. `wanted` is the JSON Schema of each field that the answer must have, unless it has a `default`.
 
@@ -59,6 +63,11 @@ class CostMeter:
     def model(self) -> str:
         """The model that is asked for."""
         return self._judge.model
+
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """What else of a request moves its answers."""
+        return self._judge.parameters
 
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
         """Ask, and count."""

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from evaluators.judging import PromptMessage
 
-_PLACE = re.compile(r"\{\{(\w+)\}\}")
+PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SECTION = re.compile(r"^\[(system|user)\]$", re.MULTILINE)
 
 
@@ -25,12 +25,12 @@ class PromptFile:
 
     def render(self, values: Mapping[str, str]) -> tuple[PromptMessage, ...]:
         """The messages to a judge. Every placeholder must have its value, and every value its placeholder."""
-        places = set(_PLACE.findall(self.system + self.user))
+        places = set(PLACE.findall(self.system + self.user))
         if places != set(values):
             raise KeyError(f"prompt {self.name} has the places {sorted(places)}, and was given {sorted(values)}")
         return (
-            PromptMessage(role="system", content=_fill(self.system, values)),
-            PromptMessage(role="user", content=_fill(self.user, values)),
+            PromptMessage(role="system", content=filled(self.system, values)),
+            PromptMessage(role="user", content=filled(self.user, values)),
         )
 
 
@@ -38,8 +38,8 @@ class PromptFile:
 def prompt(name: str) -> PromptFile:
     """The prompt in the file of that name: a line `version: N`, then the sections [system] and [user]."""
     text = (files("evaluators") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
-    head, *parts = _SECTION.split(text)
-    sections = {section: content.strip() for section, content in zip(parts[::2], parts[1::2], strict=True)}
+    head, listed = sections_of(text)
+    sections = dict(listed)
     return PromptFile(
         name=name,
         version=int(head.strip().removeprefix("version:")),
@@ -49,5 +49,12 @@ def prompt(name: str) -> PromptFile:
     )
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    return _PLACE.sub(lambda place: values[place[1]], template)
+def sections_of(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """What stands before the first section of a prompt, and each section with its name."""
+    head, *parts = _SECTION.split(text)
+    return head, [(section, content.strip()) for section, content in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with a value in each place; a place in a value is a text like any other."""
+    return PLACE.sub(lambda place: values[place[1]], template)

@@ -16,16 +16,35 @@ class Field:
     column: str
     type: FieldType
     key: str | None = None
+    types: str | None = None  # the column with the types of the values, a letter for each, where there is one
     choices: tuple[str, ...] = ()  # the only texts that the column has; empty where it can have any
 
     def value(self, row: Row) -> str | float | None:
         """What a span has there; None where it has nothing."""
         found = row[self.column]
         if self.key is not None:
-            found = found.get(self.key) if isinstance(found, Mapping) else None
+            found = self._told(found, row) if isinstance(found, Mapping) else None
         if self.type == "number":
             return float(found) if isinstance(found, int | float) else None
         return found if isinstance(found, str) else None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is read from."""
+        return (self.column,) if self.types is None else (self.column, self.types)
+
+    def _told(self, values: Mapping[str, object], row: Row) -> object:
+        """The value of the key, unless it is a number that is none."""
+        found = values.get(self.key or "")
+        letters = None if self.types is None or found not in NO_NUMBERS else row[self.types]
+        return None if letters and str(letters)[list(values).index(self.key or "")] == DOUBLE else found
+
+
+NO_NUMBERS: Final = ("nan", "inf", "-inf")
+"""NaN and the infinities as the store spells them where an attribute is a number."""
+
+DOUBLE: Final = "d"
+"""The letter of attributes that are numbers of that kind; `storage.batch.TYPE_LETTERS` has all of them."""
 
 
 def _text(column: str, *choices: str) -> Field:
@@ -79,5 +98,6 @@ def field_of(name: str) -> Field | None:
     """The field of that name; None where there is none."""
     for prefix, column in MAPS.items():
         if name.startswith(prefix) and name != prefix:
-            return Field(column=column, type="text", key=name.removeprefix(prefix))
+            types = "attribute_types" if column == "attributes" else None
+            return Field(column=column, type="text", key=name.removeprefix(prefix), types=types)
     return FIELDS.get(name)

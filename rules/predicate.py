@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
 from rules.conditions import Clause, Condition, ConditionGroup
-from rules.fields import Field
+from rules.fields import DOUBLE, NO_NUMBERS, Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
 Columns: TypeAlias = Mapping[Field, str]
@@ -79,8 +79,18 @@ def _as_operand(field: Field, value: str, operand: Scalar) -> str:
 def _value(field: Field, parameters: dict[str, Scalar], columns: Columns) -> str:
     name = columns.get(field, field.column)
     if field.key is not None:
-        return name if field in columns else f"{name}[{_bind(field.key, parameters)}]"
+        return name if field in columns else value_sql(field, _bind(field.key, parameters))
     return finite_sql(f"{name}::DOUBLE") if field.type == "number" else name
+
+
+def value_sql(field: Field, key: str) -> str:
+    """The value of a key, which is bound as this parameter, in a map of the view: none where it is NaN or infinite."""
+    value = f"{field.column}[{key}]"
+    if field.types is None:
+        return value
+    spelled = ", ".join(f"'{each}'" for each in NO_NUMBERS)
+    letter = f"{field.types}[list_position(map_keys({field.column}), {key})]"
+    return f"(CASE WHEN {value} IN ({spelled}) AND coalesce({letter} = '{DOUBLE}', false) THEN NULL ELSE {value} END)"
 
 
 def _bind(value: Scalar, parameters: dict[str, Scalar]) -> str:

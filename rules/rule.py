@@ -16,6 +16,9 @@ Target: TypeAlias = Literal["SPAN", "TRACE"]
 
 COMPARE_BY: Final = "service.version"
 
+Judge: TypeAlias = Literal["again", "once"]
+"""What late spans mean for a trace that a rule has judged: that it is judged again, or that its result stays."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -58,6 +61,7 @@ class Rule:
     tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, where the spans do not tell
     expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
     monitoring: Monitoring = AS_USUAL
+    judge: Judge = "again"  # where spans come after a trace was judged
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -88,6 +92,7 @@ class Rule:
             tools=None if self.tools is None else [dict(tool) for tool in self.tools],
             expected=None if self.expected is None else dict(self.expected),
             monitor=self.monitoring.document(),
+            judge=None if self.judge == "again" else self.judge,
         )
 
 

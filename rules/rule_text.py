@@ -9,7 +9,7 @@ from rules.conditions import Clause, Condition, ConditionGroup, fields_of
 from rules.errors import BadRule, Problem
 from rules.members import A_MAPPING, Members, shown
 from rules.monitoring import AS_USUAL, NUMBERS, WHOLE, Monitoring, range_of
-from rules.rule import COMPARE_BY, Budget, Rule, Target
+from rules.rule import COMPARE_BY, Budget, Judge, Rule, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
 from rules.tree import ValueNode, read_json, read_tree
 from storage.records import JsonValue
@@ -102,6 +102,7 @@ def _rule(members: Members) -> Rule | None:
     tools = _tools(members)
     expected = members.mapping("expected")
     monitoring = _monitoring(members)
+    judge = _judge(members, target)
     members.unknown()
     if name is None:
         _missing(members, "name")
@@ -121,6 +122,7 @@ def _rule(members: Members) -> Rule | None:
         tools=tools,
         expected=expected,
         monitoring=monitoring,
+        judge=judge,
     )
 
 
@@ -240,6 +242,13 @@ def _monitoring(members: Members) -> Monitoring:
     inner.unknown()
     settings = MonitorSettings(off=off, lower_is_better=bool(lower_is_better), **numbers)
     return Monitoring(settings=settings, of=measure)
+
+
+def _judge(members: Members, target: Target) -> Judge:
+    judge = cast("Judge | None", members.choice("judge", ("once", "again"))) or "again"
+    if judge == "once" and target == "SPAN":
+        members.wrong("judge", "once goes with target: TRACE; a span is judged once anyway")
+    return judge
 
 
 def _off(inner: Members) -> frozenset[Kind]:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import duckdb
@@ -47,6 +47,7 @@ class Settlement:
     decisions: pa.Table  # revision, seq, outcome, clause, trace
     jobs: pa.Table
     revisions: tuple[int, ...]  # those that decided
+    once: tuple[int, ...] = ()  # those of them whose decision stays once its evaluation was begun
     now_us: int
 
 
@@ -155,7 +156,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> None:
     traces, now = settlement.settled.traces, {"now_us": settlement.now_us}
     last_job = last_job_of(cursor, settlement.settled.until)
     _close(cursor, traces)
-    decide_again(cursor, settlement)
+    settlement = decide_again(cursor, settlement)
     cursor.register("incoming_decisions", settlement.decisions)
     cursor.execute(sql.query("insert_decisions"), now)
     cursor.register("incoming_jobs", settlement.jobs)
@@ -173,25 +174,55 @@ def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
         raise Moved(f"{deleted} parts of traces have settled instead of {expected}")
 
 
-def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> None:
-    """Take back what was decided about the same traces before, and see to the jobs that came of it."""
+def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
+    """Take back what was decided about the same traces before, and see to the jobs that came of it.
+
+    What is left of the settlement is what is new: of rules that judge once, nothing about a trace that was judged.
+    """
     again = settlement.settled.traces.filter(settlement.settled.traces["was_settled"])
     if not again.num_rows:
         cursor.register("earlier_jobs", _NO_JOBS)
-        return
+        return settlement
     spans = settlement.settled.spans
     spans = spans.filter(pc.is_in(spans["trace"], again["trace"]))
     numbers = pc.min_max(spans["seq"])
     bounds = {"first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
-    cursor.register("earlier_spans", spans)
-    cursor.execute(sql.query("delete_decisions"), bounds | {"revisions": list(settlement.revisions)})
     decided = settlement.decisions.join(again.select(["trace", "tenant", "trace_id"]), "trace", join_type="inner")
     cursor.register("decided_again", decided)
-    cursor.register("earlier_jobs", cursor.execute(sql.query("earlier_jobs"), bounds).to_arrow_table())
+    earlier = cursor.execute(sql.query("earlier_jobs"), bounds).to_arrow_table()
+    final = _final(earlier, settlement.once)
+    if final.num_rows:
+        settlement, earlier = _without(settlement, final), earlier.join(final, _TARGET, join_type="left anti")
+    cursor.register("earlier_jobs", earlier)
+    cursor.register("earlier_spans", spans)
+    cursor.register("final_decisions", final.join(again.select(["trace", "tenant", "trace_id"]), _TARGET[1:]))
+    cursor.execute(sql.query("delete_decisions"), bounds | {"revisions": list(settlement.revisions)})
     cursor.execute(sql.query("supersede_earlier_jobs"), {"now_us": settlement.now_us})
     cursor.execute(sql.query("delete_earlier_jobs"))
     cursor.register("incoming_jobs", settlement.jobs)
     cursor.execute(sql.query("update_jobs"))
+    return settlement
+
+
+_TARGET: Final = ["revision", "tenant", "trace_id"]
+
+
+def _final(earlier: pa.Table, once: tuple[int, ...]) -> pa.Table:
+    """What stays: the rules that judge once, and the traces of which they have begun an evaluation that counts."""
+    begun = pc.and_(pc.invert(earlier["is_ready"]), pc.invert(earlier["is_superseded"]))
+    of_once = pc.is_in(earlier["revision"], pa.array(once, pa.int32()))
+    return earlier.filter(pc.and_(begun, of_once)).select(_TARGET).group_by(_TARGET).aggregate([])
+
+
+def _without(settlement: Settlement, final: pa.Table) -> Settlement:
+    """The settlement without what these rules decided about these traces."""
+    traces = settlement.settled.traces.select(["trace", "tenant", "trace_id"])
+    by_number = final.join(traces, _TARGET[1:]).select(["revision", "trace"])
+    return replace(
+        settlement,
+        decisions=settlement.decisions.join(by_number, ["revision", "trace"], join_type="left anti"),
+        jobs=settlement.jobs.join(final, _TARGET, join_type="left anti"),
+    )
 
 
 _NO_JOBS: Final = pa.schema(

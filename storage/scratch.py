@@ -62,6 +62,7 @@ class RuleQuestion:
     tenant: str | None  # None: it asks about the spans of all
     clause: Expression
     sampled_below: str | None  # None: every trace is sampled
+    judges_once: bool = False  # what was judged stays, whatever comes later of its trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class ScriptedJudge:
     """Answers what it was given, one after the other, and keeps the questions."""
 
     model = "judge-1"
+    parameters: Mapping[str, JsonValue] = {}
 
     def __init__(self, *answers: Mapping[str, JsonValue]) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""A local model server that speaks both protocols, and does to its client whatever a script says."""
+"""A local model server that speaks the protocols of chat models, and does to its client whatever a script says."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from tests.corpus.record import openai_wire
 from tests.corpus.record.script import CHAT_MODEL_DATED, Answer, Tokens
 
 MODEL_RETURNED = CHAT_MODEL_DATED
-CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 GARBAGE = b"\x00\xff not http, not json \x1b"
 
 
@@ -29,13 +29,13 @@ class Asked:
     @property
     def system(self) -> str:
         """What the model is told to do."""
-        told = self.body.get("instructions") or self.body["messages"][0]["content"]
+        told = self.body.get("instructions") or self.body.get("system") or self.body["messages"][0]["content"]
         return str(told)
 
     @property
     def user(self) -> str:
         """The data it is given."""
-        if self.path == CHAT:
+        if self.path in {CHAT, MESSAGES}:
             return openai_wire.chat_question(self.body)[0]
         return openai_wire.responses_question(self.body)[0]
 
@@ -44,6 +44,8 @@ class Asked:
         """The schema of the structured output that is asked for."""
         if self.path == CHAT:
             form: dict[str, Any] | None = self.body.get("response_format", {}).get("json_schema")
+        elif self.path == MESSAGES:
+            form = self.body.get("output_config", {}).get("format")
         else:
             form = self.body.get("text", {}).get("format")
         return form["schema"] if form else None
@@ -157,6 +159,33 @@ def _as_step(step: object) -> Step:
     return step if isinstance(step, Says | Status | Sends | HalfSends | Streams | Hangs) else Says(step)
 
 
+def _message(_: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    """An answer of Anthropic's protocol: a tenth of the input came out of a cache."""
+    cached = answer.tokens.input // 10
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL_RETURNED,
+        "content": [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "text", "text": answer.text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": answer.tokens.input - cached,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": cached,
+            "output_tokens": answer.tokens.output,
+        },
+    }
+
+
+_WRITERS: Mapping[str, Callable[[dict[str, Any], Answer], dict[str, Any]]] = {
+    CHAT: openai_wire.chat,
+    RESPONSES: openai_wire.response,
+    MESSAGES: _message,
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: ModelServer
     protocol_version = "HTTP/1.1"
@@ -171,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         asked = Asked(path=self.path, headers=headers, body=body)
         self.server.asked.append(asked)
-        if self.path not in {CHAT, RESPONSES}:
+        if self.path not in _WRITERS:
             self._send(404, b'{"error": {"message": "no such path"}}')
             return
         try:
@@ -186,8 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
         match step:
             case Says():
                 tokens = Tokens(input=step.input_tokens, output=step.output_tokens)
-                write = openai_wire.chat if self.path == CHAT else openai_wire.response
-                self._send(200, json.dumps(write(asked.body, Answer(text=step.text, tokens=tokens))).encode())
+                answer = _WRITERS[self.path](asked.body, Answer(text=step.text, tokens=tokens))
+                self._send(200, json.dumps(answer).encode())
             case Status():
                 self._send(step.code, step.body, headers=step.headers)
             case Sends():

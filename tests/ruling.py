@@ -25,6 +25,7 @@ INSERT INTO span BY NAME SELECT
     $kind AS kind, $status_code AS status_code, $status_message AS status_message, $project AS project,
     coalesce($service, '') AS service_name, make_timestamp_ns($start_ns) AS start_time,
     make_timestamp_ns($end_ns) AS end_time, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes,
+    $types AS attribute_types,
     ($end_ns - $start_ns) / 1e6 AS duration_ms, $resource AS resource_attributes, $seq AS seq,
     $span_type AS span_type, $input AS input, $output AS output, $tool_name AS tool_name,
     $model AS model, $input_tokens AS input_tokens, $cost_usd AS cost_usd, $error AS error
@@ -91,5 +92,8 @@ def failing_clauses(connection: duckdb.DuckDBPyConnection, rule: Rule) -> list[i
     return [clause for (clause,) in connection.execute(select, found.parameters).fetchall()]
 
 
-def _entries(seq: int, attributes: Mapping[str, str | None]) -> dict[str, Any]:
-    return {"seq": seq, "keys": list(attributes), "values": list(attributes.values())}
+def _entries(seq: int, attributes: Mapping[str, str | float | None]) -> dict[str, Any]:
+    """Attributes as the store keeps them: texts, and the letters of their types where one is a double."""
+    values = [str(value) if isinstance(value, float) else value for value in attributes.values()]
+    letters = "".join("d" if isinstance(value, float) else "s" for value in attributes.values())
+    return {"seq": seq, "keys": list(attributes), "values": values, "types": letters if "d" in letters else None}

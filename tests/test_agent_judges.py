@@ -7,6 +7,7 @@ import pytest
 
 from evaluators.judges.tool_quality import DESCRIPTION_CHECKS, NAME_CHECKS
 from evaluators.outcome import Verdict
+from evaluators.registry import KINDS
 from tests.judging import failure_of, judged, verdict_of, without_judge
 from tests.model_server import Asked, Says, Step
 
@@ -281,6 +282,26 @@ TALK = [
     {"role": "assistant", "content": "Done.", "toolCalls": [{"name": "book", "arguments": {"nights": 5}}]},
 ]
 SUPPORT = {"verdicts": [{"index": 1, "verdict": "yes", "reason": "r"}]}
+WHOLE = {
+    "actualOutputs": {
+        "output": "Booked.",
+        "toolCalls": [{"name": "book", "arguments": {"nights": 5}, "result": "ok"}],
+        "trajectory": TALK,
+        "context": ["a passage", "another"],
+    },
+    "metadata": {"tools": [{"name": "book", "inputSchema": {"type": "object"}}], "sessionId": "s-1"},
+}
+SEVERAL = {
+    "scores": [{"name": "tone", "criteria": "Is it kind?"}, {"name": "facts", "criteria": "Is it right?"}],
+    "evaluationParams": ["INPUT", "ACTUAL_OUTPUT", "TOOL_CALLS", "TOOLS", "CONTEXT", "CONVERSATION", "METADATA"],
+}
+GIVEN = {"scores": [{"index": 1, "score": 1, "reason": "r"}, {"index": 2, "score": 0, "reason": "r"}]}
+TEMPLATE = """version: 3
+[system]
+Judge the bookings, from {{minimum}} to {{maximum}}.
+[user]
+Asked: {{input}}
+Called: {{tool_calls}}"""
 RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
     (
         "llm_judge",
@@ -291,6 +312,14 @@ RENDERED: list[tuple[str, dict[str, Any], dict[str, Any], object]] = [
         },
         PAIRS,
         {"score": 2, "reason": "r"},
+    ),
+    ("llm_judge_scores", SEVERAL, PAIRS | WHOLE, GIVEN),
+    ("template_score", {"template": TEMPLATE, "evaluationParams": ["INPUT", "TOOL_CALLS"]}, TRIP, {"score": 1}),
+    (
+        "template_scores",
+        SEVERAL | {"template": TEMPLATE.replace("{{input}}\nCalled: {{tool_calls}}", "{{data}}")},
+        PAIRS | WHOLE,
+        GIVEN,
     ),
     ("faithfulness", {}, CONTEXT, [{"claims": ["Flights were found."]}, SUPPORT]),
     ("contextual_relevance", {"retrievalContextKey": "toolCalls"}, with_outputs(toolCalls=["a chunk"]), {"score": 1}),
@@ -321,7 +350,8 @@ def test_prompts_are_what_was_reviewed(
     name: str, configuration: Mapping[str, Any], case: Mapping[str, Any], script: object, golden: Any
 ) -> None:
     """What a judge is asked, to the last character; a change shows as a diff of tests/golden."""
-    outcome, asked = judged(name, configuration, case, script)
+    evaluator = "llm_judge" if name in KINDS["llm_judge"].prompts else name
+    outcome, asked = judged(evaluator, configuration, case, script)
     assert isinstance(outcome, Verdict), outcome
     renders = sorted(f"system:\n{one.system}\n\nuser:\n{one.user}\n" for one in asked)
     golden(f"prompts/{name}.txt", "\n=====\n\n".join(renders))

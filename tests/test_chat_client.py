@@ -15,9 +15,10 @@ from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.connection import BadConnection, ModelConnection, Price
 from evaluators.chat.exchange import ANSWER_BYTES
 from evaluators.chat.retry import wait_asked_for
-from evaluators.chat.wire import ChatPrompt, Protocol
+from evaluators.chat.wire import WIRES, ChatPrompt, Protocol
 from tests.model_server import (
     CHAT,
+    MESSAGES,
     MODEL_RETURNED,
     RESPONSES,
     Asked,
@@ -32,7 +33,7 @@ from tests.model_server import (
 )
 
 PROTOCOLS = get_args(Protocol)
-PATHS = {"RESPONSES": RESPONSES, "CHAT_COMPLETIONS": CHAT}
+PATHS = {"RESPONSES": RESPONSES, "CHAT_COMPLETIONS": CHAT, "ANTHROPIC": MESSAGES}
 PROMPT = ChatPrompt(system="Judge.", user="This is the data: é😀")
 SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 KEY = "sk-secret+key/with=signs"
@@ -64,7 +65,7 @@ def failure(step: object, protocol: Protocol = "CHAT_COMPLETIONS", **settings: o
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_question_is_answered_over_each_protocol(protocol: Protocol) -> None:
-    """Both protocols carry the prompt and the form there, and the text, model and tokens back."""
+    """Each protocol carries the prompt and the form there, and the text, model and tokens back."""
     with a_model('{"score": 1}') as server:
         answered = ask(server.base_url, protocol, price=Price(input_usd_per_million=2, output_usd_per_million=10))
     (asked,) = server.asked
@@ -83,6 +84,65 @@ def test_the_responses_api_is_told_to_keep_nothing() -> None:
     with a_model("fine") as server:
         ask(server.base_url, "RESPONSES")
     assert server.asked[0].body["store"] is False
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_parameters_and_headers_go_where_the_protocol_wants_them(protocol: Protocol) -> None:
+    """Temperature, effort and headers of one's own are sent, and the key in the header of the protocol."""
+    with a_model("fine") as server:
+        ask(
+            server.base_url,
+            protocol,
+            key=KEY,
+            temperature=0.0,
+            reasoning_effort="low",
+            max_output_tokens=77,
+            headers=(("X-Team", "search"),),
+        )
+    (asked,) = server.asked
+    assert asked.body["temperature"] == 0.0
+    effort = {
+        "RESPONSES": asked.body.get("reasoning"),
+        "CHAT_COMPLETIONS": {"effort": asked.body.get("reasoning_effort")},
+        "ANTHROPIC": {"effort": asked.body.get("output_config", {}).get("effort")},
+    }
+    assert effort[protocol] == {"effort": "low"}
+    assert asked.body["max_output_tokens" if protocol == "RESPONSES" else "max_tokens"] == 77
+    assert asked.schema == SCHEMA
+    headers = asked.headers
+    assert headers["x-team"] == "search"
+    own = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+    expected = own if protocol == "ANTHROPIC" else {"authorization": f"Bearer {KEY}"}
+    assert {name: headers[name] for name in (*own, "authorization") if name in headers} == expected
+
+
+def test_anthropic_needs_a_limit_and_has_words_of_its_own() -> None:
+    """An answer always has a limit there, and a refusal and running out of tokens are told apart from a bad reply."""
+    with a_model("fine") as server:
+        ask(server.base_url, "ANTHROPIC")
+    assert server.asked[0].body["max_tokens"] == 4096
+    wire = WIRES["ANTHROPIC"]
+    text = [{"type": "text", "text": "no"}]
+    refused = wire.answer({"content": text, "stop_reason": "refusal", "usage": {"input_tokens": 5, "output_tokens": 1}})
+    assert (refused.refusal, refused.input_tokens, refused.is_cut_off) == ("no", 5, False)
+    assert wire.answer({"content": [], "stop_reason": "max_tokens"}).is_cut_off
+
+
+@pytest.mark.parametrize(
+    "name,value", [("Host", "a"), ("authorization", "a"), ("X Y", "a"), ("X-A", "a\r\nB: c"), ("X-A", "é"), ("X-A", "")]
+)
+def test_headers_that_are_not_ones_own_are_refused(name: str, value: str) -> None:
+    """No header can take the place of ours, end another one, or be told in an error."""
+    with pytest.raises(BadConnection, match="headers: ") as refused:
+        ModelConnection(base_url="http://x/v1", model="m", headers=((name, value),))
+    assert value in {"", "a"} or value not in str(refused.value)
+
+
+def test_values_of_headers_are_cut_out_of_errors() -> None:
+    """What an endpoint repeats of them is not told."""
+    step = Status(401, b'{"error": {"message": "bad key gw-secret"}}')
+    told = failure(step, headers=(("api-key", "gw-secret"),), attempts=1)
+    assert str(told) == "status 401: bad key [key]"
 
 
 def test_without_a_price_there_is_no_cost() -> None:

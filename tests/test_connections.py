@@ -80,6 +80,48 @@ def test_a_connection_is_made_shown_changed_and_taken_away(tmp_path: Path) -> No
             assert (answer.status_code, answer.json()["error"]) == (404, f"there is no connection {made['id']}")
 
 
+def test_how_a_model_is_asked_is_part_of_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters, headers and the fallback come back as they were sent; a secret header is read at the call alone."""
+    monkeypatch.setenv("GATEWAY_KEY", "gw-secret-value")
+    keys = {
+        "protocol": "ANTHROPIC",
+        "temperature": 0.0,
+        "reasoningEffort": "low",
+        "headers": {"X-Team": "search"},
+        "headerRefs": {"api-key": "GATEWAY_KEY"},
+        "fallback": "other",
+    }
+    with an_api(tmp_path) as (client, running), a_model(GOOD) as model:
+        made = created(client, baseUrl=model.base_url, **keys)
+        assert made.items() >= keys.items()
+        assert "gw-secret-value" not in client.get(f"{PATH}/{made['id']}").text
+        assert client.put(f"{PATH}/{made['id']}", json=made).json()["version"] == 2
+        assert client.post(f"{PATH}/{made['id']}/test").json()["ok"]
+        (asked,) = model.asked
+        assert (asked.headers["api-key"], asked.headers["x-team"]) == ("gw-secret-value", "search")
+        assert (asked.path, asked.body["temperature"]) == ("/v1/messages", 0.0)
+        connections = running.context.judging.connections
+        assert connections.fallback(made["id"]) is None
+        other = client.post(PATH, json={**a_connection(OFF), "name": "other"}).json()
+        found = connections.fallback(made["id"])
+        assert found is not None
+        assert found.connection_id == other["id"]
+        monkeypatch.delenv("GATEWAY_KEY")
+        failed = client.post(f"{PATH}/{made['id']}/test").json()
+        assert "the variable GATEWAY_KEY, which headerRefs names, is not set" in failed["failure"]["message"]
+        for wrong, key in (
+            ({"headers": {"Host": "a"}}, "headers"),
+            ({"headers": {"API-KEY": "a"}}, "headers"),
+            ({"headerRefs": {"a": "TRACEJURY_API_KEY"}}, "headerRefs.a"),
+            ({"temperature": 3.0}, "temperature"),
+            ({"reasoningEffort": "a b"}, "reasoningEffort"),
+            ({"fallback": made["name"]}, "fallback"),
+        ):
+            answer = client.put(f"{PATH}/{made['id']}", json={**made, **wrong})
+            assert answer.status_code == 400, wrong
+            assert any(problem["key"].startswith(key) for problem in answer.json()["problems"]), answer.text
+
+
 def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     """A refusal names each key, what would be right, and none of what was sent."""
     bad = {"baseUrl": f"http://{KEY}@host", "credentialRef": KEY, "apikey": KEY, "limits": {"inFlight": KEY}}

@@ -66,6 +66,7 @@ class FreeJudge:
     """Answers each wanted field with whatever it likes."""
 
     model = "free"
+    parameters: Mapping[str, JsonValue] = {}
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data

@@ -45,6 +45,17 @@ def test_flags_name_the_judge(monkeypatch: pytest.MonkeyPatch, protocol: str | N
     assert "sk-very-secret" not in result.output
 
 
+def test_the_prompt_is_shown_without_a_judge() -> None:
+    """What would be asked is printed, what cannot be asked is an error, and no connection is needed."""
+    result = tracejury("--evaluator", "llm_judge", "--config", json.dumps(CRITERIA), "--show-prompt", "-")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("[system]\nYou score an answer")
+    assert "[user]\n<data-" in result.stdout
+    assert "Oslo" in result.stdout
+    missing = tracejury("--evaluator", "llm_judge", "--config", json.dumps(CRITERIA), "--show-prompt", "-", given={})
+    assert (missing.exit_code, "actualOutputs.output is missing" in missing.output) == (2, True)
+
+
 def test_a_broken_judge_exits_with_2() -> None:
     """A refusal is a failure with its kind, and no stack trace."""
     with a_model(Status(401)) as server:

@@ -72,6 +72,9 @@ KEYS = ("k", "http.status_code", "", "a'b", "日本", "$p1")
 texts = st.sampled_from(TEXTS) | st.text(max_size=6)
 maybe_texts = st.none() | texts
 attributes = st.dictionaries(st.sampled_from(KEYS), maybe_texts, max_size=3)
+typed_attributes = st.dictionaries(
+    st.sampled_from(KEYS), maybe_texts | st.sampled_from((math.nan, math.inf, -math.inf, 5.0)), max_size=3
+)
 doubles = st.none() | st.sampled_from((math.nan, math.inf, -math.inf, *map(float, NUMBERS))) | st.floats()
 counts = st.none() | st.integers(0, 2**63 - 1) | st.sampled_from((5, 2**53, 2**53 + 1, 2**63 - 1))
 moments = st.sampled_from((0, 1, 1_795_255_200_000_000_000, 1_795_255_200_005_000_000, 9 * 10**18))
@@ -87,7 +90,7 @@ spans = st.builds(
     service=texts,
     start_ns=moments,
     end_ns=moments,
-    attributes=attributes,
+    attributes=typed_attributes,
     resource=attributes,
     span_type=st.sampled_from((None, "llm", "tool", "other")),
     input=maybe_texts,
@@ -256,6 +259,21 @@ def test_every_hostile_text_compares_alike(database: duckdb.DuckDBPyConnection, 
         except BadRule:
             continue
         assert failing_clauses(database, rule) == [failing_clause(rule, row) for row in rows], operand
+
+
+def test_an_attribute_that_is_no_number_is_not_there(database: duckdb.DuckDBPyConnection) -> None:
+    """NaN and the infinities meet no condition but that they do not exist; a text that spells one is a text."""
+    values = (math.nan, math.inf, -math.inf, "nan", "-inf", 5.0)
+    insert(database, [a_span(span_id=f"{at:016x}", attributes={"k": value}) for at, value in enumerate(values)])
+    for operator, operand, meets in (
+        ("exists", True, [False, False, False, True, True, True]),
+        ("exists", False, [True, True, True, False, False, False]),
+        ("!=", 5, [False, False, False, True, True, False]),
+        ("contains", "n", [False, False, False, True, True, False]),
+    ):
+        rule = a_rule(conditions=[{"field": "attributes.k", "op": operator, "value": operand}])
+        assert [clause is None for clause in failing_clauses(database, rule)] == meets
+        assert [failing_clause(rule, row) is None for row in stored(database)] == meets
 
 
 @pytest.mark.parametrize("operator", [*COMPARISONS, "in", "exists"])

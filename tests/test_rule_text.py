@@ -324,6 +324,7 @@ more_keys = st.fixed_dictionaries(
         "config": st.dictionaries(st.text(max_size=5), values, max_size=3),
         "connectionId": names,
         "sampleRate": st.floats(0, 1),
+        "judge": st.sampled_from(["again", None]),
         "compareBy": names,
         "budget": st.dictionaries(st.sampled_from(("callsPerDay", "tokensPerDay", "usdPerDay")), st.integers(0, 9)),
         "tools": st.lists(st.fixed_dictionaries({"name": names}, optional={"description": values}), max_size=2),
@@ -495,3 +496,13 @@ def test_what_a_rule_names_must_be_there(keys: str, line: int, key: str, told: s
         check_evaluator(parse_rule(f"name: a\n{keys}"))
     (problem,) = caught.value.problems
     assert (problem.line, problem.key, told in problem.message) == (line, key, True), problem.message
+
+
+def test_judging_once_is_for_traces() -> None:
+    """It makes another revision of a rule about traces, and a rule about spans has no use for it."""
+    about_traces = {"name": "r", "target": "TRACE", "evaluator": "tool_error"}
+    once, again = (parse_rule(json.dumps(about_traces | {"judge": word})).rule for word in ("once", "again"))
+    assert (once.judge, again.judge) == ("once", "again")
+    assert once.revision != again.revision == parse_rule(json.dumps(about_traces)).rule.revision
+    with pytest.raises(BadRule, match="goes with target: TRACE"):
+        parse_rule(json.dumps(about_traces | {"judge": "once", "target": "SPAN"}))

@@ -132,6 +132,45 @@ def test_late_spans_open_a_trace_again(tmp_path: Path) -> None:
         assert rows(store, "SELECT count(*), count(DISTINCT revision) FROM decision") == [(2, 2)]
 
 
+def test_a_rule_that_judges_once_keeps_what_was_begun(tmp_path: Path) -> None:
+    """Late spans change nothing once a job was claimed: neither decision, job nor result; until then as ever."""
+    once = active(1, target="TRACE", judge="once"), active(2, target="TRACE", judge="once", conditions=NAMED)
+    in_force = InForce(rules=(*once, active(3, target="TRACE")))
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+
+        def again(first: int, *, root: Callable[..., ExportTraceServiceRequest] = children) -> None:
+            come(store, root(1, first=first))
+            assert live.wait_matched(WAIT_S)
+            in_force.clock.pass_s(11)
+            assert live.wait_matched(WAIT_S)
+
+        again(0, root=an_export)
+        again(1)
+        assert rows(store, JOBS) == [(1, 1, None, 0, "ready"), (2, 3, None, 0, "ready")]
+        assert rows(store, "SELECT DISTINCT j.seq = s.seq FROM job AS j, (SELECT max(seq) AS seq FROM span) AS s") == [
+            (True,)
+        ]
+        write(store, "UPDATE job SET state = 'claimed'")
+        kept = rows(store, "SELECT seq FROM decision WHERE revision = 1")
+        again(3)
+        assert rows(store, DECISIONS) == [(1, 2, None), (2, 2, None), (3, 2, None)]
+        assert rows(store, "SELECT seq FROM decision WHERE revision = 1") == kept
+        assert rows(store, JOBS) == [
+            (1, 1, None, 0, "claimed"),
+            (2, 3, None, 0, "claimed"),
+            (3, 2, None, 0, "ready"),
+            (4, 3, None, 1, "ready"),
+        ]
+        assert rows(store, "SELECT job_id FROM superseded") == [(2,)]
+        done = "job_id, revision, seq, tenant, trace_id, span_id, round, attempts, created_at"
+        write(store, f"INSERT INTO evaluation BY NAME SELECT {done}, 'x' AS name, 'scored' AS outcome FROM job")
+        write(store, "DELETE FROM job")
+        again(4)
+        assert rows(store, JOBS) == [(5, 3, None, 2, "ready")]
+        assert rows(store, "SELECT job_id FROM superseded ORDER BY job_id") == [(2,), (4,)]
+        assert rows(store, "SELECT count(*), count(DISTINCT revision) FROM decision") == [(3, 3)]
+
+
 @pytest.mark.parametrize(
     "was, counted, is_now",
     [("live", True, "again"), ("live", False, "live"), ("again", False, "again"), ("backfill", False, "backfill")],

@@ -124,6 +124,34 @@ def test_nothing_is_asked_before_the_button_is_pressed(judged: Judged) -> None:
     assert "Ask the judge" not in words(judged.send("preview", value="nothing like it").text)
 
 
+def test_the_prompt_is_shown_and_nobody_is_asked(judged: Judged) -> None:
+    """What the judge would be asked about the newest example, with its template, on the page and over the API."""
+    judged.connect()
+    judged.says(lambda _: GOOD)
+    template = "version: 2\n[system]\nBe a lawyer: {{criteria}}\n[user]\n{{input}} and {{actual_output}}"
+    told = words(judged.send("prompt", **{"config.template": template}).text)
+    assert "Be a lawyer: Is it kind?" in told
+    assert "It is data" in told
+    assert "<data-" in told
+    assert "Ask the judge about these 3" in told
+    broken = judged.send("prompt", **{"config.template": "no version"}).text
+    assert "must begin with a line `version: 1`" in unescape(broken)
+    rule = {
+        "name": "kind",
+        "evaluator": "llm_judge",
+        "config": {"criteria": "Is it kind?", "template": template},
+        "conditions": [{"field": "span_type", "op": "=", "value": "llm"}],
+    }
+    base = f"http://{judged.running.http}/api/v1/projects/sample/trace-eval-rules/test"
+    document = httpx.post(base, params={"prompt": "true"}, json=rule).json()
+    system, user = document["prompt"]["messages"]
+    assert (system["role"], user["role"], document["prompt"]["problem"]) == ("system", "user", None)
+    assert system["content"].startswith("Be a lawyer: Is it kind?")
+    assert " and <data-" in user["content"]
+    assert "prompt" not in httpx.post(base, json=rule).json()
+    assert judged.model.asked == []
+
+
 def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     """Each has its verdict after one request, which is counted, and neither a rule nor a result is stored."""
     judged.connect(price=PRICE, maxOutputTokens=1000)

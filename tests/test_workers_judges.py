@@ -14,7 +14,7 @@ from evaluators.chat.connection import Price
 from tests.model_server import GARBAGE, Asked, HalfSends, Hangs, Says, Sends, Status, Step, a_model
 from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
 from tests.test_workers_checks import an_output
-from tests.working import LONG_S, QUICK, Book, a_connection, evaluated, eventually, states, working
+from tests.working import LONG_S, QUICK, Book, LocalJudges, a_connection, evaluated, eventually, states, working
 
 GOOD = Says({"score": 0.9, "reason": "good"})
 LATER = Status(429, headers={"Retry-After": "0.3"})
@@ -107,6 +107,53 @@ def test_nothing_listens(tmp_path: Path) -> None:
             kinds = "SELECT DISTINCT error_kind FROM job"
             eventually(lambda: rows(book.store, kinds), lambda found: found == [("unreachable",)])
         assert states(book.store).keys() <= {"ready", "waiting"}
+
+
+def test_a_fallback_is_asked_while_a_connection_is_down(tmp_path: Path) -> None:
+    """Results over it have its fingerprint and both costs, and no job waits for the connection that is down."""
+    main, other = Moody(mood=Status(503)), Moody(mood=GOOD)
+    with a_book(tmp_path, traces=40) as book, a_model(main) as down, a_model(other) as up:
+        ask(book, traces=20)
+        connections = {
+            "main": a_connection(down.base_url),
+            "other": replace(a_connection(up.base_url), model="judge-2", temperature=0.0),
+        }
+        judges = LocalJudges(connections, {"main": "other"})
+        with working(book, judges=judges) as workers:
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 20})
+            assert main.asked < 20
+            assert evaluated(book.store, "DISTINCT score, metadata, attempts") == [
+                (0.9, '{"fallbackConnection": "other"}', 1)
+            ]
+            assert rows(book.store, "SELECT sum(judge_calls) FROM evaluation") == [(20 + main.asked,)]
+            over_other = rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")
+            main.mood = GOOD
+            active = book.rule("judge", criteria="Is it polite?", connectionId="main")
+            targets = iter(range(20, 40))
+
+            def by_main() -> list[tuple[object, ...]]:
+                trace = next(targets)
+                book.enqueue(active, [(trace_id(trace), span_id(trace))])
+                workers.wake()
+                eventually(lambda: states(book.store), lambda found: found == {"scored": trace + 1})
+                time.sleep(0.1)
+                return rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation WHERE metadata IS NULL")
+
+            found = eventually(by_main, bool)  # once the pause is over
+            assert not {*found} & {*over_other}
+
+
+def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
+    """Jobs wait for the connection as if there were none, and tell what is wrong with it."""
+    script = Moody(mood=Status(503))
+    with a_book(tmp_path) as book, a_model(script) as model:
+        ask(book)
+        judges = LocalJudges({"main": a_connection(model.base_url)}, {"main": "missing"})
+        with working(book, judges=judges):
+            told = "SELECT count(*) FROM job WHERE error LIKE '%its fallback ''missing'' cannot be asked%'"
+            eventually(lambda: rows(book.store, told), lambda found: found == [(4,)])
+            script.mood = GOOD
+            eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
 
 
 def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:

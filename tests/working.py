@@ -11,7 +11,7 @@ import duckdb
 
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule, Lane
-from collector.live.judging import JudgeSource
+from collector.live.judging import Fallback, JudgeSource
 from collector.live.work.examiner import PROGRAM
 from collector.live.work.patience import RetryPolicy
 from collector.live.workers import WorkerOptions, Workers
@@ -143,6 +143,7 @@ class LocalJudges:
     """Implements `JudgeSource` over local model servers, which rules name as their connection."""
 
     connections: Mapping[str, ModelConnection] = field(default_factory=dict)
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
     _models: dict[str, ChatModel] = field(default_factory=dict)
 
     def connection_of(self, active: ActiveRule) -> str:
@@ -156,11 +157,20 @@ class LocalJudges:
         """Its limit."""
         return self.connections[connection_id].in_flight
 
-    def judge(self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule]) -> Judge:
+    def fallback(self, connection_id: str) -> Fallback | None:
+        """Who is asked instead."""
+        name = self.fallbacks.get(connection_id)
+        return None if name is None else Fallback(connection_id=name, name=name)
+
+    def judge(
+        self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule], over: str | None = None
+    ) -> Judge:
         """A judge over its model."""
         assert job.state == "claimed"
         assert current().rule_id == active.rule_id
-        key = self.connection_of(active)
+        key = over or self.connection_of(active)
+        if key not in self.connections:
+            raise BadConfiguration(f"there is no connection {key}")
         if key not in self._models:
             self._models[key] = ChatModel(self.connections[key])
         return ChatJudge(self._models[key])

@@ -78,6 +78,7 @@ RULE: Final[Schema] = _object(
         "tools": {"type": ["array", "null"], "maxItems": 200, "items": {"type": "object", "required": ["name"]}},
         "expected": _MAPPING,
         "monitor": _object(_MONITOR, kinds=("null",)),
+        "judge": _choice("again", "once"),
         "matchType": _choice("SPAN_NAME", "ATTRIBUTE"),
         "matchKey": _text(MAX_NAME, "null"),
         "matchValue": {"type": ["string", "number", "boolean", "null"]},

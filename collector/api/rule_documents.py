@@ -84,6 +84,7 @@ def rule_document(
         "connectionId": rule.connection,
         "sampleRate": rule.sample_rate,
         "compareBy": rule.compare_by,
+        "judge": rule.judge,
         **{key: written.get(key) for key in _AS_WRITTEN},
         "clauses": [label(clause) for clause in rule.clauses],
         "problem": problem_of(kept.active),

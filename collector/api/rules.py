@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -93,6 +94,14 @@ def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
     return _answer(here, kept, status=HTTPStatus.CREATED, headers={"location": place})
 
 
+class TrialQuery(BaseModel):
+    """What is asked about a rule that is tried out."""
+
+    window_s: Annotated[float, Field(alias="lastSeconds", gt=0, le=_LONGEST_S)] = 86_400
+    trace: str | None = None
+    prompt: bool = False
+
+
 @router.post(f"{RULES}/test", openapi_extra=BODY)
 @needs(Permission.WRITE, by_tenant=True)
 @answers(RuleTrialDocument | ExplainedTrace)
@@ -101,19 +110,25 @@ def try_out(
     body: Body,
     here: Here,
     who: Who,
-    window_s: Annotated[float, Query(alias="lastSeconds", gt=0, le=_LONGEST_S)] = 86_400,
-    trace: str | None = None,
+    asked: Annotated[TrialQuery, Query()],
 ) -> JSONResponse:
-    """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why."""
+    """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why.
+
+    With `prompt`, also what its judge would be asked about the newest example; nobody is asked.
+    """
     rule = here.rules.checked(about_of(here, who, project, make=True), body.parsed, tenant=who.tenant)
 
     def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
         limits = here.sql_limits
         return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=limits.seconds).rows
 
+    trace = asked.trace
     if trace is None:
-        trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=who.tenant or None)
-        return JSONResponse(trial_document(trial))
+        trial = try_rule(rule, check_evaluator(body.parsed), asked.window_s, ask, tenant=who.tenant or None)
+        document = trial_document(trial)
+        if asked.prompt:
+            document["prompt"] = here.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
+        return JSONResponse(document)
     explained = explain_trace(rule, trace.strip().lower(), ask, tenant=who.tenant or None)
     if explained is None:
         raise Missing(f"no trace {trace} here")

@@ -13,7 +13,7 @@ import click
 from collector.cli.options import judge_options, one_source, source_options, take_judge
 from collector.cli.render import counting, print_json, print_json_line
 from collector.cli.source import open_source
-from collector.visible import one_line
+from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
     from collector.evaluation.batch import Summary
@@ -46,6 +46,7 @@ class EvaluateOptions:
     traces: tuple[Path, ...]
     report: str
     junit: Path | None
+    show_prompt: bool
     judge: Mapping[str, Any] | None
 
 
@@ -62,6 +63,7 @@ class EvaluateOptions:
 )
 @click.option("--report", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write JUnit XML to this file.")
+@click.option("--show-prompt", is_flag=True, help="Show what a judge would be asked first, and ask nobody.")
 @judge_options
 @source_options
 @click.pass_context
@@ -84,7 +86,7 @@ def evaluate(context: click.Context, /, **options: Any) -> None:
 def _mode(choice: EvaluateOptions) -> Callable[[EvaluateOptions], int]:
     """What to do; options of something else are refused."""
     modes: dict[str, tuple[Callable[[EvaluateOptions], int], set[str]]] = {
-        "evaluator": (_evaluate_one, {"case", "config", "trace", "server", "data"}),
+        "evaluator": (_evaluate_one, {"case", "config", "trace", "server", "data", "show_prompt"}),
         "batch": (_evaluate_batch, set()),
         "eval_set": (_evaluate_set, {"evaluators", "traces", "junit"}),
     }
@@ -116,6 +118,9 @@ def _evaluate_one(choice: EvaluateOptions) -> int:
     name = str(choice.evaluator)
     configuration = _configuration(choice.config)
 
+    if choice.show_prompt:
+        return _show_prompt(name, configuration, _case(choice))
+
     async def judge() -> "Outcome":
         async with judged_evaluators(choice.judge) as make:
             return await run(make(name, configuration), _case(choice))
@@ -129,6 +134,19 @@ def _evaluate_one(choice: EvaluateOptions) -> int:
     summary = Summary()
     summary.add(outcome)
     return summary.exit_code
+
+
+def _show_prompt(name: str, configuration: Mapping[str, Any], case: "Case") -> int:
+    from collector.evaluation.judging import JUDGE_KEY
+    from collector.evaluation.prompt_preview import preview_prompt
+
+    told = {key: value for key, value in configuration.items() if key != JUDGE_KEY}
+    preview = asyncio.run(preview_prompt(name, told, case.model_dump(by_alias=True)))
+    if preview.problem:
+        raise BadInput(f"nothing would be asked: {one_line(preview.problem)}")
+    for message in preview.messages:
+        click.echo(f"[{message.role}]\n{some_lines(message.content)}\n")
+    return 0
 
 
 def _evaluate_batch(choice: EvaluateOptions) -> int:

@@ -42,7 +42,7 @@ def judge_options(command: Command) -> Command:
         click.option("--judge-model", metavar="MODEL", help="The model that judges."),
         click.option(
             "--judge-protocol",
-            type=click.Choice(["RESPONSES", "CHAT_COMPLETIONS"], case_sensitive=False),
+            type=click.Choice(["RESPONSES", "CHAT_COMPLETIONS", "ANTHROPIC"], case_sensitive=False),
             help="What the API speaks. [default: RESPONSES]",
         ),
         click.option("--judge-key-env", metavar="NAME", help="The environment variable that holds the API's key."),

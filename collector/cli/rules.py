@@ -173,11 +173,12 @@ def _load(file: Path) -> "tuple[Rule, Need]":
         click.ClickException: it holds none; each problem is a line with the file, its line and its key.
     """
     from collector.evaluation.rule_check import check_evaluator
+    from collector.evaluation.template_file import with_template
     from rules.errors import BadRule
     from rules.rule_text import parse_rule
 
     try:
-        parsed = parse_rule(file.read_text(encoding="utf-8"))
+        parsed = with_template(parse_rule(file.read_text(encoding="utf-8")), file.parent)
         return parsed.rule, check_evaluator(parsed)
     except OSError as error:
         raise click.ClickException(f"{one_line(str(file))} cannot be read: {error.strerror}") from error

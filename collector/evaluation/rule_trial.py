@@ -145,7 +145,8 @@ def explain_trace(rule: Rule, trace_id: str, ask: Ask, *, tenant: str | None = N
 
     Of a tenant's trace; without one, of the trace of no tenant, or of the first that has one with this id.
     """
-    columns = sorted({"trace_id", "span_id", "name", *(field.column for field in fields_of(rule.clauses))})
+    asked = (column for field in fields_of(rule.clauses) for column in field.columns)
+    columns = sorted({"trace_id", "span_id", "name", *asked})
     select = f"SELECT {', '.join(columns)} FROM spans WHERE {_OF_TRACE} ORDER BY start_time, span_id"  # noqa: S608
     rows: list[Row] = [
         dict(zip(columns, row, strict=True)) for row in ask(select, {"trace_id": trace_id, "tenant": tenant})

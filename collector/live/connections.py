@@ -99,6 +99,17 @@ class LlmConnections:
         """
         return meant(named, tenant, self.for_rules_of(tenant))
 
+    def fallback(self, connection_id: str) -> LlmConnection | None:
+        """The one that is asked where this one does not answer, if there is one; whether it can be is not looked at."""
+        found = self._here.get(connection_id)
+        if found is None or found.text.fallback is None:
+            return None
+        try:
+            other = self.resolve(found.text.fallback, found.row.tenant)
+        except BadConfiguration:
+            return None
+        return None if other.connection_id == connection_id else other
+
     def usable(self, found: LlmConnection) -> ModelConnection:
         """What the chat client needs, with the key as it is at this moment.
 
@@ -107,13 +118,13 @@ class LlmConnections:
         """
         named = f"connection {found.row.name!r}"
         try:
-            connection = found.text.connection(self._key(found))
+            connection = found.text.connection(self._key(found), self._headers(found))
             return replace(connection, address_of=self._reach) if found.row.tenant else connection
         except (BadConnection, NoEncryptionKey, CannotDecrypt) as error:
             raise BadConfiguration(f"{named}: {error}") from None
         except KeyError as missing:
             raise BadConfiguration(
-                f"{named}: the variable {missing.args[0]}, which credentialRef names, is not set for the server"
+                f"{named}: the variable {missing.args[0]}, which {missing.args[1]} names, is not set for the server"
             ) from None
 
     def create(self, document: Mapping[str, Any], tenant: str = "") -> LlmConnection:
@@ -247,10 +258,21 @@ class LlmConnections:
             return self._secrets.decrypt(found.row.secret, belongs_to=_place(found.row))
         if variable is None:
             return None
-        key = self._variable(variable)
-        if not key:
-            raise KeyError(variable)
-        return key
+        return self._told(variable, "credentialRef")
+
+    def _headers(self, found: LlmConnection) -> dict[str, str]:
+        return {name: self._told(variable, "headerRefs") for name, variable in found.text.header_refs.items()}
+
+    def _told(self, variable: str, by: str) -> str:
+        """What the environment has for a variable.
+
+        Raises:
+            KeyError: nothing; with the key of the connection that names it.
+        """
+        value = self._variable(variable)
+        if not value:
+            raise KeyError(variable, by)
+        return value
 
     def _sealed(self, row: ConnectionRow, text: ConnectionText) -> bytes | None:
         if text.api_key is None:
@@ -335,6 +357,9 @@ class LlmConnections:
         if text.credential_ref is not None:
             told = "the variables of the server are the operator's; give the key as apiKey"
             raise BadText([ConnectionProblem(key="credentialRef", message=told)])
+        if text.header_refs:
+            told = "the variables of the server are the operator's; give the value in headers"
+            raise BadText([ConnectionProblem(key="headerRefs", message=told)])
         if text.shared:
             raise BadText([ConnectionProblem(key="shared", message="is for connections of no tenant")])
         try:

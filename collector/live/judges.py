@@ -9,6 +9,7 @@ from weakref import WeakSet
 from collector.live.active import ActiveRule
 from collector.live.budgets import Budgets
 from collector.live.connections import LlmConnections, NoSuchConnection
+from collector.live.judging import Fallback
 from collector.live.llm_connection import LlmConnection
 from collector.live.payers import Account, Payer
 from evaluators.chat.connection import ModelConnection, Price
@@ -127,15 +128,23 @@ class ConnectedJudges:
         """The jobs that may run at once over a connection."""
         return self._connections.in_flight(connection_id) or _OF_MISSING
 
+    def fallback(self, connection_id: str) -> Fallback | None:
+        """The connection that is asked where this one does not answer; None where there is none."""
+        found = self._connections.fallback(connection_id)
+        return None if found is None else Fallback(connection_id=found.connection_id, name=found.row.name)
+
     def judge(
         self,
         active: ActiveRule,
         job: JobToJudge,
         *,
+        over: str | None = None,
         current: Callable[[], ActiveRule] | None = None,
         through: Callable[[RequestBudget], RequestBudget] | None = None,
     ) -> Judge:
-        """The judge for one job; what it pays goes `through` another toll, if there is one.
+        """The judge for one job, asked `over` the connection with that id instead of the rule's, if there is one.
+
+        What it pays goes `through` another toll, if there is one.
 
         `current` is asked before each request: how the rule is at that moment, with the budget that counts; it raises
         `Stopped` where nothing more is to be asked.
@@ -146,7 +155,7 @@ class ConnectedJudges:
         # The openai package takes half a second to load, and a server may have no judge.
         from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
 
-        found = self._connections.resolve(active.rule.connection, active.tenant)
+        found = self._meant(active, over)
         connection = self._connections.usable(found)
         account = self._account(found, connection, active, job)
         made = self._made
@@ -177,6 +186,14 @@ class ConnectedJudges:
         connection = self._connections.usable(found)
         self._account(found, connection, active, None)
         return found, connection
+
+    def _meant(self, active: ActiveRule, over: str | None) -> LlmConnection:
+        if over is None:
+            return self._connections.resolve(active.rule.connection, active.tenant)
+        try:
+            return self._connections.get(over)
+        except NoSuchConnection as error:
+            raise BadConfiguration(str(error)) from None
 
     def _as_it_is(self, found: LlmConnection) -> LlmConnection:
         """The connection with the budget that it has at this moment; one that is gone, as it was."""

@@ -7,7 +7,7 @@ from typing import Final
 from collector.live.active import ActiveRule
 from rules.conditions import fields_of
 from rules.fields import Field, field_of
-from rules.predicate import predicate
+from rules.predicate import predicate, value_sql
 from rules.sampling import bound, sampled_sql
 from storage.scratch import Expression, ReleaseExpression, RuleQuestion
 
@@ -65,13 +65,14 @@ def _question(active: ActiveRule, names: Mapping[Field, str]) -> RuleQuestion:
         tenant=active.judges,
         clause=Expression(sql=found.sql, parameters=found.parameters),
         sampled_below=None if active.rule.sample_rate >= 1 else bound(active.rule.sample_rate),
+        judges_once=active.rule.judge == "once",
     )
 
 
 def _column(field: Field, name: str) -> Expression:
     if field.key is None:
         return Expression(sql=field.column, parameters={})
-    return Expression(sql=f"{field.column}[$key_{name}::VARCHAR]", parameters={f"key_{name}": field.key})
+    return Expression(sql=value_sql(field, f"$key_{name}::VARCHAR"), parameters={f"key_{name}": field.key})
 
 
 def _attribute(name: str) -> Field:

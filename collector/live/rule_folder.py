@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from collector.evaluation.rule_check import check_evaluator
+from collector.evaluation.template_file import SUFFIX, with_template
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
@@ -76,7 +77,7 @@ class RuleFolder:
     def stamp(self) -> Stamp:
         """How the files look; cheap enough to ask every second."""
         try:
-            return tuple(_stamp_of(self.path / name) for name in self._names())
+            return tuple(_stamp_of(self.path / name) for name in self._names(*_SUFFIXES, SUFFIX))
         except OSError as error:
             return error.strerror or type(error).__name__
 
@@ -88,7 +89,7 @@ class RuleFolder:
         """
         found: list[FileRule] = []
         problems: list[FileProblem] = []
-        names = self._names()
+        names = self._names(*_SUFFIXES)
         for name in names[:MAX_FILES]:
             try:
                 found.append(_read(self.path / name))
@@ -110,9 +111,9 @@ class RuleFolder:
             unusable=frozenset(map(_shown, names)) - usable,
         )
 
-    def _names(self) -> list[str]:
+    def _names(self, *suffixes: str) -> list[str]:
         names = (path.name for path in self.path.iterdir())
-        return sorted(name for name in names if name.endswith(_SUFFIXES) and not name.startswith("."))
+        return sorted(name for name in names if name.endswith(suffixes) and not name.startswith("."))
 
 
 def _stamp_of(path: Path) -> tuple[str, int, int, int]:
@@ -141,7 +142,7 @@ def _read(path: Path) -> FileRule:
         raise _whole(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _whole(f"is not UTF-8: {error.reason}") from error
-    parsed = parse_rule(text)
+    parsed = with_template(parse_rule(text), path.parent)
     check_evaluator(parsed)
     return FileRule(file=_shown(path.name), text=text, parsed=parsed)
 

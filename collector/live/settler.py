@@ -75,6 +75,7 @@ class Settler:
             decisions=decisions,
             jobs=jobs,
             revisions=tuple(question.revision for question in questions.traces),
+            once=tuple(question.revision for question in questions.traces if question.judges_once),
             now_us=now_us,
         )
 

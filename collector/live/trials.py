@@ -1,5 +1,6 @@
 """Evaluations on the spot, of a rule that nobody has put in force; of them only what a judge took is stored."""
 
+import asyncio
 import datetime as dt
 import itertools
 import threading
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from collector.children.process import ChildFailed
 from collector.conventions.own import OwnKeys
+from collector.evaluation.prompt_preview import PromptPreview, preview_prompt
 from collector.evaluation.rule_trial import Example
 from collector.live.active import ActiveRule
 from collector.live.capped import Capped
@@ -154,6 +156,17 @@ class Trials:
             output_tokens=sum(each.taken.output_tokens for each in tolls),
         )
         return TrialAnswers(results=results, calls=sum(each.calls for each in tolls), taken=taken)
+
+    def preview(self, rule: Rule, example: Example) -> PromptPreview:
+        """What the judge of a rule would be asked about an example first. Nobody is asked.
+
+        Raises:
+            Overloaded: others are at it, or it cannot be found out now.
+        """
+        (examined,) = self._examined(self._active("", None, rule), [example], "case")
+        if examined.case is None:
+            return PromptPreview(problem=examined.result().reason or "there is no test case")
+        return asyncio.run(preview_prompt(rule.evaluator, rule.configuration, examined.case))
 
     async def _judged(self, examined: Examined, tolls: list[Capped]) -> JobResult:
         if examined.case is None:

@@ -9,7 +9,7 @@ from collector.live.llm_connection import LlmConnection
 from collector.web.overtaken import EditConflict, overtaken, without_secret
 from collector.web.visitor import Form
 
-_TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef")
+_TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef", "reasoningEffort", "fallback")
 _NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
     "price.inputUsdPerMillion": float,
     "price.outputUsdPerMillion": float,
@@ -21,12 +21,16 @@ _NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
     "budget.tokensPerDay": int,
     "budget.usdPerDay": float,
     "maxOutputTokens": int,
+    "temperature": float,
 }
+_LINES: Final = ("headers", "headerRefs")
+"""Mappings, which are written as a line `name: value` each."""
+
 _TICKS: Final = ("shared", "budget.allowUnpriced")
 _KEY: Final = "apiKey"
 _NO_KEY: Final = "removeKey"
 
-FIELDS: Final = (*_TEXTS, *_NUMBERS, *_TICKS)
+FIELDS: Final = (*_TEXTS, *_NUMBERS, *_LINES, *_TICKS)
 
 LABELS: Final[Mapping[str, str]] = {
     "name": "Name",
@@ -47,6 +51,11 @@ LABELS: Final[Mapping[str, str]] = {
     "limits.attempts": "Attempts",
     "limits.requestsPerMinute": "Requests a minute",
     "maxOutputTokens": "Tokens of an answer",
+    "temperature": "Temperature",
+    "reasoningEffort": "Reasoning effort",
+    "headers": "More headers",
+    "headerRefs": "Headers whose values variables of the server hold",
+    "fallback": "Connection that is asked where this one does not answer",
 }
 """What people read beside the fields."""
 
@@ -62,6 +71,8 @@ def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
         _put(document, name, form.text(name).strip())
     for name, kind in _NUMBERS.items():
         _put(document, name, _number(form.text(name).strip(), kind))
+    for name in _LINES:
+        _put(document, name, _mapping(form.text(name)))
     for name in _TICKS:
         _put(document, name, form.checked(name) or "")
     _put(document, _KEY, form.text(_KEY).strip())
@@ -72,7 +83,8 @@ def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
 
 def values_of(document: Mapping[str, Any]) -> dict[str, object]:
     """What the fields of the form hold for a connection."""
-    flat = dict(_flat(document))
+    lines = {name: "\n".join(f"{key}: {value}" for key, value in document.get(name, {}).items()) for name in _LINES}
+    flat = dict(_flat(document)) | lines
     return {name: flat.get(name, "") for name in (*FIELDS, _NO_KEY)}
 
 
@@ -112,6 +124,12 @@ def _put(document: dict[str, Any], name: str, value: object) -> None:
         document.setdefault(outer, {})[inner] = value
     else:
         document[outer] = value
+
+
+def _mapping(text: str) -> object:
+    """The lines `name: value` as a mapping; "" where there are none."""
+    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs} or ""
 
 
 def _number(text: str, kind: type[int] | type[float]) -> object:

@@ -33,7 +33,7 @@ from storage.errors import Missing, Stale
 router = APIRouter()
 
 _SEE_OTHER = 303
-_PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions")]
+_PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions"), ("ANTHROPIC", "Anthropic Messages")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

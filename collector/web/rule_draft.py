@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from collector.access.caller import Caller
 from collector.api.context import Context
+from collector.evaluation.prompt_preview import PromptPreview
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Example, RuleTrial
 from collector.live.active import Lane
@@ -28,6 +29,9 @@ from storage.errors import BadQuery, Overloaded
 from storage.jobs import JobResult
 from storage.records import JsonValue
 from storage.rule_record import PastCost
+
+Asks: TypeAlias = Literal["", "judge", "prompt"]
+"""What somebody wants to know of the judge: nothing, what it says of examples, or what it would be asked."""
 
 EVALUATED: Final = 3
 """Examples that are evaluated on the spot."""
@@ -94,6 +98,7 @@ class Preview:
     results: Sequence[tuple[Example, JobResult | None]] = field(default_factory=list)
     offer: Offer | None = None  # where it asks a judge, and there are examples
     took: Took | None = None  # what the judge was asked just now
+    prompt: PromptPreview | None = None  # what it would be asked about the first example, where somebody wants to know
     problem: str = ""
 
 
@@ -133,11 +138,11 @@ def draft_of_text(here: Context, who: Caller, text: str, kept: KeptRule | None) 
 
 
 def preview(
-    here: Context, who: Caller, draft: RuleFormDraft, window_s: float, kept: KeptRule | None, *, asks: bool = False
+    here: Context, who: Caller, draft: RuleFormDraft, window_s: float, kept: KeptRule | None, *, asks: Asks = ""
 ) -> Preview | None:
     """What it would match, what that would cost, and what a check says of examples; None while something is wrong.
 
-    A judge is asked about them if `asks`.
+    A judge is asked about them if `asks` says so, or told what it would be asked.
     """
     if draft.parsed is None or draft.rule is None:
         return None
@@ -163,7 +168,19 @@ def preview(
         return told
     cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight)
     told = replace(told, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))
-    return _with_judge(here, whose, kept, told) if asks else told
+    if asks == "prompt":
+        return _with_prompt(here, told)
+    return _with_judge(here, whose, kept, told) if asks == "judge" else told
+
+
+def _with_prompt(here: Context, told: Preview) -> Preview:
+    """The same, with the first question about the first example."""
+    if told.trial is None or not told.results:
+        return told
+    try:
+        return replace(told, prompt=here.trials.preview(told.trial.rule, told.results[0][0]))
+    except Overloaded as error:
+        return replace(told, prompt=PromptPreview(problem=str(error)))
 
 
 def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, examples: int) -> Offer | None:

@@ -14,7 +14,7 @@ from collector.live.rules_in_force import KeptRule
 from collector.web import rule_access, rule_draft
 from collector.web.overtaken import EditConflict, overtaken, version_seen
 from collector.web.rendering import page
-from collector.web.rule_draft import DAY, WINDOWS, Preview, RuleFormDraft
+from collector.web.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
 from collector.web.rule_form import BLANK, GROUPS, MAX_ROWS, ConditionRow, RuleForm, blank_form, condition_row, form_of
 from collector.web.rule_settings import evaluators, literal_keys, settings_of
 from collector.web.span_view import detail_of
@@ -39,6 +39,8 @@ _OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
 
 _NAME_CHARACTERS: Final = 80
 _MORE_ROWS: Final = 4
+_ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
+"""Which buttons ask for more than a look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class _Shown:
     window: str = DAY
     version: int = 0  # of the rule, when its form was first shown
     blank_rows: int = 1
-    asks: bool = False  # the judge about examples, which costs
+    asks: Asks = ""  # the judge about examples, which costs, or only what it would be asked
     looks: bool = False  # not at first: over a million spans of a day a look takes seconds
     message: str = ""
     overtaken: EditConflict | None = None
@@ -104,7 +106,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         version=version_seen(sent),
         blank_rows=_MORE_ROWS if do == "row" else 1,
         looks=True,
-        asks=do == "judge",
+        asks=_ASKING.get(do, ""),
     )
     if do == "save":
         saved = _saved(here, who, draft, shown)

@@ -137,9 +137,7 @@ class _Asking:
 
     async def answer(self, schema: JsonSchema | None) -> ModelReply:
         wire = WIRES[self.connection.protocol]
-        request = wire.request(self.connection.model, self.prompt, schema)
-        if self.connection.max_output_tokens is not None:
-            request[wire.most_tokens] = self.connection.max_output_tokens
+        request = _with_parameters(wire.request(self.connection.model, self.prompt, schema), self.connection)
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(request)
@@ -253,14 +251,30 @@ class _Asking:
 
     def _shown(self, text: str) -> str:
         """The text as an error may show it: short, on one line, without the key."""
-        key = self.connection.key
-        if key:
-            text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
+        secrets = (self.connection.key, *(value for _, value in self.connection.headers))
+        for key in secrets:
+            if key:
+                text = text.replace(key, "[key]").replace(quote(key, safe=""), "[key]")
         line = " ".join(text.split())
         return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "…"
 
 
 _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+
+
+def _with_parameters(request: dict[str, Any], connection: ModelConnection) -> dict[str, Any]:
+    """The request with how long its answer may be, and how it is to be found."""
+    wire, most = WIRES[connection.protocol], connection.max_output_tokens
+    if most is None and wire.needs_most_tokens:
+        most = ASSUMED_OUTPUT_TOKENS
+    if most is not None:
+        request[wire.most_tokens] = most
+    if connection.temperature is not None:
+        request["temperature"] = connection.temperature
+    if connection.reasoning_effort is not None:
+        for name, value in wire.effort(connection.reasoning_effort).items():
+            request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
+    return request
 
 
 def _most(request: Mapping[str, Any], connection: ModelConnection) -> Estimate:

@@ -1,11 +1,13 @@
 """Which model is asked, where, and how patiently."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from evaluators.chat.wire import Protocol
+from storage.records import JsonValue
 
 AddressOf: TypeAlias = Callable[[str], Awaitable[str]]
 """Tells the address that a request to a URL goes to; raises where it may go nowhere."""
@@ -37,7 +39,16 @@ class ModelConnection:
     in_flight: int = 8  # a guess; a limit per connection for all evaluators that share the client
     requests_per_minute: float | None = None  # at even distances
     max_output_tokens: int | None = None  # that an answer may have
+    temperature: float | None = None
+    reasoning_effort: str | None = None  # in the words of the endpoint
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # beside those of the protocol
     address_of: AddressOf | None = None  # None: wherever the system finds its host
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """What moves the answers of the model, without what nobody has set."""
+        told: dict[str, JsonValue] = {"temperature": self.temperature, "reasoningEffort": self.reasoning_effort}
+        return {name: value for name, value in told.items() if value is not None}
 
     def __post_init__(self) -> None:
         """Refuse what no request could use."""
@@ -46,6 +57,8 @@ class ModelConnection:
             raise BadConnection("model must not be blank")
         if self.key is not None:
             check_key(self.key)
+        for name, value in self.headers:
+            check_header(name, value)
 
 
 def check_base_url(text: str) -> None:
@@ -73,3 +86,30 @@ def check_key(key: str) -> None:
     """
     if not key.isascii() or not key.isprintable() or not key.strip() or " " in key:
         raise BadConnection("the key must be printable ASCII without spaces")
+
+
+_OURS: Final = frozenset(
+    (
+        *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "cookie"),
+        *("expect", "host", "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("user-agent", "traceparent", "tracestate", "x-stainless-raw-response"),
+    )
+)
+"""Headers that every request has as the client and the protocol want them, or must not have."""
+
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_MAX_HEADER: Final = 4096
+
+
+def check_header(name: str, value: str) -> None:
+    """Refuse what is no header of one's own.
+
+    Raises:
+        BadConnection: it is none; the message does not hold its value.
+    """
+    if not _HEADER_NAME.fullmatch(name):
+        raise BadConnection("headers: a name has letters, digits and hyphens")
+    if name.lower() in _OURS:
+        raise BadConnection(f"headers: {name} is not yours to set; a key goes into apiKey or credentialRef")
+    if not value.isascii() or not value.isprintable() or value != value.strip() or not 0 < len(value) <= _MAX_HEADER:
+        raise BadConnection(f"headers: the value of {name} must be printable ASCII of at most {_MAX_HEADER} characters")

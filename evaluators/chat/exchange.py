@@ -1,8 +1,8 @@
 """One request and its answer through the openai package: no retries, no redirects, bounded bytes."""
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import openai
 
 from evaluators.chat.connection import AddressOf, ModelConnection
-from evaluators.chat.wire import NotAnAnswer, Protocol
+from evaluators.chat.wire import WIRES, NotAnAnswer
 
 ANSWER_BYTES = 1 << 20  # a guess: verdicts about hundreds of claims; the worst text of this size is read in 2 s
 ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
@@ -61,20 +61,17 @@ class Exchange:
     """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
 
     def __init__(self, connection: ModelConnection) -> None:
-        self._key = connection.key
+        wire = WIRES[connection.protocol]
+        self._path = wire.path
+        self._own_headers = {**wire.headers, **dict(connection.headers)}
+        if connection.key is not None:
+            self._own_headers[wire.key_header] = wire.key_value.format(key=connection.key)
         self._address_of = connection.address_of
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
         transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
         self._client = openai.AsyncOpenAI(
             base_url=connection.base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
         )
-        resources: dict[Protocol, Any] = {
-            "RESPONSES": self._client.responses,
-            "CHAT_COMPLETIONS": self._client.chat.completions,
-        }
-        self._create: Callable[..., AbstractAsyncContextManager[Any]] = resources[
-            connection.protocol
-        ].with_streaming_response.create
 
     async def close(self) -> None:
         """Close its connections."""
@@ -89,12 +86,23 @@ class Exchange:
             openai.APIConnectionError: the connection failed, maybe half-way.
         """
         _TRIP.set(trip)
-        body = await _body(self._create(**request))
+        body = await _body(self._posted(request))
         try:
             document: object = json.loads(body)
         except (ValueError, RecursionError):
             raise NotAnAnswer("it is not JSON") from None
         return document
+
+    @asynccontextmanager
+    async def _posted(self, request: Mapping[str, Any]) -> AsyncIterator[Any]:
+        """The answer, whose body is still to come: read at once it would have no bound."""
+        response: Any = await self._client.post(
+            self._path, cast_to=object, body=dict(request), options={"headers": {_STREAMED: "stream"}}
+        )
+        try:
+            yield response
+        finally:
+            await response.close()
 
     async def _send_only_ours(self, request: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
         """Leave out the headers that the package takes from its environment, or tells of this machine."""
@@ -102,8 +110,8 @@ class Exchange:
             del request.headers[name]
         request.headers["User-Agent"] = USER_AGENT
         request.headers["Accept-Encoding"] = "identity"  # so that the bound on bytes is one on memory
-        if self._key is not None:
-            request.headers["Authorization"] = f"Bearer {self._key}"
+        for name, value in self._own_headers.items():
+            request.headers[name] = value
         request.extensions = {**request.extensions, "trace": _TRIP.get().note}
         if self._address_of is not None:
             await self._send_there(request, self._address_of)

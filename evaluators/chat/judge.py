@@ -36,6 +36,11 @@ class ChatJudge:
         """The model that is asked for, which is part of an evaluator's fingerprint."""
         return self._model.connection.model
 
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """What else of a request moves its answers."""
+        return self._model.connection.parameters
+
     async def __call__(self, messages: Sequence[PromptMessage], wanted: Mapping[str, JsonValue]) -> Reply:
         """Ask once.
 

@@ -1,9 +1,9 @@
 """How a judge is configured: `{baseUrl, model, protocol, keyEnv, …}`, and the judges that come of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, Strict, ValidationError
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from evaluators.chat.judge import ChatJudge
 
 
+Temperature: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=2, allow_inf_nan=False)]
+Effort: TypeAlias = Annotated[str, Field(pattern="^[a-z]{1,20}$")]
+"""How much a model is to think first, in the words of its endpoint: minimal, low, medium, high, and others to come."""
+
+
 class JudgeSettings(WireModel):
     """Which model judges, and how it is reached. The key itself is never part of it: `keyEnv` names its variable."""
 
@@ -31,6 +36,10 @@ class JudgeSettings(WireModel):
     in_flight: Annotated[int, Strict(), Field(ge=1, le=256)] = 8
     input_usd_per_million: Amount | None = None
     output_usd_per_million: Amount | None = None
+    temperature: Temperature | None = None
+    reasoning_effort: Effort | None = None
+    max_output_tokens: Annotated[int, Strict(), Field(ge=1, le=10**7)] | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict)
 
     def connection(self, variable: Callable[[str], str | None]) -> ModelConnection:
         """What the chat client needs; `variable` reads the environment.
@@ -51,6 +60,10 @@ class JudgeSettings(WireModel):
                 timeout_s=self.time_limit_seconds,
                 attempts=self.attempts,
                 in_flight=self.in_flight,
+                temperature=self.temperature,
+                reasoning_effort=self.reasoning_effort,
+                max_output_tokens=self.max_output_tokens,
+                headers=tuple(sorted(self.headers.items())),
             )
         except BadConnection as error:
             raise BadConfiguration(f"judge: {error}") from None

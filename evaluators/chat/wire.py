@@ -1,10 +1,10 @@
-"""The two protocols of chat models as tables: how a prompt is asked and where the answer is."""
+"""The protocols of chat models as tables: how a prompt is asked and where the answer is."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-Protocol: TypeAlias = Literal["RESPONSES", "CHAT_COMPLETIONS"]
+Protocol: TypeAlias = Literal["RESPONSES", "CHAT_COMPLETIONS", "ANTHROPIC"]
 JsonSchema: TypeAlias = Mapping[str, Any]
 
 
@@ -36,12 +36,18 @@ class NotAnAnswer(Exception):
 class ChatProtocol:
     """One protocol. `request` takes a schema for structured output, or None where the endpoint refuses one.
 
-    `most_tokens` is the key that limits how long an answer may be.
+    `most_tokens` is the key that limits how long an answer may be, `effort` where it is said how much to think first.
     """
 
+    path: str  # below the address of the API
     request: Callable[[str, ChatPrompt, JsonSchema | None], dict[str, Any]]
     most_tokens: str
+    effort: Callable[[str], dict[str, Any]]
     answer: Callable[[object], ModelReply]
+    key_header: str = "Authorization"
+    key_value: str = "Bearer {key}"
+    headers: Mapping[str, str] = field(default_factory=dict)  # that every request has
+    needs_most_tokens: bool = False
 
 
 def _chat_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
@@ -63,6 +69,17 @@ def _responses_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None
     }
     if schema is not None:
         asked["text"] = {"format": {"type": "json_schema", "name": "judgement", "schema": schema, "strict": True}}
+    return asked
+
+
+def _anthropic_request(model: str, prompt: ChatPrompt, schema: JsonSchema | None) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "model": model,
+        "system": prompt.system,
+        "messages": [{"role": "user", "content": prompt.user}],
+    }
+    if schema is not None:
+        asked["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     return asked
 
 
@@ -112,6 +129,28 @@ def _responses_answer(document: object) -> ModelReply:
     )
 
 
+def _anthropic_answer(document: object) -> ModelReply:
+    body = _mapping(document, "the answer")
+    content = body.get("content")
+    if not isinstance(content, list):
+        raise NotAnAnswer("it has no content")
+    stopped = body.get("stop_reason")
+    text = _text(content)
+    counts = [_count(body, key) for key in _ANTHROPIC_INPUT]
+    return ModelReply(
+        text=text,
+        refusal=text or "it refused" if stopped == "refusal" else None,
+        is_cut_off=stopped in {"max_tokens", "model_context_window_exceeded"},
+        model=_name(body),
+        input_tokens=None if counts[0] is None else sum(count or 0 for count in counts),
+        output_tokens=_count(body, "output_tokens"),
+    )
+
+
+_ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""The first leaves out what went into a cache or came out of it."""
+
+
 def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotAnAnswer(f"{what} is not an object")
@@ -141,7 +180,29 @@ def _count(body: Mapping[str, Any], key: str) -> int | None:
 
 
 WIRES: Final[Mapping[Protocol, ChatProtocol]] = {
-    "RESPONSES": ChatProtocol(request=_responses_request, answer=_responses_answer, most_tokens="max_output_tokens"),
-    # Not max_completion_tokens, which the servers that still need this protocol may not know.
-    "CHAT_COMPLETIONS": ChatProtocol(request=_chat_request, answer=_chat_answer, most_tokens="max_tokens"),
+    "RESPONSES": ChatProtocol(
+        path="/responses",
+        request=_responses_request,
+        most_tokens="max_output_tokens",
+        effort=lambda effort: {"reasoning": {"effort": effort}},
+        answer=_responses_answer,
+    ),
+    "CHAT_COMPLETIONS": ChatProtocol(
+        path="/chat/completions",
+        request=_chat_request,
+        most_tokens="max_tokens",  # not max_completion_tokens, which servers that still need this protocol may not know
+        effort=lambda effort: {"reasoning_effort": effort},
+        answer=_chat_answer,
+    ),
+    "ANTHROPIC": ChatProtocol(
+        path="/messages",
+        request=_anthropic_request,
+        most_tokens="max_tokens",
+        effort=lambda effort: {"output_config": {"effort": effort}},
+        answer=_anthropic_answer,
+        key_header="x-api-key",
+        key_value="{key}",
+        headers={"anthropic-version": "2023-06-01"},
+        needs_most_tokens=True,
+    ),
 }

@@ -1,7 +1,7 @@
 """`conversation_trajectory`: a judge scores a whole conversation, criterion by criterion."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import Field, field_validator
 
@@ -10,12 +10,11 @@ from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
+from evaluators.judges.combining import STRATEGIES, Strategy
 from evaluators.judges.criteria import Scored, within
 from evaluators.judging import Judge
 from evaluators.model import Case, Conversation, Message, NonBlank
 from evaluators.wire import WireModel
-
-Strategy: TypeAlias = Literal["MEAN", "WEIGHTED_MEAN", "MIN", "MAX"]
 
 
 class Criterion(WireModel):
@@ -88,7 +87,7 @@ CRITERION: Final = JudgeQuestion(
 
 def conversation_trajectory(settings: ConversationTrajectory) -> Check:
     """One question for each criterion; 0 where nobody said anything."""
-    combine = _STRATEGIES[settings.aggregation_strategy]
+    combine = STRATEGIES[settings.aggregation_strategy]
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
         conversation = conversation_at(case, settings.trajectory_key, settings.path)
@@ -115,36 +114,20 @@ def conversation_trajectory(settings: ConversationTrajectory) -> Check:
 async def _ask(
     settings: ConversationTrajectory, criterion: Criterion, conversation: Conversation, judge: Judge | None
 ) -> Scored:
-    messages = [_message(message, settings) for message in conversation.messages]
+    messages = [_message(one, with_calls=settings.include_tool_calls) for one in conversation.messages]
     data = fenced(scenario=conversation.scenario or "(not given)", conversation=numbered(messages))
     answer = await CRITERION.ask(judge, name=criterion.name, description=criterion.description, **data)
     within(answer.score, 0, 1)
     return answer
 
 
-def _message(message: Message, settings: ConversationTrajectory) -> dict[str, Any]:
+def _message(message: Message, *, with_calls: bool) -> dict[str, Any]:
     """A message as JSON, so that no text in it can pose as another message."""
     told: dict[str, Any] = {"role": message.role, "content": message.content}
-    if settings.include_tool_calls and message.tool_calls:
+    if with_calls and message.tool_calls:
         told["toolCalls"] = [{"tool": call.name, "arguments": call.arguments} for call in message.tool_calls]
     return told
 
-
-def _weighted_mean(scores: Sequence[tuple[float, float]]) -> float:
-    total = sum(weight for _, weight in scores)
-    return sum(score * weight for score, weight in scores) / total if total else _mean(scores)
-
-
-def _mean(scores: Sequence[tuple[float, float]]) -> float:
-    return sum(score for score, _ in scores) / len(scores)
-
-
-_STRATEGIES: Final[Mapping[Strategy, Callable[[Sequence[tuple[float, float]]], float]]] = {
-    "MEAN": _mean,
-    "WEIGHTED_MEAN": _weighted_mean,
-    "MIN": lambda scores: min(score for score, _ in scores),
-    "MAX": lambda scores: max(score for score, _ in scores),
-}
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(

@@ -1,43 +1,88 @@
 """`llm_judge`: a judge scores parts of a test case by criteria in plain words."""
 
-from typing import Annotated, Any, Final, Self
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, Strict, model_validator
 
-from evaluators.case import actual_value, expected_value, find
-from evaluators.configuration import Configuration, Parameter, Share, Upper
+from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find_part, offered_tools
+from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
 from evaluators.evaluator import Assessment, Check, Kind
-from evaluators.fencing import fenced
-from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason
+from evaluators.fencing import fenced, numbered
+from evaluators.judges.asking import (
+    NUMBER,
+    REASON,
+    JudgeAnswer,
+    JudgeQuestion,
+    Number,
+    Numbered,
+    Reason,
+    answer_each,
+    rows,
+    together,
+)
+from evaluators.judges.combining import STRATEGIES, Strategy
 from evaluators.judging import Judge
-from evaluators.model import Case, NonBlank
+from evaluators.model import Case, NonBlank, ToolCall
+from evaluators.templating import LABELS, MAX_TEMPLATE, parse_template
+from evaluators.wire import WireModel
 
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 
-_LABELS: dict[Parameter, str] = {
-    "INPUT": "input",
-    "ACTUAL_OUTPUT": "actual_output",
-    "EXPECTED_OUTPUT": "expected_output",
-}
+MAX_VOTES: Final = 9
+_MAX_SCORES: Final = 20
+"""Guesses: a jury whose cost somebody may still want to pay, and what one answer can hold with reasons."""
+
+
+class WantedScore(WireModel):
+    """One of several scores that a judge gives in one answer."""
+
+    name: NonBlank
+    criteria: NonBlank
+    weight: Amount = 1.0
 
 
 class LlmJudge(Configuration):
     """By what a judge scores, and what it is shown."""
 
     threshold: Share = Field(default=0.5, description="The score that passes, from 0 to 1 whatever the scoreRange.")
-    criteria: NonBlank = Field(description="What the judge should look at, in plain words.")
+    criteria: NonBlank | None = Field(default=None, description="What the judge should look at, in plain words.")
     evaluation_params: Annotated[tuple[Annotated[Parameter, Upper], ...], Field(min_length=1)] = Field(
-        description="The parts of the test case that the judge is shown; none of them may be missing."
+        description="The parts of the test case that the judge is shown; none of them may be missing: "
+        f"{', '.join(LABELS)}."
     )
     score_range: tuple[Bound, Bound] = Field(
         default=(0.0, 1.0), description="The scale of the judge, [min, max]; scores are reported from 0 to 1."
+    )
+    scores: Annotated[tuple[WantedScore, ...], Field(max_length=_MAX_SCORES)] = Field(
+        default=(), description="Several scores from one answer: a list of {name, criteria, weight}."
+    )
+    aggregation_strategy: Annotated[Strategy, Upper] = Field(
+        default="MEAN", description="How several scores become one: MEAN, WEIGHTED_MEAN, MIN or MAX."
+    )
+    template: Annotated[str, Field(max_length=MAX_TEMPLATE)] | None = Field(
+        default=None, description="A prompt of your own: `version: 1`, a section [system], and one [user] with places."
+    )
+    votes: Annotated[int, Strict(), Field(ge=1, le=MAX_VOTES)] = Field(
+        default=1, description="How often the judge is asked, an odd number; the median vote counts."
     )
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         if self.score_range[0] >= self.score_range[1]:
             raise ValueError("scoreRange must be [min, max] with min below max")
+        if self.criteria is None and not self.scores and self.template is None:
+            raise ValueError("criteria: is required, unless there are scores or a template")
+        if self.criteria is not None and self.scores and self.template is None:
+            raise ValueError("scores have criteria of their own; criteria beside them go into a template")
+        if self.votes % 2 == 0:
+            raise ValueError("votes must be an odd number, so that there is one in the middle")
+        names = [one.name for one in self.scores]
+        if len(set(names)) < len(names):
+            raise ValueError("each of the scores must have a name of its own")
         return self
 
 
@@ -48,30 +93,53 @@ class Scored(JudgeAnswer):
     reason: Reason = ""
 
 
-SCORE: Final = JudgeQuestion(prompt="llm_judge", wanted={"reason": REASON, "score": NUMBER}, shape=Scored)
+class NumberedScore(Numbered):
+    """A score by one of several criteria."""
+
+    score: Number
+
+
+class AllScored(JudgeAnswer):
+    """Scores by several criteria."""
+
+    scores: tuple[NumberedScore, ...]
+
+
+_ONE: Final[Mapping[str, Any]] = {"reason": REASON, "score": NUMBER}
+_SEVERAL: Final[Mapping[str, Any]] = {"scores": rows(score=NUMBER)}
+
+SCORE: Final = JudgeQuestion(prompt="llm_judge", wanted=_ONE, shape=Scored)
+SCORES: Final = JudgeQuestion(prompt="llm_judge_scores", wanted=_SEVERAL, shape=AllScored)
+OWN_SCORE: Final = JudgeQuestion(prompt="template_score", wanted=_ONE, shape=Scored)
+OWN_SCORES: Final = JudgeQuestion(prompt="template_scores", wanted=_SEVERAL, shape=AllScored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """What one answer of the judge comes to."""
+
+    score: float  # 0..1
+    reason: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def llm_judge(settings: LlmJudge) -> Check:
-    """Ask once, and bring the score to 0..1."""
-    least, most = settings.score_range
+    """Ask once, or for several votes at the same time, and bring the score to 0..1."""
+    prompt_of = _prompting(settings)
+    vote_of = _vote_on_one if not settings.scores else _vote_on_several
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        shown = {_LABELS[parameter]: _value(case, parameter, settings) for parameter in settings.evaluation_params}
-        fences = fenced(**shown)
-        boundary = fences.pop("boundary")
-        answer = await SCORE.ask(
-            judge,
-            criteria=settings.criteria,
-            minimum=f"{least:g}",
-            maximum=f"{most:g}",
-            boundary=boundary,
-            data="\n\n".join(fences.values()),
-        )
-        score = within(answer.score, least, most)
-        metadata = {} if (least, most) == (0, 1) else {"judgeScore": answer.score, "scoreRange": [least, most]}
-        return Assessment(score=score, reason=answer.reason or "The judge gave no reason.", metadata=metadata)
+        values = prompt_of(case)
+        votes = await together([vote_of(settings, values, judge) for _ in range(settings.votes)])
+        vote = votes[0] if len(votes) == 1 else _counted(settings, votes)
+        return Assessment(score=vote.score, reason=vote.reason, metadata={**vote.metadata, **_version(settings)})
 
     return check
+
+
+def prompts_of(settings: LlmJudge) -> tuple[str, ...]:
+    """The prompt that a configuration asks with."""
+    return (_question(settings).prompt,)
 
 
 def within(score: float, least: float, most: float) -> float:
@@ -85,12 +153,125 @@ def within(score: float, least: float, most: float) -> float:
     return (score - least) / (most - least)
 
 
-def _value(case: Case, parameter: Parameter, settings: Configuration) -> Any:  # noqa: ANN401 - the user's value
-    if parameter == "INPUT":
-        return find(case, "inputs", "input")
-    read = actual_value if parameter == "ACTUAL_OUTPUT" else expected_value
-    return read(case, "output", settings.path)
+def _question(settings: LlmJudge) -> JudgeQuestion[Any]:
+    own, several = settings.template is not None, bool(settings.scores)
+    return (OWN_SCORES if several else OWN_SCORE) if own else (SCORES if several else SCORE)
 
+
+def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
+    """What fills the places of the prompt, of a test case: every text of it in a fence."""
+    least, most = settings.score_range
+    scale = {"minimum": f"{least:g}", "maximum": f"{most:g}"}
+    criteria = settings.criteria or ""
+    listed = numbered([{"name": one.name, "criteria": one.criteria} for one in settings.scores])
+    told = {"criteria": listed} if settings.scores else {"criteria": criteria}
+    template = None if settings.template is None else parse_template(settings.template, settings.evaluation_params)
+
+    def values(case: Case) -> dict[str, str]:
+        fences = fenced(**{LABELS[one]: _VALUES[one](case, settings) for one in settings.evaluation_params})
+        boundary = fences.pop("boundary")
+        if template is None:
+            return {**told, **scale, "boundary": boundary, "data": "\n\n".join(fences.values())}
+        instructions = template.instructions({"criteria": criteria, **scale})
+        several = told if settings.scores else {}
+        return {"template": instructions, **several, **scale, "boundary": boundary, "data": template.data(fences)}
+
+    return values
+
+
+async def _vote_on_one(settings: LlmJudge, values: Mapping[str, str], judge: Judge | None) -> Vote:
+    least, most = settings.score_range
+    answer = await _question(settings).ask(judge, **values)
+    score = within(answer.score, least, most)
+    metadata = {} if (least, most) == (0, 1) else {"judgeScore": answer.score, "scoreRange": [least, most]}
+    return Vote(score=score, reason=answer.reason or "The judge gave no reason.", metadata=metadata)
+
+
+async def _vote_on_several(settings: LlmJudge, values: Mapping[str, str], judge: Judge | None) -> Vote:
+    question = _question(settings)
+
+    async def ask(numbers: str) -> tuple[NumberedScore, ...]:
+        answer: AllScored = await question.ask(judge, **values, numbers=numbers)
+        return answer.scores
+
+    answers, _ = await answer_each(len(settings.scores), ask, "scores")
+    scored = [
+        (one, within(answers[number].score, *settings.score_range), answers[number].reason)
+        for number, one in enumerate(settings.scores, start=1)
+    ]
+    score = STRATEGIES[settings.aggregation_strategy]([(share, one.weight) for one, share, _ in scored])
+    listed = "; ".join(f"{one.name} {share:g} ({reason})" for one, share, reason in scored)
+    table = {one.name: {"score": share, "reason": reason} for one, share, reason in scored}
+    return Vote(
+        score=score, reason=f"{settings.aggregation_strategy} of {listed} is {score:.2f}.", metadata={"scores": table}
+    )
+
+
+def _counted(settings: LlmJudge, votes: list[Vote]) -> Vote:
+    """The vote in the middle, which passes where most of them do, and how many agree with it."""
+    middle = statistics.median(vote.score for vote in votes)
+    chosen = next(vote for vote in votes if vote.score == middle)
+    passes = middle >= settings.threshold
+    agreeing = sum((vote.score >= settings.threshold) is passes for vote in votes)
+    listed = [{"score": vote.score, "reason": vote.reason} for vote in votes]
+    return Vote(
+        score=middle,
+        reason=f"{agreeing} of {len(votes)} votes agree. {chosen.reason}",
+        metadata={**chosen.metadata, "votes": listed, "agreement": agreeing / len(votes)},
+    )
+
+
+def _version(settings: LlmJudge) -> dict[str, Any]:
+    if settings.template is None:
+        return {}
+    return {"promptVersion": parse_template(settings.template, settings.evaluation_params).version}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    told = {"tool": call.name, "arguments": call.arguments, "result": call.result}
+    return told | ({"error": call.metadata.get("error")} if call.metadata.get("isError") else {})
+
+
+def _tool_calls(case: Case, _settings: LlmJudge) -> object:
+    return numbered([_call(call) for call in actual_calls(case)])
+
+
+def _tools(case: Case, _settings: LlmJudge) -> object:
+    return numbered([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered_tools(case)])
+
+
+def _context(case: Case, _settings: LlmJudge) -> object:
+    found = find_part(case, "CONTEXT")
+    return numbered([{"text": one} for one in found]) if isinstance(found, list | tuple) else found
+
+
+def _conversation(case: Case, _settings: LlmJudge) -> object:
+    messages = conversation_at(case, "trajectory").messages
+    return numbered(
+        [
+            {
+                "role": one.role,
+                "content": one.content,
+                **({"toolCalls": [_call(call) for call in one.tool_calls]} if one.tool_calls else {}),
+            }
+            for one in messages
+        ]
+    )
+
+
+_ValueOf: TypeAlias = Callable[[Case, LlmJudge], object]
+
+_VALUES: Final[Mapping[Parameter, _ValueOf]] = {
+    "INPUT": lambda case, _: find_part(case, "INPUT"),
+    "ACTUAL_OUTPUT": lambda case, settings: actual_value(case, "output", settings.path),
+    "EXPECTED_OUTPUT": lambda case, settings: expected_value(case, "output", settings.path),
+    "TOOL_CALLS": _tool_calls,
+    "TOOLS": _tools,
+    "CONTEXT": _context,
+    "CONVERSATION": _conversation,
+    "METADATA": lambda case, _: find_part(case, "METADATA"),
+}
+"""How each part of a test case is shown: lists as JSON with numbers, so that no text in one can pose as two."""
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(
@@ -102,6 +283,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=LlmJudge,
         check=llm_judge,
         judge=lambda _: "always",
-        prompts=("llm_judge",),
+        prompts=(SCORE.prompt, SCORES.prompt, OWN_SCORE.prompt, OWN_SCORES.prompt),
+        asks=prompts_of,
     ),
 )

@@ -1,5 +1,9 @@
--- Forget what some revisions decided about traces with these spans, which lie between two numbers: it is decided again.
+-- Forget what some revisions decided about traces with these spans, which lie between two numbers: it is decided again, but
+-- for what is final.
 DELETE FROM decision
 WHERE list_contains($revisions::INTEGER[], revision)
     AND seq BETWEEN $first AND $last
-    AND seq IN (SELECT seq FROM earlier_spans);
+    AND seq IN (SELECT seq FROM earlier_spans)
+    AND (revision, seq) NOT IN (
+        SELECT (f.revision, s.seq) FROM final_decisions AS f INNER JOIN earlier_spans AS s ON s.trace = f.trace
+    );

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from collector.live.judging import JudgeSource
+from collector.live.judging import Fallback, JudgeSource
 from collector.live.work.breaker import Breaker
 from collector.live.work.cases import Cases
 from collector.live.work.desk import HeldJobs, JobContext, Task
@@ -21,7 +21,7 @@ from evaluators.chat.retry import RETRYABLE
 from evaluators.errors import Broken, Stopped
 from evaluators.evaluator import run
 from evaluators.judging import Judge
-from evaluators.outcome import Failure, Outcome
+from evaluators.outcome import Failure, Outcome, Verdict
 from evaluators.registry import build
 from rules.rule import Rule
 from storage.jobs import Job, JobResult
@@ -45,12 +45,15 @@ class ConnectionQueue:
     in_flight: Callable[[], int]
     breaker: Breaker | None  # None for programs
     passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
+    fallback: Callable[[], Fallback | None] = lambda: None  # who is asked where nobody answers here
     held: HeldJobs = field(default_factory=HeldJobs)
 
     def room(self) -> int:
         """How many more jobs may be begun now."""
         in_flight, running = self.in_flight(), len(self.held)
         if self.breaker is None:
+            return max(in_flight - running, 0)
+        if self.breaker.down_since_s is not None and self.fallback() is not None:
             return max(in_flight - running, 0)
         return self.breaker.room(self.lane.now_s(), in_flight, running)
 
@@ -63,6 +66,15 @@ class ConnectionQueue:
     def take(self, jobs: Sequence[Job]) -> None:
         """Begin these."""
         self.lane.begin(self, jobs)
+
+
+class JobAnswer(NamedTuple):
+    """What an evaluator says of a job."""
+
+    outcome: Outcome
+    model: str | None = None  # that its judge asks for
+    fallback: Fallback | None = None  # over which it was asked instead
+    missed: Outcome | None = None  # what came of the connection itself before that; None where it was not asked
 
 
 class JudgeExecutor:
@@ -91,6 +103,7 @@ class JudgeExecutor:
                 in_flight=lambda: self._judges.in_flight(connection_id),
                 breaker=Breaker(wait_s=self._desk.patience.wait_s),
                 passing=frozenset({"bad_reply"}),
+                fallback=lambda: self._judges.fallback(connection_id),
             )
         return line
 
@@ -155,7 +168,8 @@ class JudgeExecutor:
         task = examined.task
         began_s = time.perf_counter()
         try:
-            outcome, model = await self._outcome(line, task, examined.case or {})
+            answer = await self._answer(line, task, examined.case or {})
+            outcome, model = answer.outcome, answer.model
             document = outcome.to_document()
             told = document if examined.part is None else examined.part.told_in(document)
             latency_ms = (time.perf_counter() - began_s) * 1000
@@ -169,23 +183,42 @@ class JudgeExecutor:
             line.held.let_go([task])
             self._desk.after_error([task], error)
         else:
-            self._settle(line, task, outcome, result)
+            self._settle(line, task, answer, result)
 
-    async def _outcome(self, line: ConnectionQueue, task: Task, case: Mapping[str, Any]) -> tuple[Outcome, str | None]:
-        """What the evaluator says, and the model that its judge asks for."""
+    async def _answer(self, line: ConnectionQueue, task: Task, case: Mapping[str, Any]) -> JobAnswer:
+        """What the evaluator says, with a judge over the rule's connection or, where nobody answers, its fallback."""
         current = partial(self._desk.current, task)
         judge_of = partial(self._judges.judge, task.active, task.job, current=current)
         rule, limit_s = task.active.rule, self._desk.patience.job_s
         try:
             current()
         except Stopped as stopped:
-            return _failed(rule, stopped), None
-        return await outcome_of(rule, case, None if line.breaker is None else judge_of, limit_s=limit_s)
+            return JobAnswer(_failed(rule, stopped))
+        if line.breaker is None:
+            return JobAnswer(*await outcome_of(rule, case, None, limit_s=limit_s))
+        other = line.fallback()
+        missed: Failure | None = None
+        if other is None or not line.breaker.is_down(self.now_s()):
+            first = JobAnswer(*await outcome_of(rule, case, judge_of, limit_s=limit_s))
+            if other is None or not isinstance(first.outcome, Failure) or first.outcome.kind not in RETRYABLE:
+                return first
+            missed = first.outcome
+        over = partial(judge_of, over=other.connection_id)
+        outcome, model = await outcome_of(rule, case, over, limit_s=limit_s)
+        if isinstance(outcome, Failure) and outcome.kind == "bad_configuration":
+            return JobAnswer(_without_fallback(outcome, other.name, missed))
+        return JobAnswer(_told_of_fallback(outcome, other.name, missed), model, other, missed)
 
-    def _settle(self, line: ConnectionQueue, task: Task, outcome: Outcome, result: JobResult) -> None:
+    def _settle(self, line: ConnectionQueue, task: Task, answer: JobAnswer, result: JobResult) -> None:
         """Hand in the job: done, or for another attempt."""
         line.held.let_go([task])
-        if not isinstance(outcome, Failure):
+        outcome, missed = answer.outcome, answer.missed
+        if answer.fallback is not None and line.breaker is not None and isinstance(missed, Failure):
+            asks = missed.kind == "rate_limited"
+            line.breaker.failed(self.now_s(), asked_s=missed.retry_after_s, asks_for_pause=asks)
+        if answer.fallback is not None and not (isinstance(outcome, Failure) and outcome.kind in RETRYABLE):
+            self._after_fallback(line, task, outcome, result)
+        elif not isinstance(outcome, Failure):
             if line.breaker is not None and outcome.usage is not None:
                 line.breaker.answered(self.now_s())
             self._hand_in(line, task, result)
@@ -195,6 +228,13 @@ class JudgeExecutor:
             if line.breaker is not None and outcome.kind not in _NOT_THE_JUDGES:
                 line.breaker.answered(self.now_s())
             self._after_failure(line, task, outcome, result)
+
+    def _after_fallback(self, line: ConnectionQueue, task: Task, outcome: Outcome, result: JobResult) -> None:
+        """What the fallback says counts, and tells nothing of the connection that it stands in for."""
+        if isinstance(outcome, Failure):
+            self._after_failure(line, task, outcome, result)
+        else:
+            self._hand_in(line, task, result)
 
     def _after_no_answer(
         self, line: ConnectionQueue, breaker: Breaker, task: Task, failure: Failure, result: JobResult
@@ -229,6 +269,24 @@ class JudgeExecutor:
         line.held.let_go([task])
         self._rubbish.pop(task.job.job_id, None)
         self._desk.outlet.finish([result])
+
+
+def _told_of_fallback(outcome: Outcome, name: str, missed: Outcome | None) -> Outcome:
+    """The outcome over the fallback: with what it took to find out that it was needed, and a verdict with its name."""
+    spent = None if missed is None else missed.usage
+    if spent is not None:
+        outcome = replace(outcome, usage=spent if outcome.usage is None else spent + outcome.usage)
+    if isinstance(outcome, Verdict):
+        return replace(outcome, metadata={**outcome.metadata, "fallbackConnection": name})
+    return outcome
+
+
+def _without_fallback(failure: Failure, name: str, missed: Failure | None) -> Failure:
+    """A fallback that cannot be used is none: the job waits for the connection, and tells why."""
+    told = f"its fallback {name!r} cannot be asked: {failure.message}"
+    if missed is None:
+        return replace(failure, kind="unavailable", message=f"the connection is down, and {told}")
+    return replace(missed, message=f"{missed.message}; {told}")
 
 
 async def outcome_of(

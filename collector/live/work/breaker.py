@@ -28,6 +28,10 @@ class Breaker:
             in_flight = 0 if now_s < self.resumes_s else 1
         return max(in_flight - running, 0)
 
+    def is_down(self, now_s: float) -> bool:
+        """Whether nothing is asked at this moment."""
+        return self.down_since_s is not None and now_s < self.resumes_s
+
     def answered(self, now_s: float) -> None:
         """It works; that does not end a pause that it asked for, since what was under way then is answered in it."""
         if now_s < self.asked_until_s:
