@@ -1,6 +1,7 @@
 """`llm_judge`: a judge scores parts of a test case by criteria in plain words."""
 
-from typing import Annotated, Any, Final, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self, TypeGuard
 
 from pydantic import Field, model_validator
 
@@ -34,11 +35,39 @@ class LlmJudge(Configuration):
         default=(0.0, 1.0), description="The scale of the judge, [min, max]; scores are reported from 0 to 1."
     )
 
+    raw_threshold: Bound | None = Field(
+        default=None, description="The judge's own score that passes, on the scale of scoreRange; instead of threshold."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _passing_on_the_scale(cls, told: object) -> object:
+        """Bring `rawThreshold` to the threshold that it means; what is malformed is left to the fields to refuse."""
+        if not isinstance(told, Mapping):
+            return told
+        raw = told.get("rawThreshold", told.get("raw_threshold"))
+        scale = told.get("scoreRange", told.get("score_range", (0, 1)))
+        if not _is_number(raw) or not isinstance(scale, list | tuple) or len(scale) != 2:  # noqa: PLR2004 - min and max
+            return told
+        least, most = scale
+        if not (_is_number(least) and _is_number(most) and least < most):
+            return told
+        if not least <= raw <= most:
+            raise ValueError(f"rawThreshold {raw:g} is outside the scoreRange, {least:g} to {most:g}")
+        threshold = (raw - least) / (most - least)
+        if told.get("threshold", threshold) != threshold:
+            raise ValueError("threshold, from 0 to 1, and rawThreshold, on the scale of scoreRange, exclude each other")
+        return {**told, "threshold": threshold}
+
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         if self.score_range[0] >= self.score_range[1]:
             raise ValueError("scoreRange must be [min, max] with min below max")
         return self
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Scored(JudgeAnswer):
