@@ -125,34 +125,34 @@ def enter(value: object, path: Path | None, place: str) -> Any:  # noqa: ANN401 
         raise BadCase(f"{place}: nothing at {path}: {nowhere}") from None
 
 
-def actual_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
+def actual_calls(case: Case, path: Path | None = None, key: str = "toolCalls") -> tuple[ToolCall, ...]:
     """The calls that the agent made, in order.
 
     Raises:
         BadCase: they are missing or no list of tool calls.
     """
-    place = "actualOutputs.toolCalls"
-    return _read(ToolCall, enter(get(case, "actual_outputs", "toolCalls"), path, place), place)
+    place = f"actualOutputs.{key}"
+    return _read(ToolCall, enter(get(case, "actual_outputs", key), path, place), place)
 
 
-def expected_calls(case: Case, path: Path | None = None) -> tuple[ToolCall, ...]:
+def expected_calls(case: Case, path: Path | None = None, key: str = "toolCalls") -> tuple[ToolCall, ...]:
     """The calls that the agent should have made, in order.
 
     Raises:
         BadCase: they are missing or no list of tool calls.
     """
-    get(case, "expected_outputs", "toolCalls")
-    return _read(ToolCall, expected_value(case, "toolCalls", path), "expectedOutputs.toolCalls")
+    get(case, "expected_outputs", key)
+    return _read(ToolCall, expected_value(case, key, path), f"expectedOutputs.{key}")
 
 
-def offered_tools(case: Case, path: Path | None = None) -> tuple[ToolDefinition, ...]:
+def offered_tools(case: Case, path: Path | None = None, key: str = "tools") -> tuple[ToolDefinition, ...]:
     """The tools that the agent had.
 
     Raises:
         BadCase: they are missing or no list of tool definitions.
     """
-    place = "metadata.tools"
-    return _read(ToolDefinition, enter(get(case, "metadata", "tools"), path, place), place)
+    place = f"metadata.{key}"
+    return _read(ToolDefinition, enter(get(case, "metadata", key), path, place), place)
 
 
 def conversation_at(case: Case, key: str, path: Path | None = None) -> Conversation:

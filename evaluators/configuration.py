@@ -19,6 +19,10 @@ Amount: TypeAlias = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Share: TypeAlias = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 
 
+Key: TypeAlias = Annotated[str, Field(min_length=1)]
+"""The key of a map of the test case."""
+
+
 def _upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
@@ -64,3 +68,17 @@ class Configuration(WireModel):
     when_vacuous: WhenVacuous = Field(
         default="PASS", description="What becomes of a check that found nothing to check: PASS, FAIL or SKIP."
     )
+
+
+class ReadsCalls(Configuration):
+    """An evaluator of the calls that were made."""
+
+    tool_calls_key: Key = Field(
+        default="toolCalls", description="The key of actualOutputs under which the tool calls are."
+    )
+
+
+class ReadsTools(Configuration):
+    """An evaluator of the tools that an agent was offered."""
+
+    tools_key: Key = Field(default="tools", description="The key of metadata under which the tool definitions are.")

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from evaluators.arguments import MODES, members_of
 from evaluators.case import actual_calls, find
-from evaluators.configuration import Configuration, Flag, Upper
+from evaluators.configuration import Flag, ReadsCalls, Upper
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
@@ -58,10 +58,13 @@ class ExpectedOutput(WireModel):
     id: str | None = None
 
 
-class _Criteria(Configuration):
+class _Criteria(ReadsCalls):
     """What the four have in common."""
 
-    strict: Flag = Field(default=False, description="1 when everything holds, else 0, instead of a share.")
+    strict: Flag = Field(
+        default=False,
+        description="1 when everything holds, else 0, instead of a share; calls with ids are meant by these alone.",
+    )
 
 
 class ToolCallCount(_Criteria):
@@ -110,10 +113,12 @@ def tool_call_count(settings: ToolCallCount) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCallsCount", settings.tool_calls_count, _COUNTS)
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         if not wanted:
             return _nothing_wanted(calls)
-        counts = {name: [is_call_of(call, name) for call in calls].count(True) for name in wanted}
+        counts = {
+            name: [is_call_of(call, name, strict=settings.strict) for call in calls].count(True) for name in wanted
+        }
         results = {
             name: {
                 "actual": counts[name],
@@ -138,11 +143,15 @@ def tool_call_order(settings: ToolCallOrder) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCallsOrder", settings.tool_calls_order, _ORDER)
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         names = [call.name for call in calls]
         if not wanted:
             return _nothing_wanted(calls)
-        pairs = longest_common(len(calls), len(wanted), lambda row, column: is_call_of(calls[row], wanted[column]))
+        pairs = longest_common(
+            len(calls),
+            len(wanted),
+            lambda row, column: is_call_of(calls[row], wanted[column], strict=settings.strict),
+        )
         metadata = {"expected": list(wanted), "actual": names, "lcs": [wanted[column] for _, column in pairs]}
         if settings.strict:
             exact = len(calls) == len(wanted) == len(pairs)
@@ -160,14 +169,14 @@ def tool_call_args(settings: ToolCallArgs) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolCalls", settings.tool_calls, _ARGUMENTS)
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         if not wanted:
             return _nothing_wanted(calls)
         arguments = [members_of(call.arguments) for call in calls]
         expected = [members_of(item.args) for item in wanted]
 
         def matches(row: int, column: int) -> bool:
-            called = is_call_of(calls[column], wanted[row].name, wanted[row].id)
+            called = is_call_of(calls[column], wanted[row].name, wanted[row].id, strict=settings.strict)
             return called and within(expected[row], arguments[column])
 
         pairs = most_pairs(len(wanted), len(calls), matches)
@@ -189,12 +198,12 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
 
     def check(case: Case) -> Assessment:
         wanted = _criteria(case, "toolOutputs", settings.tool_outputs, _OUTPUTS)
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         if not wanted:
             return _nothing_wanted(calls)
 
         def matches(row: int, column: int) -> bool:
-            called = is_call_of(calls[column], wanted[row].name, wanted[row].id)
+            called = is_call_of(calls[column], wanted[row].name, wanted[row].id, strict=settings.strict)
             return called and equal(wanted[row].output, calls[column].result)
 
         pairs = most_pairs(len(wanted), len(calls), matches)
@@ -208,13 +217,16 @@ def tool_call_output(settings: ToolCallOutput) -> Check:
     return pure(check)
 
 
-def is_call_of(call: ToolCall, name: str, wanted_id: str | None = None) -> bool:
+def is_call_of(call: ToolCall, name: str, wanted_id: str | None = None, *, strict: bool = False) -> bool:
     """Whether this is the call that is meant: by id where both have one, else by the id or the name of its tool.
 
-    Names are compared as APIs of models write them: white space as one underscore, other punctuation left out.
+    Where it is `strict`, a call that has an id is meant by that id alone. Names are compared as APIs of models write
+    them: white space as one underscore, other punctuation left out.
     """
     if wanted_id is not None and call.id is not None:
         return call.id == wanted_id
+    if strict and call.id is not None:
+        return call.id == name
     return call.id == name or _plain_name(call.name) == _plain_name(name)
 
 
@@ -317,7 +329,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(
         name="tool_call_count",
         title="Tool Call Count",
-        version=1,
+        version=2,
         checks="Tools were called as often as they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsCount"),
         configuration=ToolCallCount,
@@ -326,7 +338,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(
         name="tool_call_order",
         title="Tool Call Order",
-        version=1,
+        version=2,
         checks="Tools were called in the order in which they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCallsOrder"),
         configuration=ToolCallOrder,
@@ -335,7 +347,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(
         name="tool_call_args",
         title="Tool Call Arguments",
-        version=1,
+        version=2,
         checks="Tools were called with the arguments that they should be.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolCalls"),
         configuration=ToolCallArgs,
@@ -344,7 +356,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     Kind(
         name="tool_call_output",
         title="Tool Call Output",
-        version=1,
+        version=2,
         checks="Tools gave the outputs that they should give.",
         reads=("actualOutputs.toolCalls", "expectedOutputs.toolOutputs"),
         configuration=ToolCallOutput,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evaluators.arguments import AnyMatcher, ArgumentMatcher, CallMatcher
 from evaluators.case import actual_calls, expected_calls
-from evaluators.configuration import Configuration, Upper
+from evaluators.configuration import Key, ReadsCalls, Upper
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, ToolCall
 from evaluators.pairing import Matches, longest_common, most_pairs
@@ -16,8 +16,12 @@ from evaluators.pairing import Matches, longest_common, most_pairs
 Calls = Sequence[ToolCall]
 
 
-class _Matching(Configuration):
-    """How arguments are compared."""
+class _Matching(ReadsCalls):
+    """Where the calls are, and how their arguments are compared."""
+
+    expected_tool_calls_key: Key = Field(
+        default="toolCalls", description="The key of expectedOutputs under which the expected tool calls are."
+    )
 
     argument_matcher: AnyMatcher = Field(
         default_factory=ArgumentMatcher, description="When the arguments of a call are the expected ones."
@@ -83,7 +87,7 @@ def tool_correctness(settings: ToolCorrectness) -> Check:
     matcher = CallMatcher(settings.argument_matcher, settings.argument_matchers)
 
     def check(case: Case) -> Assessment:
-        expected, actual = expected_calls(case, settings.path), actual_calls(case, settings.path)
+        expected, actual = _both(case, settings)
         wanted, made = _names(expected), _names(actual)
         metadata = {
             "matchMode": settings.match_mode,
@@ -108,7 +112,7 @@ def tool_trajectory(settings: ToolTrajectory) -> Check:
     matcher = CallMatcher(settings.argument_matcher, settings.argument_matchers)
 
     def check(case: Case) -> Assessment:
-        expected, actual = expected_calls(case, settings.path), actual_calls(case, settings.path)
+        expected, actual = _both(case, settings)
         compared = _Compared(expected=expected, actual=actual, matches=matcher.between(expected, actual))
         matched, whole = rule.matched(compared), whole_of(compared)
         metadata = {
@@ -128,6 +132,12 @@ def tool_trajectory(settings: ToolTrajectory) -> Check:
         return Assessment(score=score, reason=f"{settings.match_mode}: {counts}.", metadata=metadata)
 
     return pure(check)
+
+
+def _both(case: Case, settings: _Matching) -> tuple[Calls, Calls]:
+    """The expected calls and those that were made."""
+    expected = expected_calls(case, settings.path, settings.expected_tool_calls_key)
+    return expected, actual_calls(case, settings.path, settings.tool_calls_key)
 
 
 def _expected(compared: _Compared) -> int:

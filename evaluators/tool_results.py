@@ -9,7 +9,7 @@ from pydantic import Field
 
 from evaluators.arguments import MODES, AnyMatcher, ArgumentMatcher, members_of
 from evaluators.case import actual_calls
-from evaluators.configuration import Configuration, Flag
+from evaluators.configuration import Flag, ReadsCalls
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, ToolCall
 from evaluators.wire import WireModel, parse_json
@@ -26,7 +26,7 @@ class ErrorDetector(WireModel):
         return (self.contains,) if isinstance(self.contains, str) else self.contains
 
 
-class ToolError(Configuration):
+class ToolError(ReadsCalls):
     """When a call counts as failed."""
 
     treat_blank_as_error: Flag = Field(default=True, description="No result, and a blank one, is a failure.")
@@ -36,7 +36,7 @@ class ToolError(Configuration):
     error_detector: ErrorDetector | None = Field(default=None, description="What else is a failure.")
 
 
-class ToolEfficiency(Configuration):
+class ToolEfficiency(ReadsCalls):
     """When two calls count as the same."""
 
     argument_matcher: AnyMatcher = Field(
@@ -59,7 +59,7 @@ def tool_error(settings: ToolError) -> Check:
         return next((f"the result contains {wanted!r}" for wanted in texts if wanted in text), None)
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         if not calls:
             return Assessment(score=1.0, reason="There are no tool calls that could have failed.", vacuous=True)
         failed = [
@@ -81,7 +81,7 @@ def tool_efficiency(settings: ToolEfficiency) -> Check:
     matches = MODES[settings.argument_matcher.mode]
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         if not calls:
             return Assessment(score=1.0, reason="There are no tool calls that could be needless.", vacuous=True)
         members = functools.cache(lambda index: members_of(calls[index].arguments, fold))

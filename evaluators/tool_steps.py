@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from evaluators.arguments import MODES, Members, members_of
 from evaluators.case import actual_calls
-from evaluators.configuration import Amount, Configuration, Count, Lower, Share, Upper
+from evaluators.configuration import Amount, Count, Lower, ReadsCalls, Share, Upper
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
 from evaluators.pairing import longest_common
@@ -31,7 +31,7 @@ class ExpectedStep(WireModel):
     args_match: ArgsMatch | None = Field(default=None, description="How the arguments of this step are compared.")
 
 
-class ToolSteps(Configuration):
+class ToolSteps(ReadsCalls):
     """The expected steps, and how strictly they are expected."""
 
     threshold: Share = Field(default=0.8, description="The score that passes, from 0 to 1.")
@@ -114,7 +114,7 @@ def _steps(settings: ToolSteps) -> Callable[[Case], Assessment]:
     find = _FINDERS[settings.mode if settings.mode == "exact" else settings.alignment]
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path)
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
         tally = _Tally()
         for step, found in zip(steps, find(_Sequences.of(steps, calls, settings.args_match)), strict=True):
             tally.note(found is not None, f"{step.tool}{'' if found is not None else _missing(step, calls)}")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from evaluators.case import actual_calls, offered_tools
-from evaluators.configuration import Configuration, Flag
+from evaluators.configuration import Flag, ReadsCalls, ReadsTools
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
@@ -15,7 +15,7 @@ _TOLD_ERRORS = 5
 """Of many errors a reason tells this many, and the metadata all. A guess."""
 
 
-class ToolCallValidity(Configuration):
+class ToolCallValidity(ReadsCalls, ReadsTools):
     """How strictly the arguments of calls are looked at."""
 
     strict_mode: Flag = Field(
@@ -27,8 +27,8 @@ def tool_call_validity(settings: ToolCallValidity) -> Check:
     """The share of calls that name a tool there is, with arguments that fit its schema."""
 
     def check(case: Case) -> Assessment:
-        calls = actual_calls(case, settings.path)
-        tools = {tool.name: tool for tool in offered_tools(case)}
+        calls = actual_calls(case, settings.path, settings.tool_calls_key)
+        tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
         errors_of = _Checker(tools, strict=settings.strict_mode)
         errors = [errors_of(call) for call in calls]
         valid = errors.count([])

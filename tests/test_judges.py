@@ -49,6 +49,15 @@ def test_llm_judge_brings_its_scale_to_0_to_1(score: object, expected: float) ->
     assert verdict.success is (expected >= 0.8)
 
 
+@pytest.mark.parametrize("score,passes", [(4.2, True), (4.1, False)])
+def test_a_raw_threshold_is_on_the_judges_own_scale(score: float, passes: bool) -> None:  # noqa: FBT001 - a parameter
+    """`rawThreshold` says with the judge's numbers what `threshold` says from 0 to 1."""
+    configuration = HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 4.2}
+    verdict = verdict_of("llm_judge", configuration, ASKED, {"score": score, "reason": "r"})
+    assert verdict.success is passes
+    assert verdict.threshold == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize(
     "answer,words",
     [
@@ -114,6 +123,8 @@ def test_llm_judge_may_judge_one_field() -> None:
         (HELPFUL | {"scoreRange": [5, 1]}, "scoreRange must be"),
         (HELPFUL | {"scoreRange": [1, 1]}, "scoreRange must be"),
         (HELPFUL | {"threshold": 3.5}, "threshold"),
+        (HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 7}, "rawThreshold 7 is outside"),
+        (HELPFUL | {"scoreRange": [1, 5], "rawThreshold": 4, "threshold": 0.8}, "exclude each other"),
         (HELPFUL | {"judge": {}}, "judge"),
     ],
 )

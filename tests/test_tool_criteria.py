@@ -277,3 +277,26 @@ def test_later_call_of_a_tool_may_give_the_expected_output(configuration: Mappin
     wanted: Sequence[Mapping[str, Any]] = [{"name": "t", "output": "second"}]
     case = called(call("t", result="first"), call("t", result="second"))
     assert verdict("tool_call_output", {"toolOutputs": wanted, **configuration}, case).score == 1
+
+
+@pytest.mark.parametrize(
+    "name, criteria",
+    [
+        ("tool_call_count", {"toolCallsCount": {"get_weather": ["=", 1]}}),
+        ("tool_call_order", {"toolCallsOrder": ["get_weather"]}),
+        ("tool_call_args", {"toolCalls": [{"name": "get_weather", "args": {}}]}),
+        ("tool_call_output", {"toolOutputs": [{"name": "get_weather", "output": "rain"}]}),
+    ],
+)
+def test_strict_criteria_mean_calls_with_ids_by_these_alone(name: str, criteria: Mapping[str, Any]) -> None:
+    """A criterion that has only the name of a tool does not mean a call that has an id, unless it is no strict one."""
+    with_id = called({"name": "get_weather", "id": "call_1", "arguments": {}, "result": "rain"})
+    without = called({"name": "get_weather", "arguments": {}, "result": "rain"})
+    assert [verdict(name, {**criteria, "strict": strict}, with_id).score for strict in (False, True)] == [1, 0]
+    assert verdict(name, {**criteria, "strict": True}, without).score == 1
+
+
+def test_a_strict_criterion_may_name_an_id() -> None:
+    """The id of a call stands where its name would."""
+    case = called({"name": "get_weather", "id": "call_1", "arguments": {}})
+    assert verdict("tool_call_order", {"toolCallsOrder": ["call_1"], "strict": True}, case).score == 1

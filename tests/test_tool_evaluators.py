@@ -418,3 +418,26 @@ def test_what_takes_too_long_to_compare_is_a_failure() -> None:
     assert failure("tool_trajectory", {"matchMode": "RECALL"}, called(*names, expected=names[::-1])).startswith(
         "too_large"
     )
+
+
+@pytest.mark.parametrize(
+    "name, keys",
+    [
+        ("tool_correctness", {"toolCallsKey": "made", "expectedToolCallsKey": "wanted"}),
+        ("tool_trajectory", {"toolCallsKey": "made", "expectedToolCallsKey": "wanted"}),
+        ("tool_call_validity", {"toolCallsKey": "made", "toolsKey": "offered"}),
+        ("tool_error", {"toolCallsKey": "made"}),
+        ("tool_efficiency", {"toolCallsKey": "made"}),
+        ("tool_call_count", {"toolCallsKey": "made", "toolCallsCount": {"search_flights": ["=", 1]}}),
+    ],
+)
+def test_cases_may_have_their_lists_under_keys_of_their_own(name: str, keys: Mapping[str, Any]) -> None:
+    """With configured keys the lists are found there, and a list that is not there is missed by its own key."""
+    made = {"name": "search_flights", "arguments": ROUTE, "result": "ok"}
+    case = {
+        "actualOutputs": {"made": [made]},
+        "expectedOutputs": {"wanted": [made]},
+        "metadata": {"offered": [FLIGHTS]},
+    }
+    assert verdict(name, keys, case).score == 1
+    assert "actualOutputs.made is missing" in failure(name, keys, {**case, "actualOutputs": {"toolCalls": []}})

@@ -40,7 +40,10 @@ def _count(collected: Collected, slot: Slot) -> int | None:
 
 def _cached_apart(collected: Collected) -> int:
     amounts: dict[str, int] = {}
+    counted = collected.sources.get("input_tokens")
     for _, place, value, source in collected.candidates("cached_apart"):
+        if place.path and source != counted:
+            continue  # a map's cached tokens are apart from its own count: Logfire's own attributes count them in
         told = collected.member(place, value, source) if place.path else value
         amounts.setdefault(f"{source}#{'.'.join(place.path)}", whole(told) or 0)
     return sum(amounts.values())

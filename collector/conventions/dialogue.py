@@ -261,7 +261,7 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
     asked_source = answered_source = ""
     for name, fields, origin in _message_events(collected, logs):
         message = _event_message(name, fields)
-        if message is None:
+        if message is None or _is_told(message, asked):
             continue
         if name == _CHOICE:
             answered.append(message)
@@ -274,6 +274,18 @@ def _from_events(collected: Collected, logs: Sequence[LogRecord]) -> Dialogue:
         asked=SourcedMessages(messages=asked or None, source=asked_source),
         answered=SourcedMessages(messages=answered or None, source=answered_source),
     )
+
+
+def _is_told(message: Message, before: Sequence[Message]) -> bool:
+    """Whether a message is a result that one before it tells, too: botocore sends each as a tool's and as a user's."""
+    results = [part for part in as_list(message["parts"]) if as_dict(part).get("id") is not None]
+    if message["role"] != "tool" or not results or len(results) != len(as_list(message["parts"])):
+        return False
+    told = [part for one in before[-_MAX_REPEATED:] if one["role"] == "tool" for part in as_list(one["parts"])]
+    return all(part in told for part in results)
+
+
+_MAX_REPEATED = 32  # a guess: messages of a request among which the same result can stand again
 
 
 def _message_events(collected: Collected, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mapping[str, object], str]]:

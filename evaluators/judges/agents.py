@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, model_validator
 
 from evaluators.case import actual_calls, actual_value, enter, find, get, primary_text
-from evaluators.configuration import Configuration, Flag, Parts, Share, required
+from evaluators.configuration import Configuration, Flag, Key, Parts, ReadsCalls, Share, required
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced, numbered, pretty
@@ -71,20 +71,24 @@ class TaskCompletion(Configuration):
 
     threshold: Share = Field(default=0.5, description="The share of completed tasks that passes.")
     evaluation_params: Parts = required("INPUT")
+    tasks_key: Key = Field(default="tasks", description="The key of metadata under which the tasks are.")
+    constraints_key: Key = Field(
+        default="constraints", description="The key of metadata under which the constraints are."
+    )
 
 
-class ToolArgumentHallucination(Configuration):
+class ToolArgumentHallucination(ReadsCalls):
     """How many calls must be grounded."""
 
     threshold: Share = Field(default=0.8, description="The share of grounded calls that passes.")
     evaluation_params: Parts = required("INPUT")
 
 
-class PlanSource(Configuration):
+class PlanSource(ReadsCalls):
     """Where the plan is, and what passes."""
 
     threshold: Share = Field(default=0.5, description="The share of passed checks that passes.")
-    reasoning_steps_key: str = Field(
+    reasoning_steps_key: Key = Field(
         default="reasoningSteps", description="The key of actualOutputs under which the plan is."
     )
     strict_mode: Flag = Field(
@@ -102,9 +106,9 @@ def task_completion(settings: TaskCompletion) -> Check:
     """The share of the given tasks that the judge finds completed; 1 where there are none."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        tasks = _texts(get(case, "metadata", "tasks"), "metadata.tasks")
+        tasks = _texts(get(case, "metadata", settings.tasks_key), f"metadata.{settings.tasks_key}")
         output = actual_value(case, "output", settings.path)
-        constraints = find(case, "metadata", "constraints")
+        constraints = find(case, "metadata", settings.constraints_key)
         if not tasks:
             return Assessment(score=1.0, reason="There are no tasks to complete.", vacuous=True)
         data = fenced(
@@ -127,7 +131,7 @@ def tool_argument_hallucination(settings: ToolArgumentHallucination) -> Check:
     """The share of calls whose arguments come from the input or from results of earlier calls; 1 without calls."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        calls = actual_calls(case)
+        calls = actual_calls(case, key=settings.tool_calls_key)
         question = enter(primary_text(case, "INPUT"), settings.path, "inputs.input")
         if not calls:
             return Assessment(score=1.0, reason="No tool was called.", vacuous=True)
@@ -163,7 +167,7 @@ def plan_adherence(settings: PlanSource) -> Check:
     """Is there a plan, and did the calls carry it out; 1 where nothing was called."""
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        calls = actual_calls(case)
+        calls = actual_calls(case, key=settings.tool_calls_key)
         told = find(case, "actual_outputs", settings.reasoning_steps_key)
         plan = [] if told is None else _plan(told, settings)
         if not calls:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeGuard
 
 from pydantic import Field, Strict, model_validator
 
@@ -70,6 +70,30 @@ class LlmJudge(Configuration):
         default=1, description="How often the judge is asked, an odd number; the median vote counts."
     )
 
+    raw_threshold: Bound | None = Field(
+        default=None, description="The judge's own score that passes, on the scale of scoreRange; instead of threshold."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _passing_on_the_scale(cls, told: object) -> object:
+        """Bring `rawThreshold` to the threshold that it means; what is malformed is left to the fields to refuse."""
+        if not isinstance(told, Mapping):
+            return told
+        raw = told.get("rawThreshold", told.get("raw_threshold"))
+        scale = told.get("scoreRange", told.get("score_range", (0, 1)))
+        if not _is_number(raw) or not isinstance(scale, list | tuple) or len(scale) != 2:  # noqa: PLR2004 - min and max
+            return told
+        least, most = scale
+        if not (_is_number(least) and _is_number(most) and least < most):
+            return told
+        if not least <= raw <= most:
+            raise ValueError(f"rawThreshold {raw:g} is outside the scoreRange, {least:g} to {most:g}")
+        threshold = (raw - least) / (most - least)
+        if told.get("threshold", threshold) != threshold:
+            raise ValueError("threshold, from 0 to 1, and rawThreshold, on the scale of scoreRange, exclude each other")
+        return {**told, "threshold": threshold}
+
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         if self.score_range[0] >= self.score_range[1]:
@@ -84,6 +108,10 @@ class LlmJudge(Configuration):
         if len(set(names)) < len(names):
             raise ValueError("each of the scores must have a name of its own")
         return self
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Scored(JudgeAnswer):

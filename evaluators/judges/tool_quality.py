@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import Field, create_model
 
 from evaluators.case import offered_tools
-from evaluators.configuration import Configuration, Count, Share
+from evaluators.configuration import Count, ReadsTools, Share
 from evaluators.evaluator import Assessment, Check, Kind
 from evaluators.fencing import fenced
 from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Reason, together
@@ -47,13 +47,13 @@ NAME: Final = _question("tool_name_reliability", NAME_CHECKS)
 DESCRIPTION: Final = _question("tool_description_reliability", DESCRIPTION_CHECKS)
 
 
-class ToolNameReliability(Configuration):
+class ToolNameReliability(ReadsTools):
     """What passes."""
 
     threshold: Share = Field(default=0.8, description="The mean score of the tools that passes.")
 
 
-class ToolDescriptionReliability(Configuration):
+class ToolDescriptionReliability(ReadsTools):
     """How many arguments are too many, and what passes."""
 
     threshold: Share = Field(default=0.8, description="The mean score of the tools that passes.")
@@ -83,7 +83,7 @@ def tool_description_reliability(settings: ToolDescriptionReliability) -> Check:
 
 
 def _check(
-    settings: Configuration,
+    settings: ReadsTools,
     rules: Rules,
     question: JudgeQuestion[Any],
     told: Callable[[ToolDefinition], Mapping[str, object]],
@@ -101,7 +101,7 @@ def _check(
         return checks, answer.reason
 
     async def check(case: Case, judge: Judge | None) -> Assessment:
-        tools = offered_tools(case, settings.path)
+        tools = offered_tools(case, settings.path, settings.tools_key)
         if not tools:
             return Assessment(score=1.0, reason="There are no tools to check.", vacuous=True)
         found = await together([checks_of(tool, judge) for tool in tools])

@@ -251,3 +251,50 @@ def test_the_tools_of_a_raw_request_are_offered() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     told = {"openinference.span.kind": "LLM", "input.value": json.dumps({"messages": [], "tools": tools})}
     assert [tool.name for tool in read(told).tool_definitions] == ["f"]
+
+
+def test_a_result_that_botocore_sends_twice_is_one() -> None:
+    """Each result is a message of the tool and one of the user; the request had one."""
+    span = a_span({"gen_ai.system": "aws.bedrock", "gen_ai.operation.name": "chat"})
+    result: Any = {"toolResult": {"toolUseId": "t1", "content": [{"text": "7"}]}}
+    logs = [
+        a_log(span, "gen_ai.user.message", {"content": [{"text": "q"}]}, time_ns=1),
+        a_log(span, "gen_ai.tool.message", {"id": "t1", "content": [{"text": "7"}]}, time_ns=2),
+        a_log(span, "gen_ai.user.message", {"content": [result]}, time_ns=3),
+    ]
+    messages = read_all(span, logs=logs).spans[span.span_id].input_messages or ()
+    assert [message["role"] for message in messages] == ["user", "tool"]
+
+
+def test_logfires_own_counts_have_the_cached_tokens() -> None:
+    """What the service counted apart is added to the service's count, and not to the library's, which has it."""
+    usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 10}
+    told = {"request_data": json.dumps({"model": "m"}), "response_data": json.dumps({"usage": usage})}
+    both = told | {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 9}
+    assert [read(one, scope="logfire.anthropic").input_tokens for one in (told, both)] == [30, 30]
+
+
+def test_mlflows_usage_of_responses_may_stand_beside_the_answer() -> None:
+    """The attributes `usage` and `instructions` are read where the answer has none."""
+    usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
+    answer = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}]
+    told = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": '{"input": "hi", "model": "m"}'}
+    told |= {"mlflow.spanOutputs": json.dumps({"output": answer}), "usage": json.dumps(usage)}
+    found = read(told | {"instructions": '"Be brief."'})
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.output) == (10, 5, 4, "Hello.")
+    assert [message["role"] for message in found.input_messages or ()] == ["system", "user"]
+
+
+def test_openlits_failing_tool_is_one_call() -> None:
+    """Its span names the tool and no id; what the model is sent afterwards tells the same call."""
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("track", {"a": 1}, "c1")])}
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "track", "error.type": "ToolException"}
+    history = [call("track", {"a": 1}, "c1"), response("Error: boom", "c1")]
+    then = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(history)}
+    spans = [
+        a_span(asked, scope="openlit.x"),
+        a_span(ran, scope="openlit.x", start_s=1, status_code=2, status_message="boom"),
+        a_span(then, scope="openlit.x", start_s=2),
+    ]
+    (found,) = read_all(*spans).tool_calls
+    assert (found.call_id, found.arguments, found.is_error, found.error) == ("c1", {"a": 1}, True, "boom")

@@ -14,10 +14,12 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.corpus.record import otlp_json
+from tests.corpus.record.__main__ import FOLDER, RECIPES
 
 CORPUS = Path(__file__).parent
 SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/expected.json"))
 PAYLOADS = sorted(CORPUS.glob("*/*/traces.json")) + sorted(CORPUS.glob("*/*/logs.json"))
+HAND_WRITTEN = {"spring-ai", "langchain4j"}
 CORPUS_BYTES = 3_000_000  # of the brief for it
 # Paths and names of the machine or its people, and keys that would bring them.
 PRIVATE = re.compile(r'/work/|/root/|/home/|/tmp/|/Users/|"host\.|"process\.|"os\.|sk-\w|@\w+\.com')
@@ -121,3 +123,11 @@ def _opened(text: str) -> Iterator[Any]:
         with suppress(ValueError, SyntaxError):
             yield from leaves(read(text))
             return
+
+
+def test_every_recorded_dialect_can_be_recorded_again() -> None:
+    """The one command knows each folder, its script and the file that pins its libraries."""
+    assert {folder.parent.name for folder in SCENARIOS} - HAND_WRITTEN == RECIPES.keys()
+    for recipe in RECIPES.values():
+        assert (FOLDER / f"{recipe.script}.py").exists()
+        assert (FOLDER / recipe.packages).exists()
