@@ -36,6 +36,7 @@ class ReportedRun:
     reporter: Reporter | None = None
     known: frozenset[Place] = frozenset()
     must_deliver: bool = False
+    has_key: bool = False
     evaluations: list[Mapping[str, Any]] = field(default_factory=list)
 
     @classmethod
@@ -60,7 +61,7 @@ class ReportedRun:
         if begun["status"] not in {"RUNNING", "SUCCESS"}:
             reporter.close()
             raise RunEnded(f"the run {begun['runId']} of the key {told['runKey']!r} is {begun['status']}")
-        return cls(client, begun["runId"], reporter, known, must_deliver)
+        return cls(client, begun["runId"], reporter, known, must_deliver, "runKey" in told)
 
     def report(self, item: ItemResult, dataset: Dataset) -> None:
         """Send an item soon."""
@@ -92,13 +93,21 @@ class ReportedRun:
                 self.evaluations += there
 
     def stop(self, status: str | None) -> int:
-        """Deliver what there is, and say how the run ended, or with None nothing; how many items are lost."""
-        if self.client is None or self.reporter is None:
+        """Deliver what there is, and say how the run ended, or with None nothing; how many items are lost.
+
+        A run that lost some stays open where they may come later: by its key, or from the spool.
+        """
+        if self.client is None or self.reporter is None or self.run_id is None:
             return 0
         self.reporter.close()
+        ending = {"status": status}
+        if self.reporter.lost_items:
+            ending["reason"] = f"{self.reporter.lost_items} items could not be delivered"
+            if status == "SUCCESS" and (self.reporter.leave(self.run_id) or self.has_key):
+                ending["status"] = None
         try:
-            if status is not None:
-                self.client.send("PATCH", f"/runs/{self.run_id}", {"status": status})
+            if ending["status"] is not None:
+                self.client.send("PATCH", f"/runs/{self.run_id}", ending)
         except (Unreachable, Refused):
             if self.must_deliver:
                 raise

@@ -49,6 +49,19 @@ class Reporter:
         self._items.put(None)
         self._thread.join()
 
+    def leave(self, run_id: str) -> bool:
+        """Have the replay of the spool end a run, once it has its items; False where there is no spool."""
+        if self._spool is None:
+            return False
+        self._write({"runId": run_id, "status": "SUCCESS"})
+        return True
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        assert self._spool is not None  # noqa: S101 - whoever writes has one
+        self._spool.mkdir(parents=True, exist_ok=True)
+        with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(line, default=str)}\n")
+
     def _run(self) -> None:
         while (first := self._items.get()) is not None:
             batch, is_last = self._gathered(first)
@@ -92,10 +105,7 @@ class Reporter:
         self.lost_items += len(items)
         try:
             if self._spool is not None:
-                self._spool.mkdir(parents=True, exist_ok=True)
-                line = json.dumps({"runId": run_id, "key": key, "error": str(error), "items": list(items)}, default=str)
-                with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
-                    file.write(f"{line}\n")
+                self._write({"runId": run_id, "key": key, "error": str(error), "items": list(items)})
             if self._on_lost is not None:
                 self._on_lost(run_id, len(items), items)
         except Exception:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
@@ -116,7 +126,8 @@ def replay(spool: Path, client: Client) -> int:
             (spool / _SPOOL).rename(taken)
         except FileNotFoundError:
             return 0
-    left = []
+    left: list[str] = []
+    incomplete: set[str] = set()
     for line in taken.read_text(encoding="utf-8").splitlines():
         try:
             batch = json.loads(line)
@@ -124,13 +135,24 @@ def replay(spool: Path, client: Client) -> int:
             _log.warning("a line of %s is cut off, and left out", taken)
             continue
         try:
-            client.send("POST", f"/runs/{batch['runId']}/items", {"items": batch["items"]}, key=batch["key"])
+            delivered += _replayed(client, batch, incomplete)
         except (Unreachable, Refused):
+            incomplete.add(batch["runId"])
             left.append(line)
-        else:
-            delivered += len(batch["items"])
     if left:
         with (spool / _SPOOL).open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in left))
     taken.unlink()
     return delivered
+
+
+def _replayed(client: Client, batch: Mapping[str, Any], incomplete: "set[str]") -> int:
+    """Deliver a line of a spool: items, or how a run ended, if it has all of its items. How many items it held."""
+    place = f"/runs/{batch['runId']}"
+    if "items" in batch:
+        client.send("POST", f"{place}/items", {"items": batch["items"]}, key=batch["key"])
+        return len(batch["items"])
+    if batch["runId"] in incomplete:
+        raise Unreachable("the run has not all of its items")
+    client.send("PATCH", place, {"status": batch["status"]})
+    return 0
