@@ -67,6 +67,7 @@ class Verdict:
             "success": self.success,
             "reason": self.reason,
             "metadata": dict(self.metadata),
+            "direction": self.direction,
         }
 
 
@@ -118,6 +119,7 @@ def _document(name: str, outcome: str, fingerprint: str | None, usage: Usage | N
         "fingerprint": fingerprint,
         "usage": usage and usage.to_document(),
         "failure": None,
+        "direction": None,
     }
 
 

@@ -185,7 +185,7 @@ def test_outcomes_have_one_shape_on_the_wire() -> None:
     failure = Failure(name="x", fingerprint=None, kind="bad_case", message="no", usage=None)
     keys = [
         *("name", "outcome", "score", "threshold", "success", "reason"),
-        *("metadata", "fingerprint", "usage", "failure"),
+        *("metadata", "fingerprint", "usage", "failure", "direction"),
     ]
     assert all(list(outcome.to_document()) == keys for outcome in (verdict, skipped, failure))
 

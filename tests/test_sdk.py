@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tracejury import (
     LostItems,
     Measured,
     Refused,
+    RunEnded,
     Score,
     Unreachable,
     evaluator,
@@ -152,7 +155,9 @@ def test_an_interrupted_run_goes_on(server: Offline, client: Client, dataset: Da
     run = server.ask("POST", "projects/shop/runs", 201, json=begun)["runId"]
     server.report(run, *({"itemKey": str(number), "trial": 1} for number in range(4)))
     again = Experiment("resumed", dataset, doubled, [exact], project="shop", run_key="k", client=client).run()
-    assert (again.run_id, again.skipped, len(again.items)) == (run, 4, 2)
+    assert (again.run_id, again.skipped, len(again.items)) == (run, 4, 6)
+    assert [item.key for item in again.items] == [str(number) for number in range(6)]
+    assert again.items[0].scores == []
     assert server.ask("GET", f"runs/{run}")["totalItems"] == 6
 
 
@@ -168,8 +173,6 @@ def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
     def refusing(method: str, path: str, body: Any, *, key: str | None = None) -> Any:
         if path.endswith("/items"):
             raise Unreachable("away")
-        if method == "PATCH":
-            return None
         return send(method, path, body, key=key)
 
     client.send = refusing  # type: ignore[method-assign] # the wire is cut here
@@ -179,7 +182,8 @@ def test_items_that_cannot_be_delivered_are_kept_and_sent_later(
     assert server.ask("GET", f"runs/{result.run_id}")["totalItems"] == 0
     assert replay(tmp_path / "spool", client) == 6
     assert replay(tmp_path / "spool", client) == 0
-    assert server.ask("GET", f"runs/{result.run_id}")["passedItems"] == 5
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["passedItems"], found["status"]) == (5, "SUCCESS")
     lost.fail_on_lost = True
     client.send = refusing  # type: ignore[method-assign] # and cut again
     with pytest.raises(LostItems, match="6 items"):
@@ -262,3 +266,67 @@ def test_what_cannot_be_run_is_refused_at_once(dataset: Dataset, wrong: dict[str
     right: dict[str, Any] = {"name": "x", "dataset": dataset, "task": doubled, "evaluators": [exact]}
     with pytest.raises(ValueError, match=r"empty|evaluator|trials"):
         Experiment(**(right | wrong))
+
+
+def test_a_run_with_a_key_can_be_interrupted_and_goes_on(server: Offline, client: Client, dataset: Dataset) -> None:
+    """It stays open, what was answered is not asked again, and the result is that of the whole run."""
+    asked: list[Any] = []
+
+    def task(example: Example) -> Any:
+        asked.append(example.input)
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return doubled(example)
+
+    experiment = Experiment("interrupted", dataset, task, [exact], project="shop", run_key="i", client=client)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run()
+    result = experiment.run()
+    assert (asked, result.skipped) == ([0, 1, 2, 3, 3, 4, 5], 3)
+    assert result.pass_rate == pytest.approx(5 / 6, abs=1e-6)
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["status"], found["totalItems"], found["passedItems"]) == ("SUCCESS", 6, 5)
+
+
+def test_a_run_that_is_over_does_not_go_on(server: Offline, client: Client, dataset: Dataset) -> None:
+    """Whoever goes on with a run that was cancelled is told before anything runs."""
+    run = server.ask("POST", "projects/shop/runs", 201, json={"experimentName": "over", "runKey": "o"})["runId"]
+    server.end(run, "CANCELLED")
+    with pytest.raises(RunEnded, match="is CANCELLED"):
+        Experiment("over", dataset, doubled, [exact], project="shop", run_key="o", client=client).run()
+
+
+def test_what_is_no_json_is_reported_as_near_as_it_goes(server: Offline, client: Client, dataset: Dataset) -> None:
+    """Models, dates, sets and objects of the application's own are no reason to lose an item, nor is a score of NaN."""
+
+    def task(example: Example) -> Any:
+        return {"output": {example.input}, "at": date(2026, 1, 2), "mine": Client, "nan": math.nan, "half": "\ud800"}
+
+    def undefined(_example: Example, _outputs: Any) -> float:
+        return math.nan
+
+    result = Experiment("odd", dataset, task, [undefined], project="shop", client=client).run()
+    assert result.lost_items == 0
+    found = server.ask("GET", f"runs/{result.run_id}")
+    output = found["items"]["content"][1]["actualOutput"]
+    assert output == {"output": [1], "at": "2026-01-02", "mine": str(Client), "nan": "nan", "half": "?"}
+    assert found["notEvaluatedItems"] == 6
+
+
+def test_an_item_that_is_refused_costs_no_other(server: Offline, client: Client, dataset: Dataset) -> None:
+    """Of a batch that the server refuses, only what is wrong is lost."""
+
+    def task(example: Example) -> Measured:
+        return Measured(example.input * 2, tokens_in=-1 if example.input == 4 else 1)
+
+    result = Experiment("refused", dataset, task, [exact], project="shop", client=client).run()
+    assert result.lost_items == 1
+    assert server.ask("GET", f"runs/{result.run_id}")["totalItems"] == 5
+
+
+def test_a_declared_version_is_told(server: Offline, client: Client, dataset: Dataset) -> None:
+    """By it the server knows which scores are comparable."""
+    judge = evaluator(name="versioned", version="7")(lambda _example, _outputs: 1.0)
+    result = Experiment("versions", dataset, doubled, [judge], project="shop", client=client).run()
+    (found,) = server.ask("GET", f"runs/{result.run_id}")["evaluators"]
+    assert (found["evaluatorName"], found["version"]) == ("versioned", "7")

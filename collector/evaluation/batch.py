@@ -1,7 +1,8 @@
 """Many evaluations, one a line: each line has its answer, in order, whatever it holds."""
 
 import asyncio
-from collections import Counter, deque
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -82,19 +83,46 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 async def evaluate_lines(lines: Iterable[bytes], make: Make) -> AsyncIterator[tuple[Any, Outcome]]:
-    """The id and the outcome of each line, in order; some are judged while earlier ones are."""
+    """The id and the outcome of each line, in order; some are judged while earlier ones are.
+
+    Lines are read in a thread of their own, so that whoever feeds a line has its answer before the next one.
+    """
     maker = _remembering(make)
-    waiting: deque[asyncio.Task[tuple[Any, Outcome]]] = deque()
+    loop, free, stopped = asyncio.get_running_loop(), threading.Semaphore(_AT_A_TIME), threading.Event()
+    read: asyncio.Queue[asyncio.Task[tuple[Any, Outcome]] | Exception | None] = asyncio.Queue()
+
+    def begin(line: bytes) -> None:
+        read.put_nowait(loop.create_task(_evaluate(line, maker)))
+
+    def read_all() -> None:
+        end: Exception | None = None
+        try:
+            for line in lines:
+                free.acquire()
+                if stopped.is_set():
+                    return
+                loop.call_soon_threadsafe(begin, line)
+        except Exception as error:  # noqa: BLE001 - the top of a thread: whoever waits for the lines is told
+            end = error
+        loop.call_soon_threadsafe(read.put_nowait, end)
+
+    threading.Thread(target=read_all, name="lines", daemon=True).start()
     try:
-        for line in lines:
-            waiting.append(asyncio.create_task(_evaluate(line, maker)))
-            if len(waiting) >= _AT_A_TIME:
-                yield await waiting.popleft()
-        while waiting:
-            yield await waiting.popleft()
+        while (found := await read.get()) is not None:
+            if isinstance(found, Exception):
+                raise found
+            try:
+                yield await found
+            finally:
+                found.cancel()
+                free.release()
     finally:
-        for task in waiting:
-            task.cancel()
+        stopped.set()
+        free.release()
+        while not read.empty():
+            left = read.get_nowait()
+            if isinstance(left, asyncio.Task):
+                left.cancel()
 
 
 async def _evaluate(raw: bytes, make: Make) -> tuple[Any, Outcome]:

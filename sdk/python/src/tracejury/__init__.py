@@ -8,13 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tracejury.builtin import Builtin, ProgramEnded, ProgramNotFound
     from tracejury.client import Client, Refused, Unreachable
     from tracejury.dataset import Dataset, DatasetNotFound, Example
-    from tracejury.experiment import Experiment, ItemResult, LostItems, Measured, Result
+    from tracejury.experiment import Experiment, LostItems
+    from tracejury.reported import RunEnded
     from tracejury.reporter import Reporter, replay
+    from tracejury.results import ItemResult, Measured, Result
     from tracejury.score import Score, assert_eval, evaluator
+    from tracejury.tracing import init
 
 __all__ = [
+    "Builtin",
     "Client",
     "Dataset",
     "DatasetNotFound",
@@ -23,22 +28,30 @@ __all__ = [
     "ItemResult",
     "LostItems",
     "Measured",
+    "ProgramEnded",
+    "ProgramNotFound",
     "Refused",
     "Reporter",
     "Result",
+    "RunEnded",
     "Score",
     "Unreachable",
     "assert_eval",
     "evaluator",
+    "init",
     "replay",
 ]
 
 _HOMES: Final = {
+    "builtin": ("Builtin", "ProgramEnded", "ProgramNotFound"),
     "client": ("Client", "Refused", "Unreachable"),
     "dataset": ("Dataset", "DatasetNotFound", "Example"),
-    "experiment": ("Experiment", "ItemResult", "LostItems", "Measured", "Result"),
+    "experiment": ("Experiment", "LostItems"),
+    "reported": ("RunEnded",),
     "reporter": ("Reporter", "replay"),
+    "results": ("ItemResult", "Measured", "Result"),
     "score": ("Score", "assert_eval", "evaluator"),
+    "tracing": ("init",),
 }
 
 

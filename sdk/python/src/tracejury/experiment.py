@@ -5,21 +5,25 @@ import contextvars
 import hashlib
 import inspect
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, Final
 
 from opentelemetry import trace
 
-from tracejury.client import Client, Refused, Unreachable
+from tracejury.builtin import Builtin, Document, score_of
+from tracejury.client import Client
 from tracejury.dataset import Dataset, Example
+from tracejury.reported import Place, ReportedRun, with_scores
 from tracejury.reporter import OnLost, Reporter
+from tracejury.results import ItemResult, Measured, Result
 from tracejury.score import Score, named, scores_of
+from tracejury.tracing import flush
 
 _TRACER: Final = trace.get_tracer("tracejury")
 
@@ -31,74 +35,13 @@ class LostItems(Exception):
     """Some items could not be delivered, and that was to be an error."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The outputs of a task, and what it took."""
-
-    outputs: Any
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cost_usd: float | None = None
-    latency_ms: float | None = None
-
-
-@dataclass(frozen=True)
-class ItemResult:
-    """What came of an example in one trial."""
-
-    example: Example
-    key: str
-    trial: int
-    outputs: Mapping[str, Any]
-    scores: Sequence[Score]
-    error: str | None = None
-    error_kind: str | None = None
-    measured: Measured | None = None
-    latency_ms: float | None = None
-    trace_id: str | None = None
-    span_id: str | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether the task ran, and all that was scored passed, and anything was."""
-        said = [score.success for score in self.scores if score.success is not None]
-        broken = any(score.error is not None for score in self.scores)
-        return self.error is None and not broken and bool(said) and all(said)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of an experiment, in the order of the dataset, each trial of an example after the other."""
-
-    name: str
-    items: Sequence[ItemResult]
-    run_id: str | None = None
-    lost_items: int = 0
-    skipped: int = 0  # items that the run had already
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of the items that passed; None without items."""
-        return round(sum(item.passed for item in self.items) / len(self.items), 6) if self.items else None
-
-    def scores(self, evaluator: str) -> list[float]:
-        """What an evaluator scored."""
-        found = [score.value for item in self.items for score in item.scores if score.name == evaluator]
-        return [value for value in found if value is not None]
-
-    def average_score(self, evaluator: str) -> float | None:
-        """The mean of them; None without any."""
-        found = self.scores(evaluator)
-        return fmean(found) if found else None
-
-    def score_std_dev(self, evaluator: str) -> float | None:
-        """The sample standard deviation of the means of the trials; None with fewer than two."""
-        means = []
-        for trial in sorted({item.trial for item in self.items}):
-            part = Result(self.name, [item for item in self.items if item.trial == trial])
-            mean = part.average_score(evaluator)
-            means += [] if mean is None else [mean]
-        return stdev(means) if len(means) > 1 else None
+def progress_bar(done: int, of: int) -> None:
+    """Show how far a run is, where a person looks."""
+    if sys.stderr.isatty():
+        width = 30 * done // of
+        end = "\n" if done == of else ""
+        sys.stderr.write(f"\r{'█' * width}{'░' * (30 - width)} {done}/{of}{end}")
+        sys.stderr.flush()
 
 
 @dataclass
@@ -111,7 +54,7 @@ class Experiment:
     name: str
     dataset: Dataset
     task: Task
-    evaluators: Sequence[Evaluate]
+    evaluators: Sequence[Evaluate | Builtin]
     project: str = "default"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     trials: int = 1
@@ -124,7 +67,8 @@ class Experiment:
     spool: Path | None = None
     on_lost: OnLost | None = None
     fail_on_lost: bool = False
-    progress: Callable[[int, int], None] = lambda _done, _all: None
+    evaluation_s: float = 3_600.0  # for which the server's evaluators are waited for
+    progress: Callable[[int, int], None] = progress_bar
 
     def __post_init__(self) -> None:
         if not len(self.dataset):
@@ -139,37 +83,74 @@ class Experiment:
 
         Raises:
             LostItems: some could not be delivered, and `fail_on_lost`.
+            RunEnded: the run of this key has ended without all of its items.
+            TimeoutError: the server's evaluators took too long.
         """
         return asyncio.run(self.run_async())
 
     async def run_async(self) -> Result:
-        """The same, for whoever has an event loop."""
-        client = self.client or Client.from_environment()
-        run = await asyncio.to_thread(_Reported.begin, self, client)
+        """The same, for whoever has an event loop.
+
+        An interrupted run is CANCELLED; one with a key is left open instead, so that it can go on.
+        """
         keys = keys_of(self.dataset)
-        wanted = [(trial, key) for trial in range(1, self.trials + 1) for key in keys]
-        left = [(trial, key) for trial, key in wanted if (key, trial) not in run.known]
+        wanted = [(key, trial) for trial in range(1, self.trials + 1) for key in keys]
+        run = await asyncio.to_thread(self._begin)
+        left = [place for place in wanted if place not in run.known]
+        try:
+            await asyncio.to_thread(self._ask, run, left)
+            found = dict(zip(left, await self._items(run, keys, left), strict=True))
+        except BaseException:
+            await asyncio.to_thread(run.stop, "CANCELLED" if self.run_key is None else None)
+            raise
+        await asyncio.to_thread(flush)
+        lost = await asyncio.to_thread(run.stop, "SUCCESS")
+        if lost and self.fail_on_lost:
+            raise LostItems(f"{lost} items of the run {run.run_id or '(none)'} could not be delivered")
+        judged = await asyncio.to_thread(run.judged, self.evaluation_s)
+        found |= await asyncio.to_thread(run.restored, keys)
+        items = [with_scores(found[place], judged.get(place, ())) for place in wanted if place in found]
+        return Result(self.name, items, run.run_id, lost, len(wanted) - len(left))
+
+    def _begin(self) -> ReportedRun:
+        client = self.client or Client.from_environment()
+        if client is None:
+            return ReportedRun()
+        body = {
+            "experimentName": self.name,
+            "metadata": dict(self.metadata),
+            "trials": self.trials,
+            "runKey": self.run_key,
+            "gitSha": self.git_sha,
+            "gitBranch": self.git_branch,
+        }
+        if self.dataset.version is not None:
+            body |= {"datasetName": self.dataset.name, "datasetVersion": self.dataset.version}
+        reporter = Reporter(client, spool=self.spool, on_lost=self.on_lost)
+        return ReportedRun.begin(client, self.project, body, reporter=reporter, must_deliver=self.fail_on_lost)
+
+    def _ask(self, run: ReportedRun, left: Sequence[Place]) -> None:
+        """Ask the server's evaluators, of a run that is not over."""
+        if left:
+            run.ask([each for each in self.evaluators if isinstance(each, Builtin) and each.is_on_server])
+
+    async def _items(
+        self, run: ReportedRun, keys: Mapping[str, Example], left: Sequence[Place]
+    ) -> Sequence[ItemResult]:
         turns, done = asyncio.Semaphore(self.parallelism), 0
         with ThreadPoolExecutor(max_workers=self.parallelism, thread_name_prefix="tracejury-task") as pool:
+            running = _Running(self, pool, run.run_id)
 
-            async def one(trial: int, key: str) -> ItemResult:
+            async def one(key: str, trial: int) -> ItemResult:
                 nonlocal done
                 async with turns:
-                    found = await _Running(self, pool, run.run_id).item(keys[key], key, trial)
-                run.report(found)
+                    found = await running.item(keys[key], key, trial)
+                run.report(found, self.dataset)
                 done += 1
                 self.progress(done, len(left))
                 return found
 
-            try:
-                items = await asyncio.gather(*(one(trial, key) for trial, key in left))
-            except BaseException:
-                await asyncio.to_thread(run.end, "CANCELLED")
-                raise
-        lost = await asyncio.to_thread(run.end, "SUCCESS")
-        if lost and self.fail_on_lost:
-            raise LostItems(f"{lost} items of the run {run.run_id or '(none)'} could not be delivered")
-        return Result(self.name, items, run.run_id, lost, len(wanted) - len(left))
+            return await asyncio.gather(*(one(key, trial) for key, trial in left))
 
 
 def keys_of(dataset: Dataset) -> dict[str, Example]:
@@ -183,71 +164,6 @@ def keys_of(dataset: Dataset) -> dict[str, Example]:
             number += 1
             key = f"{name}-{number}"
         found[key] = example
-    return found
-
-
-@dataclass
-class _Reported:
-    """A run on the server; without one, nothing is reported."""
-
-    experiment: Experiment
-    client: Client | None = None
-    run_id: str | None = None
-    reporter: Reporter | None = None
-    known: frozenset[tuple[str, int]] = frozenset()
-
-    @classmethod
-    def begin(cls, experiment: Experiment, client: Client | None) -> "_Reported":
-        if client is None:
-            return cls(experiment)
-        body = {
-            "experimentName": experiment.name,
-            "metadata": dict(experiment.metadata),
-            "trials": experiment.trials,
-            "runKey": experiment.run_key,
-            "gitSha": experiment.git_sha,
-            "gitBranch": experiment.git_branch,
-        }
-        if experiment.dataset.version is not None:
-            body |= {"datasetName": experiment.dataset.name, "datasetVersion": experiment.dataset.version}
-        told = {name: value for name, value in body.items() if value is not None}
-        try:
-            run_id = client.send("POST", f"/projects/{experiment.project}/runs", told)["runId"]
-            known = frozenset(_known(client, run_id)) if experiment.run_key is not None else frozenset()
-        except Unreachable:
-            if experiment.fail_on_lost:
-                raise
-            return cls(experiment)
-        return cls(
-            experiment, client, run_id, Reporter(client, spool=experiment.spool, on_lost=experiment.on_lost), known
-        )
-
-    def report(self, item: ItemResult) -> None:
-        if self.reporter is not None and self.run_id is not None:
-            self.reporter.report(self.run_id, document_of(item, self.experiment.dataset))
-
-    def end(self, status: str) -> int:
-        """Deliver what there is, and say how the run ended; how many items are lost."""
-        if self.client is None or self.reporter is None:
-            return 0
-        self.reporter.flush()
-        self.reporter.close()
-        try:
-            self.client.send("PATCH", f"/runs/{self.run_id}", {"status": status})
-        except (Unreachable, Refused):
-            if self.experiment.fail_on_lost:
-                raise
-        return self.reporter.lost_items
-
-
-def _known(client: Client, run_id: str) -> set[tuple[str, int]]:
-    """The keys and trials that a run has."""
-    found: set[tuple[str, int]] = set()
-    after: int | None = 0
-    while after is not None:
-        page = client.get(f"/runs/{run_id}/keys", after=after)
-        found |= {(each["itemKey"], each["trial"]) for each in page["content"]}
-        after = page["next"]
     return found
 
 
@@ -279,14 +195,30 @@ class _Running:
         return ItemResult(example, key, trial, {}, (), error, kind, None, None, *ids)
 
     async def _scores(self, example: Example, outputs: Mapping[str, Any]) -> list[Score]:
+        """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
         scores: list[Score] = []
-        for each in self.experiment.evaluators:
+        asked = [each for each in self.experiment.evaluators if not (isinstance(each, Builtin) and each.is_on_server)]
+        answers = [self._asked(each, example, outputs) if isinstance(each, Builtin) else None for each in asked]
+        for each, answer in zip(asked, answers, strict=True):
             of = named(each)
             try:
-                scores += scores_of(await self._called(each, example, outputs), of)
+                if answer is not None:
+                    scores.append(score_of(await asyncio.wait_for(answer, self.experiment.timeout_s)))
+                else:
+                    scores += scores_of(await self._called(each, example, outputs), of)
             except Exception as raised:  # noqa: BLE001 - an evaluator that raises costs no other result
-                scores.append(Score(name=of.name, error=f"{type(raised).__name__}: {raised}"))
+                message = f"{type(raised).__name__}: {raised}"
+                scores.append(Score(name=of.name, error=message, error_kind="evaluator", version=of.version))
         return scores
+
+    def _asked(self, builtin: Builtin, example: Example, outputs: Mapping[str, Any]) -> "asyncio.Future[Document]":
+        """What the program will say, or why it could not be asked."""
+        try:
+            return asyncio.wrap_future(builtin.ask(example, outputs))
+        except Exception as raised:  # noqa: BLE001 - likewise
+            failed: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+            failed.set_exception(raised)
+            return failed
 
     async def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a function or a coroutine function returns, in time."""
@@ -309,42 +241,3 @@ def _measured(found: Any) -> Measured:
         raise TypeError("the task returned None; return the outputs")
     outputs = dict(told.outputs) if isinstance(told.outputs, Mapping) else {"output": told.outputs}
     return Measured(outputs, told.tokens_in, told.tokens_out, told.cost_usd, told.latency_ms)
-
-
-def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
-    """An item as the server takes it."""
-    measured = item.measured or Measured(None)
-    document = {
-        "itemKey": item.key,
-        "datasetItemId": item.example.id if dataset.version is not None else None,
-        "trial": item.trial,
-        "inputs": dict(item.example.inputs),
-        "expectedOutputs": dict(item.example.expected_outputs),
-        "actualOutputs": dict(item.outputs),
-        "metadata": dict(item.example.metadata),
-        "error": item.error,
-        "errorKind": item.error_kind,
-        "tokensIn": measured.tokens_in,
-        "tokensOut": measured.tokens_out,
-        "costUsd": measured.cost_usd,
-        "latencyMs": item.latency_ms if measured.latency_ms is None else measured.latency_ms,
-        "traceId": item.trace_id,
-        "spanId": item.span_id,
-        "evalResults": [_score(score) for score in item.scores],
-    }
-    return {name: value for name, value in document.items() if value is not None}
-
-
-def _score(score: Score) -> dict[str, Any]:
-    document = {
-        "name": score.name,
-        "score": score.value,
-        "label": score.label,
-        "threshold": score.threshold,
-        "direction": score.direction,
-        "success": score.success,
-        "reason": score.reason,
-        "metadata": None if score.metadata is None else dict(score.metadata),
-        "error": score.error,
-    }
-    return {name: value for name, value in document.items() if value is not None}

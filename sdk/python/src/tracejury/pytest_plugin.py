@@ -20,8 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from tracejury.client import Client
     from tracejury.dataset import Dataset, Example
-    from tracejury.experiment import ItemResult
     from tracejury.reporter import Reporter
+    from tracejury.results import ItemResult
     from tracejury.score import Score
 
 _MARK: Final = "tracejury"
@@ -79,7 +79,7 @@ class Session:
     def report(self, options: Mapping[str, Any], item: ItemResult) -> None:
         """Report an item, where there is a server."""
         from tracejury.client import Client
-        from tracejury.experiment import document_of
+        from tracejury.reported import document_of
         from tracejury.reporter import Reporter
 
         if self.client is None:
@@ -155,7 +155,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, int, Recording]]:
     """The example of this test, and what it records, which is reported when the test is over."""
-    from tracejury.experiment import ItemResult
+    from tracejury.results import ItemResult
 
     key, example, trial = request.param
     recording = Recording()

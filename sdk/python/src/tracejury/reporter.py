@@ -1,6 +1,7 @@
 """Items on their way to the server: in batches, tried again, and on record where they could not be delivered."""
 
 import json
+import logging
 import queue
 import threading
 import uuid
@@ -13,6 +14,10 @@ from tracejury.client import Client, Refused, Unreachable
 _BATCH_ITEMS: Final = 100
 _BATCH_S: Final = 0.5
 _SPOOL: Final = "failed-items.ndjson"
+_TAKEN: Final = "failed-items.replaying"
+_OF_AN_ITEM: Final = frozenset({400, 413, 422})  # what is said of a batch because of some item of it
+
+_log: Final = logging.getLogger(__name__)
 
 Item = Mapping[str, Any]
 OnLost = Callable[[str, int, Sequence[Item]], None]
@@ -44,6 +49,19 @@ class Reporter:
         self._items.put(None)
         self._thread.join()
 
+    def leave(self, run_id: str) -> bool:
+        """Have the replay of the spool end a run, once it has its items; False where there is no spool."""
+        if self._spool is None:
+            return False
+        self._write({"runId": run_id, "status": "SUCCESS"})
+        return True
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        assert self._spool is not None  # noqa: S101 - whoever writes has one
+        self._spool.mkdir(parents=True, exist_ok=True)
+        with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(line, default=str)}\n")
+
     def _run(self) -> None:
         while (first := self._items.get()) is not None:
             batch, is_last = self._gathered(first)
@@ -69,39 +87,72 @@ class Reporter:
         return batch, False
 
     def _deliver(self, run_id: str, items: Sequence[Item]) -> None:
-        body = {"items": list(items)}
+        """Send items. Where the server refuses some, each half by itself, so that one costs no other."""
         key = uuid.uuid4().hex
         try:
-            self._client.send("POST", f"/runs/{run_id}/items", body, key=key)
-        except (Unreachable, Refused) as error:
-            self.lost_items += len(items)
+            self._client.send("POST", f"/runs/{run_id}/items", {"items": list(items)}, key=key)
+        except Refused as refused:
+            if len(items) > 1 and refused.status in _OF_AN_ITEM:
+                half = len(items) // 2
+                self._deliver(run_id, items[:half])
+                self._deliver(run_id, items[half:])
+            else:
+                self._lose(run_id, items, key, refused)
+        except Exception as error:  # noqa: BLE001 - the top of a thread: whatever it is, the items are told as lost
+            self._lose(run_id, items, key, error)
+
+    def _lose(self, run_id: str, items: Sequence[Item], key: str, error: Exception) -> None:
+        self.lost_items += len(items)
+        try:
             if self._spool is not None:
-                self._spool.mkdir(parents=True, exist_ok=True)
-                line = json.dumps({"runId": run_id, "key": key, "error": str(error), "items": body["items"]})
-                with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
-                    file.write(f"{line}\n")
+                self._write({"runId": run_id, "key": key, "error": str(error), "items": list(items)})
             if self._on_lost is not None:
                 self._on_lost(run_id, len(items), items)
+        except Exception:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
+            _log.exception("%d items of the run %s are lost, and could not be put on record", len(items), run_id)
+        else:
+            _log.warning("%d items of the run %s could not be delivered: %s", len(items), run_id, error)
 
 
 def replay(spool: Path, client: Client) -> int:
     """Send the items of a spool once more; those that the server takes leave the spool. How many were delivered.
 
-    What the server has already it does not store twice, so that a replay that is cut off may be repeated.
+    What the server has already it does not store twice, so that a replay that is cut off may be repeated. Items that
+    are lost meanwhile are kept too.
     """
-    file = spool / _SPOOL
-    if not file.exists():
-        return 0
-    left, delivered = [], 0
-    for line in file.read_text(encoding="utf-8").splitlines():
-        batch = json.loads(line)
+    taken, delivered = spool / _TAKEN, 0
+    if not taken.exists():
         try:
-            client.send("POST", f"/runs/{batch['runId']}/items", {"items": batch["items"]}, key=batch["key"])
+            (spool / _SPOOL).rename(taken)
+        except FileNotFoundError:
+            return 0
+    left: list[str] = []
+    incomplete: set[str] = set()
+    for line in taken.read_text(encoding="utf-8").splitlines():
+        try:
+            batch = json.loads(line)
+        except ValueError:  # the disk was full, or whoever wrote it was killed
+            _log.warning("a line of %s is cut off, and left out", taken)
+            continue
+        try:
+            delivered += _replayed(client, batch, incomplete)
         except (Unreachable, Refused):
+            incomplete.add(batch["runId"])
             left.append(line)
-        else:
-            delivered += len(batch["items"])
-    part = file.with_suffix(".part")
-    part.write_text("".join(f"{line}\n" for line in left), encoding="utf-8")
-    part.replace(file)
+    if left:
+        with (spool / _SPOOL).open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in left))
+    taken.unlink()
     return delivered
+
+
+def _replayed(client: Client, batch: Mapping[str, Any], incomplete: "set[str]") -> int:
+    """Deliver a line of a spool: items, or how a run ended, if it has all of its items. How many items it held."""
+    place = f"/runs/{batch['runId']}"
+    if "items" in batch:
+        client.send("POST", f"{place}/items", {"items": batch["items"]}, key=batch["key"])
+        return len(batch["items"])
+    if batch["runId"] in incomplete:
+        raise Unreachable("the run has not all of its items")
+    client.send("PATCH", place, {"status": batch["status"]})
+    return 0

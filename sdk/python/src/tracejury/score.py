@@ -1,8 +1,9 @@
 """What evaluators say: a score, a failure, or nothing because there was nothing to judge."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -23,6 +24,11 @@ class Score:
     name: str | None = None
     metadata: Mapping[str, Any] | None = None
     error: str | None = None  # why it could not be scored
+    error_kind: str | None = None
+    fingerprint: str | None = None  # scores with the same one are comparable
+    version: str | None = None  # likewise, as declared
+    judge_model: str | None = None
+    cost_usd: float | None = None
 
     @property
     def success(self) -> bool | None:
@@ -65,22 +71,33 @@ def scores_of(said: Any, of: Named) -> list[Score]:
 
     Raises:
         TypeError: it cannot be one.
+        ValueError: it is no number, such as NaN.
     """
     if isinstance(said, list):
         return [score for each in said for score in scores_of(each, of)]
     if said is None:
-        return [Score(name=of.name, threshold=of.threshold)]
+        return [Score(name=of.name, threshold=of.threshold, version=of.version)]
     if isinstance(said, bool):
-        return [Score(name=of.name, value=float(said), passed=said)]
+        return [Score(name=of.name, value=float(said), passed=said, version=of.version)]
     if isinstance(said, (int, float)):
-        return [Score(name=of.name, value=float(said), threshold=of.threshold)]
+        return [Score(name=of.name, value=_finite(said), threshold=of.threshold, version=of.version)]
     if isinstance(said, Score):
         threshold = of.threshold if said.threshold is None else said.threshold
-        return [Score(**{**said.__dict__, "name": said.name or of.name, "threshold": threshold})]
+        _finite(said.value)
+        return [replace(said, name=said.name or of.name, threshold=threshold, version=said.version or of.version)]
     raise TypeError(f"an evaluator returns a number, a bool, a Score or None, not {type(said).__name__}")
 
 
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise ValueError(f"the score is {value}")
+    return None if value is None else float(value)
+
+
 def _name(function: Callable[..., Any]) -> str:
+    of = getattr(function, "evaluator", None)  # one of the program's
+    if isinstance(of, str):
+        return of
     return function.__name__ if inspect.isroutine(function) else type(function).__name__
 
 

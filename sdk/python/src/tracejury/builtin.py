@@ -1,0 +1,209 @@
+"""The evaluators that the program brings, asked without a server or on one, with the same fingerprints."""
+
+import atexit
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any, Final, Literal
+
+from tracejury.dataset import Example
+from tracejury.plain import plain
+from tracejury.score import Score
+
+_COMMAND: Final = ("tracejury", "evaluate", "--batch", "-")
+_END_S: Final = 5.0
+_TOLD_BYTES: Final = 2_000  # of what a program that ended had said
+
+Document = Mapping[str, Any]
+
+
+class ProgramNotFound(Exception):
+    """The program that evaluates is not installed here."""
+
+
+class ProgramEnded(Exception):
+    """The program ended before it answered; the message is what it said last."""
+
+
+class Builtin:
+    """One of the evaluators that `tracejury evaluators` lists, with its configuration.
+
+    Judged by the program, which is started once in this process and fed; where `on` says so by the server, once the run
+    has ended. Call it with an example and outputs for its score.
+    """
+
+    def __init__(
+        self,
+        evaluator: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        on: Literal["program", "server"] = "program",
+        connection: str | None = None,
+        command: Sequence[str] = _COMMAND,
+    ) -> None:
+        """`connection` is the one of the server over which a judge is asked; the program's is in `config["judge"]`.
+
+        Raises:
+            ProgramNotFound: it is to be judged by the program, and there is none.
+        """
+        self.evaluator = evaluator
+        self.config = dict(config or {})
+        self.is_on_server = on == "server"
+        self.connection = connection
+        self._program = None if self.is_on_server else program(command)
+
+    def __call__(self, example: Example, outputs: Any) -> Score:
+        """The score of outputs.
+
+        Raises:
+            ProgramEnded: there is none.
+        """
+        return score_of(self.ask(example, outputs).result())
+
+    def ask(self, example: Example, outputs: Any) -> "Future[Document]":
+        """What the program will say of outputs.
+
+        Raises:
+            ValueError: it is judged on the server, once the run has ended.
+        """
+        if self._program is None:
+            raise ValueError(f"{self.evaluator} is asked on the server, once the run has ended")
+        case = {
+            "inputs": example.inputs,
+            "actualOutputs": outputs if isinstance(outputs, Mapping) else {"output": outputs},
+            "expectedOutputs": example.expected_outputs,
+            "metadata": example.metadata,
+        }
+        return self._program.ask({"evaluator": self.evaluator, "config": self.config, "case": case})
+
+
+def score_of(said: Document) -> Score:
+    """What the program said of a case: a verdict, a failure, or nothing where there was nothing to judge."""
+    failure, usage = said.get("failure") or {}, said.get("usage") or {}
+    return Score(
+        name=said["name"],
+        value=said["score"],
+        passed=said["success"],
+        threshold=said["threshold"],
+        direction=said.get("direction") or "higher",
+        reason=said["reason"],
+        metadata=said["metadata"] or None,
+        fingerprint=said["fingerprint"],
+        error=failure.get("message"),
+        error_kind=failure.get("kind"),
+        judge_model=usage.get("model"),
+        cost_usd=usage.get("costUsd"),
+    )
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A process that evaluates, what it has not answered yet, and the file that it writes its complaints into."""
+
+    process: "subprocess.Popen[bytes]"
+    waiting: "dict[int, Future[Document]]"
+    complaints: IO[bytes]
+
+
+class Program:
+    """The program as a child that answers line by line. Started when it is first asked, and again if it ended."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = tuple(command)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._child: _Child | None = None
+
+    def ask(self, line: Document) -> "Future[Document]":
+        """What it answers to a line; the future fails where it ends first."""
+        answer: Future[Document] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            text = json.dumps(plain({"id": number, **line}), allow_nan=False, separators=(",", ":"))
+            child = self._started()
+            child.waiting[number] = answer
+            try:
+                stdin = _pipe(child.process.stdin)
+                stdin.write(text.encode() + b"\n")
+                stdin.flush()
+            except OSError:
+                child.process.kill()  # its reader hears of it, and tells all that wait
+        return answer
+
+    def close(self) -> None:
+        """Let it end."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is None:
+            return
+        try:
+            _pipe(child.process.stdin).close()
+            child.process.wait(_END_S)
+        except (OSError, subprocess.TimeoutExpired):
+            child.process.kill()
+            child.process.wait()
+
+    def _started(self) -> _Child:
+        if self._child is not None:
+            return self._child
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever reads it when the process has ended
+        process = subprocess.Popen(  # noqa: S603 - the program that the caller named
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints
+        )
+        self._child = _Child(process, {}, complaints)
+        threading.Thread(target=self._read, args=(self._child,), name="tracejury-evaluate", daemon=True).start()
+        return self._child
+
+    def _read(self, child: _Child) -> None:
+        for line in _pipe(child.process.stdout):
+            document = json.loads(line)
+            answer = child.waiting.pop(document["id"], None)
+            if answer is not None and answer.set_running_or_notify_cancel():
+                answer.set_result(document)
+        code = child.process.wait()
+        with self._lock:
+            self._child = None if self._child is child else self._child
+            for pipe in (child.process.stdin, child.process.stdout):
+                with suppress(OSError):  # what it was fed last has nowhere to go
+                    _pipe(pipe).close()
+        child.complaints.seek(0)
+        told = child.complaints.read()[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
+        child.complaints.close()
+        for answer in child.waiting.values():
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(ProgramEnded(f"{' '.join(self._command)} ended with {code}: {told}"))
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None  # noqa: S101 - each of them was asked for
+    return pipe
+
+
+_programs: Final[dict[tuple[str, ...], Program]] = {}
+_programs_lock: Final = threading.Lock()
+
+
+def program(command: Sequence[str]) -> Program:
+    """The program of a command, one for all evaluators of this process.
+
+    Raises:
+        ProgramNotFound: there is none.
+    """
+    found = shutil.which(command[0])
+    if found is None:
+        raise ProgramNotFound(
+            f"{command[0]} is not on the PATH: install the program beside this package, or ask a server: on='server'"
+        )
+    key = (found, *command[1:])
+    with _programs_lock:
+        if key not in _programs:
+            _programs[key] = Program(key)
+            atexit.register(_programs[key].close)
+        return _programs[key]

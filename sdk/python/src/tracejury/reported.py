@@ -1,0 +1,253 @@
+"""A run on the server: begun or gone on with, told of items, evaluated there, and ended."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from tracejury.builtin import Builtin
+from tracejury.client import Client, Refused, Unreachable
+from tracejury.dataset import Dataset, Example
+from tracejury.plain import plain
+from tracejury.reporter import Reporter
+from tracejury.results import ItemResult, Measured
+from tracejury.score import Score
+
+_PAGE: Final = 1_000
+_LOOK_S: Final = 0.2
+_LONGEST_LOOK_S: Final = 5.0
+_CONFLICT: Final = 409
+
+Place = tuple[str, int]
+"""The key and the trial of an item."""
+
+
+class RunEnded(Exception):
+    """The run has ended, and takes no more items: take another run key."""
+
+
+@dataclass
+class ReportedRun:
+    """A run on the server; without one, nothing is reported."""
+
+    client: Client | None = None
+    run_id: str | None = None
+    reporter: Reporter | None = None
+    known: frozenset[Place] = frozenset()
+    must_deliver: bool = False
+    has_key: bool = False
+    evaluations: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def begin(
+        cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_deliver: bool
+    ) -> "ReportedRun":
+        """A new run, or with a key that is known the one that there is. A server that is away is none.
+
+        Raises:
+            RunEnded: the one that there is has ended without all of its items.
+            Unreachable: the server is away, and that was to be an error.
+        """
+        told = {name: value for name, value in body.items() if value is not None}
+        try:
+            begun = client.send("POST", f"/projects/{quote(project, safe='')}/runs", told)
+            known = frozenset(_known(client, begun["runId"])) if "runKey" in told else frozenset()
+        except Unreachable:
+            reporter.close()
+            if must_deliver:
+                raise
+            return cls()
+        if begun["status"] not in {"RUNNING", "SUCCESS"}:
+            reporter.close()
+            raise RunEnded(f"the run {begun['runId']} of the key {told['runKey']!r} is {begun['status']}")
+        return cls(client, begun["runId"], reporter, known, must_deliver, "runKey" in told)
+
+    def report(self, item: ItemResult, dataset: Dataset) -> None:
+        """Send an item soon."""
+        if self.reporter is not None and self.run_id is not None:
+            self.reporter.report(self.run_id, document_of(item, dataset))
+
+    def ask(self, evaluators: Sequence[Builtin]) -> None:
+        """Have the server judge the items once the run has ended; what is asked of it already is not asked again.
+
+        Raises:
+            Refused: it cannot.
+            Unreachable: there is no server.
+        """
+        if not evaluators:
+            return
+        if self.client is None:
+            raise Unreachable("evaluators are to be asked on the server, and there is none")
+        for evaluator in evaluators:
+            body = {"evaluator": evaluator.evaluator, "config": evaluator.config, "connectionId": evaluator.connection}
+            told = {name: value for name, value in body.items() if value}
+            place = f"/runs/{self.run_id}/evaluations"
+            try:
+                self.evaluations.append(self.client.send("POST", place, told))
+            except Refused as refused:
+                listed = self.client.get(place, size=_PAGE) if refused.status == _CONFLICT else []
+                there = [each for each in listed if each["evaluator"] == evaluator.evaluator and _is_open(each)]
+                if not there:
+                    raise
+                self.evaluations += there
+
+    def stop(self, status: str | None) -> int:
+        """Deliver what there is, and say how the run ended, or with None nothing; how many items are lost.
+
+        A run that lost some stays open where they may come later: by its key, or from the spool.
+        """
+        if self.client is None or self.reporter is None or self.run_id is None:
+            return 0
+        self.reporter.close()
+        ending = {"status": status}
+        if self.reporter.lost_items:
+            ending["reason"] = f"{self.reporter.lost_items} items could not be delivered"
+            if status == "SUCCESS" and (self.reporter.leave(self.run_id) or self.has_key):
+                ending["status"] = None
+        try:
+            if ending["status"] is not None:
+                self.client.send("PATCH", f"/runs/{self.run_id}", ending)
+        except (Unreachable, Refused):
+            if self.must_deliver:
+                raise
+        return self.reporter.lost_items
+
+    def judged(self, wait_s: float) -> dict[Place, list[Score]]:
+        """What the server's evaluators said, once they are done.
+
+        Raises:
+            TimeoutError: they are not, for that long.
+        """
+        if self.client is None or not self.evaluations:
+            return {}
+        ids, until_s, look_s = {each["id"] for each in self.evaluations}, time.monotonic() + wait_s, _LOOK_S
+        while True:
+            listed = self.client.get(f"/runs/{self.run_id}/evaluations", size=_PAGE)
+            if not any(_is_open(each) for each in listed if each["id"] in ids):
+                break
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"the server has not evaluated the run {self.run_id} within {wait_s:g} s")
+            time.sleep(look_s)
+            look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+        return {place: [each for of, each in scores if of in ids] for place, _, scores in _stored(self)}
+
+    def restored(self, keys: Mapping[str, Example]) -> dict[Place, ItemResult]:
+        """The items that the run had, as they were told."""
+        if not self.known:
+            return {}
+        return {
+            place: _restored(document, keys[place[0]], place, [each for _, each in scores])
+            for place, document, scores in _stored(self)
+            if place in self.known and place[0] in keys
+        }
+
+
+def _is_open(evaluation: Mapping[str, Any]) -> bool:
+    return evaluation["status"] in {"WAITING", "RUNNING"}
+
+
+def _known(client: Client, run_id: str) -> set[Place]:
+    """The keys and trials that a run has."""
+    found: set[Place] = set()
+    after: int | None = 0
+    while after is not None:
+        page = client.get(f"/runs/{run_id}/keys", after=after)
+        found |= {(each["itemKey"], each["trial"]) for each in page["content"]}
+        after = page["next"]
+    return found
+
+
+def _stored(run: ReportedRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]]":
+    """The items of a run, each with its scores and the evaluations that these came of."""
+    found: list[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]] = []
+    page = 0
+    while run.client is not None:
+        items = run.client.get(f"/runs/{run.run_id}", page=page, size=_PAGE)["items"]
+        for each in items["content"]:
+            scores = [(said["evaluationId"], _told(said)) for said in each["evalResults"]]
+            found.append(((each["itemKey"], each["trial"]), each, scores))
+        page += 1
+        if len(items["content"]) < _PAGE:
+            break
+    return found
+
+
+def _restored(document: Mapping[str, Any], example: Example, place: Place, scores: Sequence[Score]) -> ItemResult:
+    numbers = (document["tokensIn"], document["tokensOut"], document["costUsd"], document["latencyMs"])
+    measured = Measured(document["actualOutput"], *numbers)
+    error = document["error"], document["errorKind"]
+    ids = document["traceId"], document["spanId"]
+    return ItemResult(example, *place, document["actualOutput"], scores, *error, measured, document["latencyMs"], *ids)
+
+
+def _told(said: Mapping[str, Any]) -> Score:
+    """A score as the server has it."""
+    has_failed = said["outcome"] == "failed"
+    return Score(
+        name=said["evaluatorName"],
+        value=said["score"],
+        passed=said["success"],
+        threshold=said["threshold"],
+        direction=said["direction"] or "higher",
+        reason=said["reason"],
+        label=said["label"],
+        metadata=said["metadata"],
+        error=(said["reason"] or said["errorKind"]) if has_failed else None,
+        error_kind=said["errorKind"],
+        fingerprint=said["fingerprint"],
+        version=said["version"],
+        judge_model=said["judgeModel"],
+        cost_usd=said["costUsd"],
+    )
+
+
+def with_scores(item: ItemResult, scores: Sequence[Score]) -> ItemResult:
+    """An item with more scores; those of the same name count no more."""
+    names = {score.name for score in scores}
+    return replace(item, scores=[score for score in item.scores if score.name not in names] + list(scores))
+
+
+def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
+    """An item as the server takes it."""
+    measured = item.measured or Measured(None)
+    document = {
+        "itemKey": item.key,
+        "datasetItemId": item.example.id if dataset.version is not None else None,
+        "trial": item.trial,
+        "inputs": item.example.inputs,
+        "expectedOutputs": item.example.expected_outputs,
+        "actualOutputs": item.outputs,
+        "metadata": item.example.metadata,
+        "error": item.error,
+        "errorKind": item.error_kind,
+        "tokensIn": measured.tokens_in,
+        "tokensOut": measured.tokens_out,
+        "costUsd": measured.cost_usd,
+        "latencyMs": item.latency_ms if measured.latency_ms is None else measured.latency_ms,
+        "traceId": item.trace_id,
+        "spanId": item.span_id,
+        "evalResults": [_score(score) for score in item.scores],
+    }
+    told: dict[str, Any] = plain({name: value for name, value in document.items() if value is not None})
+    return told
+
+
+def _score(score: Score) -> dict[str, Any]:
+    document = {
+        "name": score.name,
+        "score": score.value,
+        "label": score.label,
+        "threshold": score.threshold,
+        "direction": score.direction,
+        "success": score.success,
+        "reason": score.reason,
+        "metadata": score.metadata,
+        "error": score.error,
+        "errorKind": score.error_kind,
+        "fingerprint": score.fingerprint,
+        "version": score.version,
+        "judgeModel": score.judge_model,
+        "costUsd": score.cost_usd,
+    }
+    return {name: value for name, value in document.items() if value is not None}

@@ -1,0 +1,79 @@
+"""What came of an experiment: of each example in each trial, and in all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from tracejury.dataset import Example
+from tracejury.score import Score
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The outputs of a task, and what it took."""
+
+    outputs: Any
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """What came of an example in one trial."""
+
+    example: Example
+    key: str
+    trial: int
+    outputs: Mapping[str, Any]
+    scores: Sequence[Score]
+    error: str | None = None
+    error_kind: str | None = None
+    measured: Measured | None = None
+    latency_ms: float | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the task ran, and all that was scored passed, and anything was."""
+        said = [score.success for score in self.scores if score.success is not None]
+        broken = any(score.error is not None for score in self.scores)
+        return self.error is None and not broken and bool(said) and all(said)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an experiment, in the order of the dataset, each trial of an example after the other."""
+
+    name: str
+    items: Sequence[ItemResult]
+    run_id: str | None = None
+    lost_items: int = 0
+    skipped: int = 0  # items that the run had already, and were not run again
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the items that passed; None without items."""
+        return round(sum(item.passed for item in self.items) / len(self.items), 6) if self.items else None
+
+    def scores(self, evaluator: str) -> list[float]:
+        """What an evaluator scored."""
+        found = [score.value for item in self.items for score in item.scores if score.name == evaluator]
+        return [value for value in found if value is not None]
+
+    def average_score(self, evaluator: str) -> float | None:
+        """The mean of them; None without any."""
+        found = self.scores(evaluator)
+        return fmean(found) if found else None
+
+    def score_std_dev(self, evaluator: str) -> float | None:
+        """The sample standard deviation of the means of the trials; None with fewer than two."""
+        means = []
+        for trial in sorted({item.trial for item in self.items}):
+            part = Result(self.name, [item for item in self.items if item.trial == trial])
+            mean = part.average_score(evaluator)
+            means += [] if mean is None else [mean]
+        return stdev(means) if len(means) > 1 else None

@@ -1,0 +1,58 @@
+"""An application's OpenTelemetry, pointed at the server: `tracejury.init()`."""
+
+import os
+import threading
+from typing import Any, Final
+
+from opentelemetry import trace
+
+from tracejury.client import KEY_VARIABLE, URL_VARIABLE
+
+_PATH: Final = "/api/v1/traces"
+_FLUSH_MS: Final = 5_000
+_NEEDS: Final = "tracejury.init() needs OpenTelemetry's SDK: pip install 'tracejury-sdk[otel]'"
+
+_lock: Final = threading.Lock()
+_connected: Final[set[tuple[int, str]]] = set()  # providers by their identity, with the address that they send to
+
+
+def init(project: str | None = None, *, url: str | None = None, api_key: str | None = None) -> bool:
+    """Send the spans of this process to the server as well; whether there is one.
+
+    A provider that is set already is kept: it sends to one more place, and its resource names the project. Otherwise
+    one is made, whose service name is `project`. Without a URL, here or in the environment, nothing changes. Called
+    again, it adds nothing.
+
+    Raises:
+        ImportError: OpenTelemetry's SDK or its exporter over HTTP is not installed.
+    """
+    server = url or os.environ.get(URL_VARIABLE)
+    if not server:
+        return False
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise ImportError(_NEEDS) from error
+    key = api_key or os.environ.get(KEY_VARIABLE)
+    endpoint = server.rstrip("/") + _PATH
+    with _lock:
+        provider: Any = trace.get_tracer_provider()
+        if not hasattr(provider, "add_span_processor"):
+            provider = TracerProvider(resource=Resource.create({"service.name": project} if project else {}))
+            trace.set_tracer_provider(provider)
+        if (id(provider), endpoint) in _connected:
+            return True
+        headers = {"authorization": f"Bearer {key}"} if key else None
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, headers=headers)))
+        _connected.add((id(provider), endpoint))
+    return True
+
+
+def flush() -> None:
+    """Send the spans that wait, so that the traces of a run are there when it ends; at most for five seconds."""
+    force = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if force is not None:
+        force(_FLUSH_MS)

@@ -1,0 +1,39 @@
+"""An experiment as a process, which goes on with its run until that has all items: URL, run key, items."""
+
+import sys
+import time
+
+from tracejury import Client, Dataset, Example, Experiment, RunEnded
+
+
+def main(url: str, key: str, count: int) -> None:
+    """Run it again and again, under one key; a server that is away is waited for."""
+
+    def task(example: Example) -> str:
+        time.sleep(0.01)
+        return str(example.input)
+
+    def exact(example: Example, outputs: dict[str, object]) -> bool:
+        return outputs["output"] == str(example.input)
+
+    dataset = Dataset("kills", [Example(id=str(number), inputs={"input": number}) for number in range(count)])
+    print("ready", flush=True)  # noqa: T201 - whoever kills waits for it
+    while True:
+        client = Client(url)
+        experiment = Experiment("kills", dataset, task, [exact], run_key=key, parallelism=4, client=client)
+        try:
+            result = experiment.run()
+        except RunEnded:
+            raise
+        except Exception as error:  # noqa: BLE001 - the server was killed in between; the next round asks again
+            print(error, file=sys.stderr)  # noqa: T201 - shown where the test fails
+        else:
+            if result.run_id is not None and not result.lost_items and len(result.items) == count:
+                return
+        finally:
+            client.close()
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

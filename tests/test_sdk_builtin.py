@@ -1,0 +1,91 @@
+"""The program's evaluators from the SDK: fed to one process, or asked on the server, with the same fingerprints."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluators.registry import KINDS
+from tests.offline import an_offline_server
+from tracejury import Builtin, Client, Dataset, Example, Experiment, ProgramEnded, ProgramNotFound
+from tracejury.builtin import Program
+
+COMMAND = (str(Path(sys.executable).parent / "tracejury"), "evaluate", "--batch", "-")
+EXAMPLES = [
+    Example(id=str(number), inputs={"input": number}, expected_outputs={"output": str(number)}) for number in range(4)
+]
+
+
+@pytest.fixture(name="client", scope="module")
+def of_a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of one server for all."""
+    with an_offline_server(tmp_path_factory.mktemp("builtin") / "data") as server:
+        client = Client(server.url)
+        yield client
+        client.close()
+
+
+def answer(example: Example) -> str:
+    """The task, which is wrong about 3."""
+    return str(example.input) if example.input != 3 else "7"
+
+
+def test_both_ways_say_the_same(client: Client) -> None:
+    """Scores, reasons, directions and fingerprints of the program are those of the server."""
+    found = []
+    for on in ("program", "server"):
+        evaluators = [
+            Builtin("exact_match", on=on, command=COMMAND),
+            Builtin("regex", {"pattern": "[0-2]"}, on=on, command=COMMAND),
+            Builtin("length", {"minimumOutputLength": 0, "maximumOutputLength": 9}, on=on, command=COMMAND),
+        ]
+        result = Experiment(f"by {on}", Dataset("d", EXAMPLES), answer, evaluators, client=client, parallelism=2).run()
+        assert result.pass_rate == 0.75
+        found.append(sorted(told(score) for item in result.items for score in item.scores))
+        run = client.get(f"/runs/{result.run_id}")
+        assert (run["status"], run["passedItems"]) == ("SUCCESS", 3)
+        assert all(len(each["fingerprint"]) == 64 for each in run["evaluators"])
+    assert len(found[0]) == 12
+    assert found[0] == found[1]
+
+
+def told(score: Any) -> tuple[Any, ...]:
+    """What both ways must agree on."""
+    return (score.name, score.value, score.passed, score.threshold, score.direction, score.fingerprint, score.reason)
+
+
+def test_every_builtin_is_answered(client: Client) -> None:
+    """Whatever its configuration needs, each of them has an answer or a failure that says what is missing."""
+    del client
+    evaluators = [Builtin(name, command=COMMAND) for name in KINDS]
+    (item,) = Experiment("all", Dataset("d", EXAMPLES[:1]), answer, evaluators).run().items
+    assert len(item.scores) == len(KINDS)
+    assert all(score.error_kind for score in item.scores if score.error)
+    by_name = {score.name: score for score in item.scores}
+    assert by_name["Exact Match"].success is True
+
+
+def test_a_score_is_there_before_the_next_line_is_fed() -> None:
+    """Called by itself, as a test does, each call is answered; the process is the same."""
+    exact = Builtin("exact_match", command=COMMAND)
+    assert [exact(example, {"output": "1"}).success for example in EXAMPLES] == [False, True, False, False]
+
+
+def test_a_program_that_dies_costs_what_waits_and_no_more() -> None:
+    """Whoever waits is told what it said last, and the next question starts it again."""
+    script = "import sys; print('no room', file=sys.stderr); sys.stdin.readline(); sys.exit(3)"
+    program = Program((sys.executable, "-c", script))
+    for _ in range(2):
+        with pytest.raises(ProgramEnded, match="ended with 3: no room"):
+            program.ask({"evaluator": "x"}).result(timeout=30)
+    program.close()
+
+
+def test_a_program_that_is_not_there_is_told_at_once() -> None:
+    """Before anything runs."""
+    assert shutil.which("no-such-program") is None
+    with pytest.raises(ProgramNotFound, match="not on the PATH"):
+        Builtin("exact_match", command=("no-such-program",))
