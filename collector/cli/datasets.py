@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
 from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.downloading import download
 from collector.cli.options import read_view
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
@@ -146,27 +147,8 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
 def export(*, version: str, file: Path, form: str | None, server: str) -> None:
     """Write a version into a file; imported again, it is the same version."""
     name, number = _parts(version)
-    part = file.with_name(f"{file.name}.part")
     place = f"{_path(name)}/versions/{number}/export"
-    parameters = {"format": form or _format_of(file)}
-    try:
-        with (
-            connect(server) as client,
-            _answering(client),
-            client.stream("GET", place, params=parameters, timeout=_FILE_TIMEOUT_S) as response,
-        ):
-            if not response.is_success:
-                response.read()
-                raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-            with part.open("wb") as target:
-                for chunk in response.iter_bytes(_CHUNK_BYTES):
-                    target.write(chunk)
-        part.rename(file)
-    except OSError as error:
-        raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
+    download(server, place, {"format": form or _format_of(file)}, file)
 
 
 @datasets.command()
