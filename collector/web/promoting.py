@@ -169,8 +169,8 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
 
 
 def _dataset(here: Context, who: Caller, values: _Values) -> Dataset:
-    """The one that was chosen, or a new one."""
-    if values.dataset == _NEW:
+    """The one that was chosen; or where a name was typed, a new one."""
+    if values.name or values.dataset == _NEW:
         body = NewDataset(name=values.name)
         return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
     found = next((each for each in _own(here, who) if each.dataset_id == values.dataset), None)
