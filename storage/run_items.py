@@ -166,9 +166,8 @@ class RunItems:
 
     def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
         """Some items of a run, in the order in which they are named; those that are not there are left out."""
-        asked: dict[str, object] = {"run_id": run_id, "numbers": list(numbers)}
         with self._database.snapshot() as cursor:
-            cursor.execute(sql.query("run_items_by_number"), asked)
+            cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
             found = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
         return [found[number] for number in numbers if number in found]
 
@@ -251,13 +250,18 @@ def _with_scores(
     cursor: duckdb.DuckDBPyConnection, run_id: str, items: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Items with the scores that count, and with what came of them."""
-    numbers: dict[str, object] = {"run_id": run_id, "numbers": [item["item_number"] for item in items]}
-    cursor.execute(sql.query("scores_of_run_items"), numbers)
+    cursor.execute(sql.query("scores_of_run_items"), _numbered(run_id, [item["item_number"] for item in items]))
     scores: dict[int, list[dict[str, Any]]] = {}
     for row in named(cursor):
         scores.setdefault(row["item_number"], []).append(row)
     told = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
     return [item | {"outcome": _outcome(item)} for item in told]
+
+
+def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
+    """Some items of a run, as statements ask for them."""
+    bounds = {"first": min(numbers, default=0), "last": max(numbers, default=0)}
+    return {"run_id": run_id, "numbers": list(numbers), **bounds}
 
 
 def _outcome(item: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from storage.runs import Run, Sums
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 
 _DIGITS: Final = 6  # of numbers that are worked out
-_CASES_AT_ONCE: Final = 200  # read; a guess
+_CASES_AT_ONCE: Final = 500  # read; a guess
 _WORST_FIRST: Final[Sequence[CaseOutcome]] = ("not_passed", "error", "not_evaluated", "unjudged")
 
 

@@ -64,10 +64,12 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, wanted: Annotate
         evaluator=wanted.evaluator or None,
         sort=wanted.sort,
     )
-    numbers, total = here.run_items.chosen(run.run_id, like, skip=wanted.page * _PAGE_ROWS, most=_PAGE_ROWS)
-    items = here.run_items.by_number(run.run_id, numbers)
-    chosen = _item(here, run, wanted.item) if wanted.item else next(iter(items), None)
     sums = here.runs.sums([run.run_id])[run.run_id]
+    if like == ItemsLike():  # the whole list need not be looked through
+        items, total = here.run_items.page(run.run_id, skip=wanted.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
+    else:
+        items, total = _found(here, run, like, wanted.page)
+    chosen = _item(here, run, wanted.item) if wanted.item else next(iter(items), None)
     return page(
         request,
         "run.html",
@@ -105,6 +107,12 @@ def show_text(run: Seen, number: ItemNumber, here: Here, of: str = "inputs") -> 
     if of not in _TEXTS or found[of] is None:
         raise HTTPException(404, "there is no such text here")
     return plain_text(found[of])
+
+
+def _found(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the items that are like this, and how many there are."""
+    numbers, total = here.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    return here.run_items.by_number(run.run_id, numbers), total
 
 
 def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
