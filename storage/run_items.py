@@ -1,8 +1,8 @@
 """The items of runs and their scores: each item is stored once for its key and trial, however often it is told."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal
 
 import duckdb
 import pyarrow as pa
@@ -76,6 +76,37 @@ class Reported:
     conflicting: Sequence[str]  # keys
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsLike:
+    """Which items of a run are wanted, and in which order. `evaluator` names one that they fell short of."""
+
+    outcome: str | None = None
+    text: str | None = None
+    evaluator: str | None = None
+    sort: Literal["order", "score", "cost", "latency"] = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedItem:
+    """An item of a run in short."""
+
+    number: int
+    key: str
+    trial: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedTrial:
+    """What one evaluator said in one trial of a run."""
+
+    name: str
+    trial: int
+    scored: int
+    passed: int
+    mean: float | None
+
+
 class RunItems:
     """The items of the runs of a store. Safe to use from any thread."""
 
@@ -124,14 +155,33 @@ class RunItems:
                 cursor.execute(sql.query("run_items"), asked)
             else:
                 cursor.execute(sql.query("run_items_by_outcome"), asked | {"outcome": outcome})
-            items = named(cursor)
-            numbers: dict[str, object] = {"run_id": run_id, "numbers": [item["item_number"] for item in items]}
-            cursor.execute(sql.query("scores_of_run_items"), numbers)
-            scores: dict[int, list[dict[str, Any]]] = {}
-            for row in named(cursor):
-                scores.setdefault(row["item_number"], []).append(row)
-        told = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
-        return [item | {"outcome": _outcome(item)} for item in told]
+            return _with_scores(cursor, run_id, named(cursor))
+
+    def chosen(self, run_id: str, like: ItemsLike, *, skip: int, most: int) -> tuple[list[int], int]:
+        """The numbers of the items of a run that are like this, in the wanted order, and how many there are in all."""
+        asked: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("chosen_run_items"), asked).fetchall()
+        return [number for number, _ in rows], max((total for _, total in rows), default=0)
+
+    def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Some items of a run, in the order in which they are named; those that are not there are left out."""
+        with self._database.snapshot() as cursor:
+            cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
+            found = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+        return [found[number] for number in numbers if number in found]
+
+    def outline(self, run_id: str) -> list[OutlinedItem]:
+        """All items of a run in short, the trials of a case together."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
+        return [OutlinedItem(*row) for row in rows]
+
+    def evaluators_by_trial(self, run_id: str) -> list[EvaluatedTrial]:
+        """What each evaluator said in each trial of a run."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("evaluators_of_trials"), {"run_id": run_id})
+            return [EvaluatedTrial(**row) for row in named(cursor)]
 
     def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
         """An item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
@@ -194,6 +244,24 @@ class _Adding:
             if before != place and place not in gone and self.items[before].digest != item.digest:
                 conflicting.append(item.item_key)
         return [place for place in first.values() if place not in gone], conflicting
+
+
+def _with_scores(
+    cursor: duckdb.DuckDBPyConnection, run_id: str, items: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Items with the scores that count, and with what came of them."""
+    cursor.execute(sql.query("scores_of_run_items"), _numbered(run_id, [item["item_number"] for item in items]))
+    scores: dict[int, list[dict[str, Any]]] = {}
+    for row in named(cursor):
+        scores.setdefault(row["item_number"], []).append(row)
+    told = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
+    return [item | {"outcome": _outcome(item)} for item in told]
+
+
+def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
+    """Some items of a run, as statements ask for them."""
+    bounds = {"first": min(numbers, default=0), "last": max(numbers, default=0)}
+    return {"run_id": run_id, "numbers": list(numbers), **bounds}
 
 
 def _outcome(item: Mapping[str, Any]) -> str:

@@ -87,6 +87,19 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetRun:
+    """A run as the dataset that it was run on tells of it."""
+
+    run_id: str
+    experiment_id: str
+    project: str
+    experiment: str
+    dataset_version: int
+    state: str
+    started_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """What one evaluator said in a run. What differs within the run is None."""
 
@@ -172,6 +185,13 @@ class Runs:
     def of_experiment(self, experiment_id: str, *, skip: int = 0, most: int = 1) -> list[Run]:
         """The runs of an experiment, newest first."""
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
+
+    def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
+        """The latest runs on versions of a dataset, newest first: of a tenant and of none, or with None of all."""
+        asked = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("runs_on_dataset"), asked)
+            return [DatasetRun(**row) for row in named(cursor)]
 
     def experiments(
         self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None

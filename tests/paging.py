@@ -17,6 +17,7 @@ from collector.sample import SampleReport, send_sample
 from collector.web.site import make_site
 from tests.alerting import a_finding
 from tests.live import a_client, until
+from tests.offline import Offline
 from tests.serving import a_server
 
 SAMPLE_RULES = Path(__file__).parent.parent / "collector" / "sample_rules"
@@ -82,6 +83,64 @@ OWN_RULE = {
 }
 
 
+@contextmanager
+def asking(shown: Shown) -> Iterator[Offline]:
+    """The API of such a server."""
+    with a_client() as client:
+        yield Offline(shown.origin, client)
+
+
+def a_dataset(shown: Shown) -> str:
+    """The address of the second version of a dataset, made where there is none: items added, removed and changed."""
+    refund = {"id": "refund", "input": "May I return it?", "expectedOutput": "Within 30 days", "metadata": {"a": 1}}
+    price = {"id": "price", "inputs": {"question": "What is it?", "lang": "en"}, "expectedOutput": {"usd": 5}}
+    with asking(shown) as api:
+        if "qa" not in {each["name"] for each in api.ask("GET", "datasets")}:
+            api.dataset(description="What people ask of the shop", tags=["shop", "en"])
+            api.version(refund, price, {"id": "gone", "input": "Hello"}, description="first")
+            api.version(refund | {"expectedOutput": "Within 14 days"}, price, {"id": "new", "input": "Where is it?"})
+        return f"/datasets/{api.ask('GET', 'datasets/qa')['id']}/versions/2"
+
+
+def a_run(shown: Shown) -> str:
+    """The id of a run on it, made where there is none: an item for each outcome, one of them with a trace."""
+    a_dataset(shown)
+    with asking(shown) as api:
+        if not api.ask("GET", "projects/shop/experiments"):
+            for number in range(3):
+                run = api.begin(name=f"nightly {number}", datasetName="qa", datasetVersion=2, gitBranch="main")
+                api.report(run, *_items(shown.trace_id, number))
+                api.end(run)
+        (found,) = (each for each in api.ask("GET", "projects/shop/experiments") if each["name"] == "qa")
+        return str(found["latestRun"]["runId"])
+
+
+def _items(trace_id: str, number: int) -> list[dict[str, object]]:
+    right = {"name": "exact", "score": 0.9, "threshold": 0.5, "fingerprint": "f1", "reason": "It says so."}
+    wrong = right | {"score": 0.1 + number / 10, "reason": "It says 60 days, and 14 are expected."}
+    told = {"traceId": trace_id, "tokensIn": 120, "tokensOut": 30, "costUsd": 0.0004, "latencyMs": 310}
+    return [
+        told | {"datasetItemId": "refund", "actualOutputs": {"output": "Within 60 days"}, "evalResults": [wrong]},
+        {"datasetItemId": "price", "actualOutputs": {"output": {"usd": 5}}, "evalResults": [right]},
+        {"datasetItemId": "new", "error": "no answer in 30 s", "errorKind": "TimeoutError"},
+        {"itemKey": "odd", "inputs": {"input": "?"}, "evalResults": [{"name": "exact", "error": "the judge is away"}]},
+    ]
+
+
+def an_experiment(shown: Shown) -> str:
+    """The address of the experiment of that run."""
+    run = a_run(shown)
+    with asking(shown) as api:
+        return f"/experiments/{api.ask('GET', f'runs/{run}')['experimentId']}"
+
+
+def an_item(shown: Shown) -> str:
+    """The address of an item of that run."""
+    run = a_run(shown)
+    with asking(shown) as api:
+        return f"/runs/{run}/items/{api.ask('GET', f'runs/{run}')['items']['content'][0]['id']}"
+
+
 EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/connections/{connection_id}": lambda shown: f"/connections/{connection_id(shown)}",
     "/connections/{connection_id}/edit": lambda shown: f"/connections/{connection_id(shown)}/edit",
@@ -94,6 +153,14 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/rules/{rule_id}/edit": lambda shown: f"/rules/{own_rule(shown)}/edit",
     "/traces/{trace_id}": lambda shown: f"/traces/{shown.trace_id}",
     "/alerts/{alert_id}": _alert,
+    "/datasets/{dataset_id}": lambda shown: a_dataset(shown).partition("/versions")[0],
+    "/datasets/{dataset_id}/delete": lambda shown: a_dataset(shown).partition("/versions")[0] + "/delete",
+    "/datasets/{dataset_id}/versions/{version}": a_dataset,
+    "/datasets/{dataset_id}/versions/{version}/diff": lambda shown: f"{a_dataset(shown)}/diff",
+    "/experiments/{experiment_id}": an_experiment,
+    "/runs/{run_id}": lambda shown: f"/runs/{a_run(shown)}",
+    "/runs/{run_id}/items/{number}/promote": lambda shown: f"{an_item(shown)}/promote",
+    "/traces/{trace_id}/promote": lambda shown: f"/traces/{shown.trace_id}/promote",
 }
 """Of each page whose address has something in braces, one such address; a test says which are missing."""
 
@@ -102,6 +169,10 @@ NO_PAGES = {
     "/static/{digest}/{name}",
     "/favicon.ico",
     "/traces/{trace_id}/otlp",
+    "/datasets/{dataset_id}/versions/{version}/export",
+    "/datasets/{dataset_id}/versions/{version}/text",
+    "/runs/{run_id}/export",
+    "/runs/{run_id}/items/{number}/text",
     "/traces/{trace_id}/spans/{span_id}/text",
 }
 """What answers with something else than a page."""

@@ -33,7 +33,15 @@ OPEN_PAGES = {  # what is needed to sign in
 OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs"} | OPEN_PAGES
 SENDING = {"POST /api/v1/traces"}
 READING = {"POST /api/v1/sql"}
-WRITING = {"GET /rules/new", "GET /rules/{rule_id}/edit", "GET /jobs/retry"}  # the form, or the question before one
+WRITING = {  # the form, or the question before one
+    "GET /rules/new",
+    "GET /rules/{rule_id}/edit",
+    "GET /jobs/retry",
+    "GET /datasets/new",
+    "GET /datasets/{dataset_id}/delete",
+    "GET /traces/{trace_id}/promote",
+    "GET /runs/{run_id}/items/{number}/promote",
+}
 ADMINISTERING = {
     "GET /api/v1/api-keys",
     "POST /api/v1/api-keys",

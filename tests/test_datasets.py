@@ -431,3 +431,15 @@ def test_the_command_line_does_all_of_it(api: Offline, tmp_path: Path) -> None:
     assert "dataset://new@3: 3 items: 1 added" in made.output
     assert run("datasets", "delete", "new", "--yes", *where).exit_code == 0
     assert run("datasets", "show", "new", *where).exit_code == 1
+
+
+def test_what_came_out_becomes_the_expectation_of_an_item_that_is_there(api: Offline) -> None:
+    """An item of a run on the dataset, promoted with its output, is that item with another expectation; once."""
+    api.version(PARIS)
+    begun = api.begin(datasetName="qa", datasetVersion=1)
+    api.report(begun, {"datasetItemId": "paris", "actualOutputs": {"output": "Lutetia"}})
+    (told,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
+    body = {"datasetName": "qa", "items": [{"itemResultId": told["id"], "useOutput": True}]}
+    assert api.ask("POST", "datasets/promote", 201, json=body)["changed"] == 1
+    assert api.ask("POST", "datasets/promote", 200, json=body)["version"] == 2
+    assert [item["expectedOutputs"] for item in api.items()] == [{"output": "Lutetia"}]

@@ -20,7 +20,7 @@ from collector.api.export import streamed
 from collector.datasets.export import export_items, is_formula
 from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
 from collector.datasets.item import ItemMaker
-from storage.datasets import Dataset, Mode, NewItem
+from storage.datasets import Dataset, Mode, NewItem, Version
 from storage.errors import BadQuery, Conflict, Overloaded
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}")
@@ -109,7 +109,15 @@ def export(
     dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
 ) -> Response:
     """A version as a file; imported again, it is the same version."""
-    found = version_seen(here, dataset, version)
+    return exported_version(here, dataset, version_seen(here, dataset, version), form)
+
+
+def exported_version(here: Context, dataset: Dataset, found: Version, form: Format) -> Response:
+    """A version in one of its forms.
+
+    Raises:
+        Conflict: it cannot have that form.
+    """
     if form == "csv":
         wrong = next((each.item_id for each in here.datasets.every_item(found) if is_formula(each.item_id)), None)
         if wrong is not None:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
@@ -29,7 +30,7 @@ from collector.datasets.promotion import (
 )
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
-from storage.datasets import Dataset, Item
+from storage.datasets import Dataset, Item, Version
 from storage.errors import BadQuery, Missing
 from storage.listing import TracesLike
 from storage.records import Trace
@@ -103,7 +104,17 @@ def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
 
     An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one.
     """
-    dataset = dataset_seen(here, who, body.datasetName)
+    return version_answer(*promoted(here, who, dataset_seen(here, who, body.datasetName), body))
+
+
+def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> tuple[Dataset, tuple[Version, bool]]:
+    """The dataset with the version that has the items, and whether that is new.
+
+    Raises:
+        BadQuery: something makes no item.
+        Forbidden: the dataset is not the caller's to change.
+        Missing: what is to be promoted is not there for the dataset.
+    """
     refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
     latest = here.datasets.versions(dataset)
     ids = {_id_of(here, dataset, each): each for each in body.items}
@@ -117,16 +128,40 @@ def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
             raise BadQuery(f"{' '.join(each.key())}: {error}") from None
     now_us = here.now_ns() // 1000
     wanted = here.datasets.add_items(dataset, items, now_us=now_us)
-    made = here.datasets.add_version(
+    return dataset, here.datasets.add_version(
         dataset, wanted, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
     )
-    return version_answer(dataset, made)
+
+
+def id_in(here: Context, dataset: Dataset, wanted: Promoted) -> str:
+    """What the item is called in a dataset."""
+    return _id_of(here, dataset, wanted)
+
+
+def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
+    """The case that a trace, or a span of it, is.
+
+    Raises:
+        Missing: it is not there for this tenant.
+    """
+    trace = here.queries.trace(trace_id, tenant=tenant)
+    if trace is None:
+        raise Missing(f"no trace {trace_id} here; it may have expired")
+    return _case(here, trace, span_id)
 
 
 def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, stored: Item | None) -> ItemText:
+    """What the item says. One that is there already stays as it is, but for what is expected of it by now."""
     correction = wanted.correction()
-    if stored is not None:
-        return corrected(stored, correction)
+    if stored is None:
+        return _recorded(here, dataset, item_id, wanted)
+    if correction.use_output and correction.expected is None:
+        correction = Correction(expected=_recorded(here, dataset, item_id, wanted).expected_outputs)
+    return corrected(stored, correction)
+
+
+def _recorded(here: Context, dataset: Dataset, item_id: str, wanted: Promoted) -> ItemText:
+    correction = wanted.correction()
     kind, key, *span = wanted.key()
     names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
     source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}

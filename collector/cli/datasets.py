@@ -1,9 +1,10 @@
 """`tracejury datasets`: cases in numbered versions, from files and into files, and from what was recorded."""
 
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 import click
@@ -13,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
 from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.downloading import download
 from collector.cli.options import read_view
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
@@ -20,6 +22,7 @@ from collector.visible import one_line, some_lines
 
 _ROOT: Final = "/api/v1/datasets"
 _FORMATS: Final = ("json", "jsonl", "csv", "parquet")
+_TOOLS: Final = ("deepeval", "langfuse", "openai-evals", "phoenix", "promptfoo")
 _CHUNK_BYTES: Final = 1 << 18
 _FILE_TIMEOUT_S: Final = 3_600
 _MOST_CHANGES: Final = 1_000
@@ -115,6 +118,7 @@ def show(*, name: str, as_json: bool, server: str) -> None:
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @format_option
+@click.option("--from", "tool", type=click.Choice(_TOOLS), help="The tool that wrote the file; it is read here.")
 @click.option("--append", is_flag=True, help="Keep the items of the latest version; the file replaces those it names.")
 @click.option("--create", is_flag=True, help="Make the dataset where there is none.")
 @click.option("--description", default="", metavar="TEXT", help="What is said of the version.")
@@ -123,15 +127,18 @@ def show(*, name: str, as_json: bool, server: str) -> None:
 def import_file(*, as_json: bool, server: str, **options: Any) -> None:
     """Make a version of the items in a file. A file that was imported already makes none."""
     name, file = options["name"], options["file"]
+    tool = options["tool"]
     parameters = {
-        "format": options["form"] or _format_of(file),
+        "format": "jsonl" if tool else options["form"] or _format_of(file),
         "mode": "append" if options["append"] else "replace",
         "description": options["description"],
     }
-    with connect(server) as client:
+    with ExitStack() as stack:
+        content = stack.enter_context(_converted(file, tool) if tool else file.open("rb"))
+        client = stack.enter_context(connect(server))
         if options["create"]:
             _create(client, name)
-        with file.open("rb") as content, _answering(client):
+        with _answering(client):
             response = client.post(
                 f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
             )
@@ -146,27 +153,8 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
 def export(*, version: str, file: Path, form: str | None, server: str) -> None:
     """Write a version into a file; imported again, it is the same version."""
     name, number = _parts(version)
-    part = file.with_name(f"{file.name}.part")
     place = f"{_path(name)}/versions/{number}/export"
-    parameters = {"format": form or _format_of(file)}
-    try:
-        with (
-            connect(server) as client,
-            _answering(client),
-            client.stream("GET", place, params=parameters, timeout=_FILE_TIMEOUT_S) as response,
-        ):
-            if not response.is_success:
-                response.read()
-                raise NoAnswer(some_lines(error_of(response) or f"HTTP {response.status_code}"))
-            with part.open("wb") as target:
-                for chunk in response.iter_bytes(_CHUNK_BYTES):
-                    target.write(chunk)
-        part.rename(file)
-    except OSError as error:
-        raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
+    download(server, place, {"format": form or _format_of(file)}, file)
 
 
 @datasets.command()
@@ -241,7 +229,22 @@ def _format_of(file: Path) -> str:
     return form
 
 
-def _chunks(content: BinaryIO) -> Iterator[bytes]:
+def _converted(file: Path, tool: str) -> IO[bytes]:
+    """A file of another tool as JSONL; nothing is sent of one that is wrong somewhere."""
+    from collector.datasets.importers.reading import BadExport
+    from collector.datasets.importers.tools import lines_of
+
+    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever opened it
+    try:
+        made.writelines(lines_of(file, tool))
+    except BadExport as error:
+        made.close()
+        raise click.ClickException(one_line(str(error))) from None
+    made.seek(0)
+    return made
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
     while chunk := content.read(_CHUNK_BYTES):
         yield chunk
 

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,12 +13,22 @@ from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import DEFAULT_SERVER
+from collector.cli.downloading import download
 from collector.cli.options import read_view
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
+_FORMS: Final[Mapping[str, Sequence[str]]] = {
+    "json": ("json",),
+    "csv": ("csv",),
+    "markdown": ("md", "markdown"),
+    "html": ("html", "htm"),
+    "junit": ("xml",),
+}
+"""The forms of a run, and how the names of their files end."""
+
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 
 
@@ -220,6 +231,20 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}")
     if made.last_error is not None:
         raise click.ClickException(one_line(made.last_error))
+
+
+@experiments.command()
+@click.argument("run")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--format", "form", type=click.Choice([*_FORMS]), help="By default as the name of the file ends.")
+@server_option
+def export(*, run: str, file: Path, form: str | None, server: str) -> None:
+    """Write a run into a file: JSON, which the gate reads, CSV, Markdown, one HTML page, or JUnit XML."""
+    ending = file.suffix.lower().removeprefix(".")
+    chosen = form or next((name for name, endings in _FORMS.items() if ending in endings), None)
+    if chosen is None:
+        raise click.UsageError(f"--format is needed: {one_line(file.name)} ends in nothing that says which")
+    download(server, f"/api/v1/runs/{quote(run, safe='')}/export", {"format": chosen}, file)
 
 
 def _experiments(asking: ServerClient, project: str) -> list[object]:

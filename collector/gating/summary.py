@@ -102,10 +102,10 @@ def plain(text: str) -> str:
 
 def junit(document: Mapping[str, Any]) -> str:
     """A test case for each evaluator: a regression is a failure, and what is not known is skipped."""
-    suite = ET.Element("testsuite", name=_clean(f"gate {document.get('experiment', '')}"))
+    suite = ET.Element("testsuite", name=clean(f"gate {document.get('experiment', '')}"))
     found = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
     for each in document["evaluators"]:
-        case = ET.SubElement(suite, "testcase", classname="gate", name=_clean(each["evaluator"]))
+        case = ET.SubElement(suite, "testcase", classname="gate", name=clean(each["evaluator"]))
         found["tests"] += 1
         told = f"{each['verdict']}: {each['delta']:+.4f}, interval {each['interval']}, p {each['adjustedPValue']}"
         if each["verdict"] == "regressed":
@@ -119,14 +119,15 @@ def junit(document: Mapping[str, Any]) -> str:
     if not document["passed"]:
         found["failures"] += 1
         message = "; ".join(document["failures"]) or str(document["verdict"] or document["status"])
-        ET.SubElement(whole, "failure", message=_clean(message))
+        ET.SubElement(whole, "failure", message=clean(message))
     elif not document["comparedPass"]:
         found["skipped"] += 1
-        ET.SubElement(whole, "skipped", message=_clean("; ".join(document["warnings"])))
+        ET.SubElement(whole, "skipped", message=clean("; ".join(document["warnings"])))
     for name, count in found.items():
         suite.set(name, str(count))
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Text without what XML cannot hold."""
     return _NOT_IN_XML.sub("�", text)

@@ -9,12 +9,17 @@ from collector.access.permission import Permission, need_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """One line of the menu. `group` is told above the first of its entries."""
+    """One line of the menu. `group` is told above the first of its entries; `beside` are its other paths."""
 
     label: str
     path: str
     endpoint: Callable[..., object]  # which says what is needed to see it
     group: str = ""
+    beside: Sequence[str] = ()
+
+    def covers(self, path: str) -> bool:
+        """Whether a page is one of its own."""
+        return any(path == each or path.startswith(f"{each}/") for each in (self.path, *self.beside))
 
 
 def may_use(caller: Caller, endpoint: Callable[..., object], method: str = "GET") -> bool:

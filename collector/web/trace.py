@@ -15,6 +15,7 @@ from collector.conventions.trace import read_trace
 from collector.live.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
+from collector.web.promoting import promote_trace
 from collector.web.rendering import TEXT_HEADERS, page, plain_text
 from collector.web.rule_editing import new_rule
 from collector.web.span_view import Detail, detail_of, text_of
@@ -52,6 +53,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         pins=here.retention.pins(summary.trace_id, tenant=summary.tenant),
         may_pin=is_own and may_use(who, pin_trace, "POST"),
         may_write_rules=may_use(who, new_rule),
+        may_promote=may_use(who, promote_trace, "POST"),
         may_delete=is_own and may_use(who, delete_trace, "POST"),
         tenant=asked.get("tenant"),
         of_trace=verdicts_of(judged, None),

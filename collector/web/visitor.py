@@ -140,5 +140,11 @@ def with_parameters(request: Request, **changed: object) -> str:
     return f"{request.url.path}?{query}" if query else request.url.path
 
 
+def with_query(path: str, **parameters: str | None) -> str:
+    """The address of another page; None leaves a parameter out."""
+    query = str(QueryParams([(name, value) for name, value in parameters.items() if value is not None]))
+    return f"{path}?{query}" if query else path
+
+
 def _name(scope: Scope) -> str:
     return _SECURE_COOKIE if scope.get("scheme") == "https" else _COOKIE

@@ -1,0 +1,44 @@
+"""A run as a file, over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here
+from collector.api.export import streamed
+from collector.api.runs import Seen
+from collector.experiments.exports import REPORT_FORMS, RunForm, report_of
+from storage.runs import Run
+
+router = APIRouter(prefix="/api/v1/runs/{run_id}")
+
+
+@router.get(
+    "/export",
+    responses={
+        200: {
+            "content": {
+                form.media_type.partition(";")[0]: {"schema": {"type": "string"}} for form in REPORT_FORMS.values()
+            }
+        }
+    },
+    response_class=Response,
+)
+@needs(Permission.READ, by_tenant=True)
+def export(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
+    """A run as a file: JSON, which the gate reads, CSV, Markdown, HTML in one file, or JUnit XML."""
+    return exported(here, run, form)
+
+
+def exported(here: Context, run: Run, form: RunForm) -> Response:
+    """A run in one of its forms, as something to keep: no browser shows it as a page of ours."""
+    chosen = REPORT_FORMS[form]
+    report = report_of(run, here.runs.sums([run.run_id])[run.run_id], here.run_items)
+    headers = {
+        "content-disposition": f'attachment; filename="run-{run.run_id}.{chosen.suffix}"',
+        "content-security-policy": "default-src 'none'; sandbox",
+        "x-content-type-options": "nosniff",
+    }
+    return streamed(chosen.write(report), media_type=chosen.media_type, headers=headers)

@@ -1,0 +1,101 @@
+"""Goldens and test cases of DeepEval: what `EvaluationDataset.save_as` writes as JSON, JSONL or CSV."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from collector.datasets.importers.reading import (
+    BadExport,
+    Place,
+    as_map,
+    parsed,
+    read_json,
+    read_lines,
+    read_rows,
+    without_nothing,
+)
+
+_KEPT: Final = ("actual_output", "retrieval_context", "source_file", "comments", "custom_column_key_values", "name")
+_LISTS: Final = ("context", "retrieval_context")  # which CSV holds as one cell
+_CONVERSATION: Final = ("scenario", "user_description", "persona", "turns", "context")
+
+
+def read_deepeval(path: Path) -> Iterator[Place]:
+    """Goldens of one turn and of conversations.
+
+    Raises:
+        BadExport: it is none of these.
+    """
+    for place, told in _documents(path):
+        if not isinstance(told, Mapping):
+            raise BadExport(f"{place}: a golden is an object")
+        if told.get("scenario"):
+            yield place, _conversation(told)
+        elif told.get("input"):
+            yield place, _golden(told)
+        else:
+            raise BadExport(f"{place}: a golden has an input, or a scenario")
+
+
+def _documents(path: Path) -> Iterator[Place]:
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        for place, row in read_rows(path):
+            yield place, {name: _cell(name, cell) for name, cell in row.items()}
+    elif suffix == ".jsonl":
+        yield from read_lines(path)
+    else:
+        document = read_json(path)
+        goldens = document.get("goldens") if isinstance(document, Mapping) else document
+        if not isinstance(goldens, list):
+            raise BadExport("it is no list of goldens")
+        for number, golden in enumerate(goldens, start=1):
+            yield f"golden {number}", golden
+
+
+def _cell(name: str, cell: str) -> object:
+    """Lists are written with `|` between their members, and read with `;` by default: both are taken."""
+    value = parsed(cell)
+    if name in _LISTS and isinstance(value, str):
+        return value.split("|" if "|" in value else ";")
+    return value
+
+
+def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
+    expected = {
+        "output": told.get("expected_output"),
+        "context": told.get("context"),
+        "toolCalls": _calls(told.get("expected_tools")),
+    }
+    metadata = without_nothing({name: told.get(name) for name in _KEPT})
+    return without_nothing(
+        {
+            "inputs": {"input": told["input"]},
+            "expectedOutputs": without_nothing(expected),
+            "metadata": metadata | as_map(told.get("additional_metadata"), "additional_metadata"),
+        }
+    )
+
+
+def _conversation(told: Mapping[str, Any]) -> dict[str, Any]:
+    inputs = without_nothing({name: told.get(name) for name in _CONVERSATION})
+    metadata = without_nothing({name: told.get(name) for name in ("name", "comments", "custom_column_key_values")})
+    return without_nothing(
+        {
+            "inputs": {"input": told["scenario"]} | inputs,
+            "expectedOutputs": without_nothing({"output": told.get("expected_outcome")}),
+            "metadata": metadata | as_map(told.get("additional_metadata"), "additional_metadata"),
+        }
+    )
+
+
+def _calls(tools: object) -> list[dict[str, Any]]:
+    """Calls of tools as evaluators here read them; of CSV only names are known."""
+    names = [each.strip() for each in tools.split("|" if "|" in tools else ";")] if isinstance(tools, str) else tools
+    calls = []
+    for each in names if isinstance(names, list) else []:
+        if isinstance(each, Mapping):
+            calls.append({"name": each.get("name"), "arguments": each.get("input_parameters") or {}})
+        elif each:
+            calls.append({"name": each})
+    return calls

@@ -1,0 +1,67 @@
+"""Datasets of Langfuse: what `GET /api/public/dataset-items` answers (whole pages, or its items), and its exports."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from collector.datasets.importers.reading import (
+    BadExport,
+    Place,
+    as_map,
+    parsed,
+    read_json,
+    read_lines,
+    read_rows,
+    without_nothing,
+)
+
+
+def read_langfuse(path: Path) -> Iterator[Place]:
+    """The items that are not archived.
+
+    Raises:
+        BadExport: it is none of these.
+    """
+    for place, told in _documents(path):
+        if not isinstance(told, Mapping):
+            raise BadExport(f"{place}: an item is an object")
+        item = {_camel(str(name)): value for name, value in told.items()}
+        if str(item.get("status") or "ACTIVE").upper() != "ARCHIVED":
+            if item.get("input") is None:
+                raise BadExport(f"{place}: it has no input")
+            yield place, _item(item)
+
+
+def _documents(path: Path) -> Iterator[Place]:
+    if path.suffix.lower() == ".csv":
+        for place, row in read_rows(path):
+            yield place, {name: parsed(cell) for name, cell in row.items()}
+    elif path.suffix.lower() == ".jsonl":
+        yield from read_lines(path)
+    else:
+        document = read_json(path)
+        items = document.get("data", document.get("items")) if isinstance(document, Mapping) else document
+        if not isinstance(items, list):
+            raise BadExport('it is no list of items: {"data": […]} or a list is')
+        for number, item in enumerate(items, start=1):
+            yield f"item {number}", item
+
+
+def _item(item: Mapping[str, Any]) -> dict[str, Any]:
+    source = without_nothing(
+        {name: item.get(name) for name in ("datasetName", "sourceTraceId", "sourceObservationId", "createdAt")}
+    )
+    return without_nothing(
+        {
+            "id": item.get("id"),
+            "inputs": as_map(item["input"], "input"),
+            "expectedOutputs": as_map(item.get("expectedOutput"), "output"),
+            "metadata": as_map(item.get("metadata"), "metadata"),
+            "source": {"kind": "langfuse", **source},
+        }
+    )
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name.strip())

@@ -1,0 +1,98 @@
+"""OpenAI Evals: samples of the open repository, rows of the platform's evals, and what their runs put out."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from collector.datasets.importers.reading import BadExport, Place, read_json, read_lines, without_nothing
+
+_REFERENCE: Final = re.compile(r"\{\{\s*item\.([A-Za-z0-9_]+)\s*\}\}")
+_EXPECTED: Final = (
+    "ideal",
+    "expected_output",
+    "expected",
+    "ground_truth",
+    "reference_answer",
+    "reference",
+    "correct_label",
+    "correct_answer",
+    "answer",
+    "label",
+)
+"""What the expected answer is usually called, where no grader of the file says it."""
+
+
+def read_openai_evals(path: Path) -> Iterator[Place]:
+    """Samples (`input`, `ideal`), rows (`item`), output items (`datasource_item`), as JSONL or as JSON.
+
+    Raises:
+        BadExport: it is none of these.
+    """
+    if path.suffix.lower() == ".jsonl":
+        for place, told in read_lines(path):
+            yield place, _item(place, told, ())
+        return
+    document = read_json(path)
+    graders = document.get("testing_criteria") if isinstance(document, Mapping) else None
+    references = _references(graders)
+    for number, told in enumerate(_rows(document), start=1):
+        yield f"row {number}", _item(f"row {number}", told, references)
+
+
+def _rows(document: object) -> Sequence[Any]:
+    """The rows of a document: a list, a list of the API, or a run's data source."""
+    while isinstance(document, Mapping):
+        document = next(
+            (document[name] for name in ("data", "content", "source", "data_source", "items") if document.get(name)),
+            None,
+        )
+    if not isinstance(document, list):
+        raise BadExport("it holds no rows: JSONL, a list of output items, or a data source with its content does")
+    return document
+
+
+def _references(graders: object) -> tuple[str, ...]:
+    """Which values of a row graders compare outputs with."""
+    found = graders if isinstance(graders, list) else []
+    told = [str(each.get("reference", "")) for each in found if isinstance(each, Mapping)]
+    return tuple(name for text in told for name in _REFERENCE.findall(text))
+
+
+def _item(place: str, told: object, references: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(told, Mapping):
+        raise BadExport(f"{place}: a row is an object")
+    row = told.get("item", told.get("datasource_item", told))
+    if not isinstance(row, Mapping) or not row:
+        raise BadExport(f"{place}: its item is no object")
+    name = next((each for each in (*references, *_EXPECTED) if row.get(each) is not None), None)
+    inputs = {key: value for key, value in row.items() if key not in {name, "id", "metadata"} and value is not None}
+    messages = inputs.get("input")
+    if isinstance(messages, list):
+        inputs = {**inputs, "input": _asked(messages), "messages": messages}
+    if not without_nothing(inputs):
+        raise BadExport(f"{place}: it has no input")
+    metadata = row.get("metadata")
+    return without_nothing(
+        {
+            "id": row.get("id") if isinstance(row.get("id"), str | int) else None,
+            "inputs": without_nothing(inputs),
+            "expectedOutputs": {} if name is None else _expected(row[name]),
+            "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+        }
+    )
+
+
+def _expected(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What is expected; of several answers that are right the first is the output, and all of them are kept."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list) and value:
+        return {"output": value[0]} | ({"alternatives": value} if len(value) > 1 else {})
+    return {"output": value}
+
+
+def _asked(messages: Sequence[Any]) -> object:
+    """The last that a user said."""
+    said = [each for each in messages if isinstance(each, Mapping)]
+    return next((each.get("content") for each in reversed(said) if each.get("role") == "user"), None)

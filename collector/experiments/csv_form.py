@@ -1,0 +1,62 @@
+"""A run as CSV for spreadsheets: a row for each trial of each case."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from collector.experiments.report import RunReport, plain_number, told
+
+_HEAD: Final = ("input", "expected_output", "actual_output", "success")
+_FLAGS: Final = {None: "", True: "true", False: "false"}
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(report: RunReport) -> Iterator[bytes]:
+    """The columns of the evaluators stand behind the others, by name; with several trials, their numbers are last."""
+    names = [each.name for each in report.evaluators]
+    columns = _columns(names)
+    has_trials = report.trial_count > 1
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    head = [f"{name}_{what}" for name in columns for what in ("score", "pass")]
+    writer.writerow([*_HEAD, *head, *(["trial"] if has_trials else [])])
+    for case in report.cases():
+        for trial in case.trials:
+            writer.writerow([*_row(trial, names), *([trial["trial"]] if has_trials else [])])
+        yield file.getvalue().encode()
+        file.seek(0)
+        file.truncate()
+    yield file.getvalue().encode()
+
+
+def _row(trial: Mapping[str, Any], names: list[str]) -> list[object]:
+    said = {score["name"]: score for score in trial["scores"]}
+    row: list[object] = [
+        *(_cell(told(trial[name])) for name in ("inputs", "expected_outputs", "actual_outputs")),
+        _FLAGS[trial["outcome"] == "passed"],
+    ]
+    for name in names:
+        score = said.get(name)
+        row += ["", ""] if score is None else [plain_number(score["score"]), _FLAGS[score["passed"]]]
+    return row
+
+
+def _cell(text: str) -> str:
+    """A text that no program for spreadsheets computes: an apostrophe stands before what looks like a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _columns(names: list[str]) -> list[str]:
+    """The names of evaluators as those of columns, each there once."""
+    found: list[str] = []
+    for name in names:
+        apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+        plain = re.sub(r"\W+", "_", apart).strip("_").lower() or "evaluator"
+        column, number = plain, 1
+        while column in found:
+            number += 1
+            column = f"{plain}_{number}"
+        found.append(column)
+    return found

@@ -1,0 +1,93 @@
+"""A run as JSON: what the gate and other programs read."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from collector.experiments.report import CaseEvaluation, CaseResult, RunReport, plain_number
+from collector.units import instant_text
+
+_MAPS: Final = (("input", "inputs"), ("expectedOutput", "expected_outputs"), ("actualOutput", "actual_outputs"))
+
+
+def write_json(report: RunReport) -> Iterator[bytes]:
+    """One document, an item a line."""
+    yield _text(_head(report))[:-1].encode() + b',"items":['
+    between = "\n"
+    for case in report.cases():
+        yield f"{between}{_case(case)}".encode()
+        between = ",\n"
+    yield b"\n]}\n"
+
+
+def _head(report: RunReport) -> dict[str, Any]:
+    run = report.run
+    total = len(report.groups)
+    return {
+        "version": 1,
+        "experimentName": run.experiment,
+        "timestamp": f"{instant_text(run.started_at_ns).replace(' ', 'T')}Z",
+        "description": run.name or "",
+        "metadata": json.loads(run.metadata),
+        "config": {"runs": report.trial_count},
+        "summary": {
+            "totalExamples": total,
+            "passCount": plain_number(report.pass_count),
+            "failCount": plain_number(round(total - report.pass_count, 6)),
+            "passRate": report.pass_rate,
+            "runCount": report.trial_count,
+            "evaluators": {
+                each.name: {"averageScore": each.mean, "stdDev": each.deviation, "passRate": each.pass_rate}
+                for each in report.evaluators
+            },
+        },
+        "run": {
+            "id": run.run_id,
+            "projectName": run.project,
+            "status": run.status,
+            "verdict": run.verdict,
+            "datasetName": run.dataset,
+            "datasetVersion": run.dataset_version,
+            "gitSha": run.git_sha,
+            "gitBranch": run.git_branch,
+        },
+    }
+
+
+def _case(case: CaseResult) -> str:
+    """An item. The maps are the texts that are stored, so that numbers stay as they are."""
+    members = [] if case.key is None else [f'"id":{_text(case.key)}']
+    members += [f'"{name}":{case.shown[column]}' for name, column in _MAPS]
+    members += [
+        f'"success":{_text(case.outcome == "passed")}',
+        f'"evaluations":{_text([_evaluation(each) for each in case.evaluations])}',
+        f'"outcome":{_text(case.outcome)}',
+        f'"metadata":{case.first["metadata"]}',
+    ]
+    for name, column in (("costUsd", "cost_usd"), ("latencyMs", "latency_ms"), ("traceId", "trace_id")):
+        values = [trial[column] for trial in case.trials]
+        if any(value is not None for value in values):
+            members.append(f'"{name}":{_text(values[0] if len(values) == 1 else values)}')
+    if case.error is not None:
+        members.append(f'"error":{_text(case.error)}')
+    return "{" + ",".join(members) + "}"
+
+
+def _evaluation(evaluation: CaseEvaluation) -> dict[str, Any]:
+    """What one evaluator said; its outcome only where no trial was scored, since a failure is not a bad score."""
+    document: dict[str, Any] = {"evaluator": evaluation.name, "averageScore": evaluation.mean}
+    if len(evaluation.said) == 1:
+        document["score"] = evaluation.scores[0]
+    else:
+        document |= {"stdDev": evaluation.deviation, "scores": evaluation.scores}
+    threshold = evaluation.common("threshold")
+    document |= {} if threshold is None else {"threshold": threshold}
+    document |= {"success": evaluation.success, "reason": evaluation.reason}
+    document |= {"better": "lower"} if evaluation.common("direction") == "lower" else {}
+    fingerprint = evaluation.common("fingerprint") or evaluation.common("evaluator_version")
+    document |= {} if fingerprint is None else {"fingerprint": fingerprint}
+    return document | ({} if evaluation.outcome == "scored" else {"outcome": evaluation.outcome})
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

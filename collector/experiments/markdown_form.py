@@ -1,0 +1,81 @@
+"""A run as Markdown, for pull requests and logs."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from collector.experiments.report import CaseEvaluation, CaseResult, RunReport, plain_number, told
+from collector.gating.summary import plain
+from collector.units import instant_text
+
+_TITLE_CHARACTERS: Final = 80
+_TEXT_CHARACTERS: Final = 1_000
+_MOST_CASES: Final = 50
+"""Guesses: a comment of GitHub holds 65,536 characters, and nobody reads on."""
+
+
+def write_markdown(report: RunReport) -> Iterator[bytes]:
+    """The summary, and the cases that did not pass."""
+    total, passed = len(report.groups), plain_number(report.pass_count)
+    lines = [
+        f"# Experiment: {plain(report.run.experiment)}",
+        "",
+        f"**Date:** {instant_text(report.run.started_at_ns)}",
+        f"**Pass Rate:** {_percent(report.pass_rate)} ({passed}/{total})",
+    ]
+    if report.evaluators:
+        lines += [
+            "",
+            "## Evaluator Summary",
+            "",
+            "| Evaluator | Avg Score | Std Dev | Pass Rate |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {plain(each.name)} | {_number(each.mean)} | {_number(each.deviation)} | {_percent(each.pass_rate)} |"
+            for each in report.evaluators
+        ]
+    failed = report.worst_first(total, with_passed=False)
+    if failed:
+        lines += ["", "## Failed Examples"]
+    yield "\n".join([*lines, ""]).encode()
+    for case in report.cases(failed[:_MOST_CASES]):
+        yield "\n".join(["", *_case(case), ""]).encode()
+    if len(failed) > _MOST_CASES:
+        yield f"\nand {len(failed) - _MOST_CASES:,} more\n".encode()
+
+
+def _case(case: CaseResult) -> list[str]:
+    shown = case.shown
+    lines = [
+        f"### {_short(told(shown['inputs']), _TITLE_CHARACTERS)}",
+        "",
+        f"**Expected:** {_short(told(shown['expected_outputs']), _TEXT_CHARACTERS)}",
+        "",
+        f"**Actual:** {_short(told(shown['actual_outputs']), _TEXT_CHARACTERS)}",
+    ]
+    if case.error is not None:
+        lines += ["", f"**Error:** {_short(case.error, _TEXT_CHARACTERS)}"]
+    for each in case.evaluations:
+        if not each.success:
+            lines += ["", _evaluation(each)]
+    return lines
+
+
+def _evaluation(evaluation: CaseEvaluation) -> str:
+    state = {"scored": "FAIL", "failed": "NO VERDICT", "skipped": "SKIPPED"}[evaluation.outcome]
+    score = "" if evaluation.mean is None else f"{_number(evaluation.mean)} "
+    reason = f": {_short(evaluation.reason, _TEXT_CHARACTERS)}" if evaluation.reason else ""
+    return f"**{plain(evaluation.name)}:** {score}({state}){reason}"
+
+
+def _short(text: str, limit: int) -> str:
+    """A text on one line, cut where it is long, of which Markdown makes nothing."""
+    return plain(text if len(text) <= limit else f"{text[: limit - 1]}…") or "-"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}".removesuffix(".0") + "%"

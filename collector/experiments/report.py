@@ -1,0 +1,214 @@
+"""What a file about a run tells: its cases, each over all of its trials, and what they sum up to."""
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Final, Literal, TypeAlias
+
+from storage.run_items import EvaluatedTrial, OutlinedItem, RunItems
+from storage.runs import Run, Sums
+
+CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
+
+_DIGITS: Final = 6  # of numbers that are worked out
+_CASES_AT_ONCE: Final = 500  # read; a guess
+_WORST_FIRST: Final[Sequence[CaseOutcome]] = ("not_passed", "error", "not_evaluated", "unjudged")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseEvaluation:
+    """What one evaluator said of a case: `said` holds the row of each trial in which it was asked."""
+
+    name: str
+    said: Sequence[Mapping[str, Any]]
+
+    @property
+    def scores(self) -> list[float | None]:
+        """The score of each trial; None where there is none."""
+        return [each["score"] if each["outcome"] == "scored" else None for each in self.said]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the scores that there are."""
+        return mean_of([score for score in self.scores if score is not None])
+
+    @property
+    def deviation(self) -> float:
+        """How far the scores of trials lie apart."""
+        return deviation_of([score for score in self.scores if score is not None])
+
+    @property
+    def outcome(self) -> str:
+        """Scored as soon as one trial was; else failed as soon as one failed; else skipped."""
+        outcomes = {each["outcome"] for each in self.said}
+        return next(each for each in ("scored", "failed", "skipped") if each in outcomes)
+
+    @property
+    def success(self) -> bool:
+        """Whether every trial passed."""
+        return all(each["passed"] is True for each in self.said)
+
+    @property
+    def reason(self) -> str | None:
+        """The first reason that was given, that of a trial which did not pass before others."""
+        reasons = [each["reason"] for each in self.said if each["passed"] is not True]
+        return next((each for each in [*reasons, *(each["reason"] for each in self.said)] if each), None)
+
+    def common(self, column: str) -> Any:  # noqa: ANN401 - a value of a row
+        """What all trials have in a column; None where they differ."""
+        values = {each[column] for each in self.said}
+        return values.pop() if len(values) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What came of a case: the rows of its trials in their order, each with its scores."""
+
+    key: str | None  # None: nothing tells it from others in another run
+    trials: Sequence[Mapping[str, Any]]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The first trial, which has what all have in common."""
+        return self.trials[0]
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The trial that tells most: the first that did not pass, else the first."""
+        return next((each for each in self.trials if each["outcome"] != "passed"), self.trials[0])
+
+    @property
+    def outcome(self) -> CaseOutcome:
+        """What came of it in all trials together."""
+        return folded([each["outcome"] for each in self.trials])
+
+    @property
+    def error(self) -> str | None:
+        """What the task failed with."""
+        return next((each["error"] or each["error_kind"] for each in self.trials if each["outcome"] == "error"), None)
+
+    @property
+    def evaluations(self) -> list[CaseEvaluation]:
+        """What each evaluator said, by name."""
+        said = sorted((score for trial in self.trials for score in trial["scores"]), key=lambda score: score["name"])
+        return [CaseEvaluation(name=name, said=list(rows)) for name, rows in groupby(said, lambda row: row["name"])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSummary:
+    """What one evaluator said in a run: means over the trials, each of which counts alike."""
+
+    name: str
+    mean: float | None
+    deviation: float
+    pass_rate: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """A run, what its items sum up to, and where these are read from."""
+
+    run: Run
+    sums: Sums
+    outline: Sequence[OutlinedItem]
+    trials: Sequence[EvaluatedTrial]
+    items: RunItems
+
+    @cached_property
+    def groups(self) -> list[list[OutlinedItem]]:
+        """The items in short, those of a case together."""
+        return [list(items) for _, items in groupby(self.outline, lambda item: item.key)]
+
+    @cached_property
+    def outcomes(self) -> list[CaseOutcome]:
+        """What came of each case, in their order."""
+        return [folded([item.outcome for item in group]) for group in self.groups]
+
+    @cached_property
+    def _rates(self) -> Sequence[tuple[int, int]]:
+        """Items that passed, and all, of each trial."""
+        counts: dict[int, tuple[int, int]] = {}
+        for item in self.outline:
+            passed, every = counts.get(item.trial, (0, 0))
+            counts[item.trial] = (passed + (item.outcome == "passed"), every + 1)
+        return list(counts.values())
+
+    @property
+    def trial_count(self) -> int:
+        """How often each case was run, as far as the items tell."""
+        return max(len(self._rates), 1)
+
+    @property
+    def pass_rate(self) -> float:
+        """The mean of the pass rates of the trials; 0 without items."""
+        return mean_of([passed / every for passed, every in self._rates]) or 0.0
+
+    @property
+    def pass_count(self) -> float:
+        """Cases that passed, as a mean over the trials."""
+        return mean_of([passed for passed, _ in self._rates]) or 0
+
+    @property
+    def evaluators(self) -> list[EvaluatorSummary]:
+        """What each evaluator said, by name."""
+        return [
+            EvaluatorSummary(
+                name=name,
+                mean=mean_of([each.mean for each in rows if each.mean is not None]),
+                deviation=deviation_of([each.mean for each in rows if each.mean is not None]),
+                pass_rate=mean_of([each.passed / each.scored for each in rows if each.scored]),
+            )
+            for name, rows in ((name, list(rows)) for name, rows in groupby(self.trials, lambda each: each.name))
+        ]
+
+    def cases(self, groups: Sequence[Sequence[OutlinedItem]] | None = None) -> Iterator[CaseResult]:
+        """All cases in their order, or some of `groups`, read while they are asked for."""
+        wanted = self.groups if groups is None else groups
+        for first in range(0, len(wanted), _CASES_AT_ONCE):
+            batch = wanted[first : first + _CASES_AT_ONCE]
+            numbers = [item.number for group in batch for item in group]
+            rows = {row["item_number"]: row for row in self.items.by_number(self.run.run_id, numbers)}
+            for group in batch:
+                found = [rows[item.number] for item in group if item.number in rows]
+                if found:
+                    yield CaseResult(key=found[0]["item_key"] if found[0]["is_keyed"] else None, trials=found)
+
+    def worst_first(self, most: int, *, with_passed: bool = True) -> list[list[OutlinedItem]]:
+        """At most so many cases: those that did not pass before the others, else in their order."""
+        ranked = sorted(zip(self.outcomes, self.groups, strict=True), key=lambda pair: pair[0] == "passed")
+        return [group for outcome, group in ranked if with_passed or outcome != "passed"][:most]
+
+
+def folded(outcomes: Sequence[str]) -> CaseOutcome:
+    """What came of a case whose trials went like this: the worst of them, and passed if the judged ones passed."""
+    found = set(outcomes)
+    for outcome in _WORST_FIRST[:-1]:
+        if outcome in found:
+            return outcome
+    return "passed" if "passed" in found else "unjudged"
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """Their mean, rounded as files tell it; None without any."""
+    return round(statistics.fmean(values), _DIGITS) if values else None
+
+
+def deviation_of(values: Sequence[float]) -> float:
+    """Their sample standard deviation, likewise; 0 of less than two."""
+    return round(statistics.stdev(values), _DIGITS) if len(values) > 1 else 0.0
+
+
+def told(text: str) -> str:
+    """A map that is stored as JSON, as people read it: of one with one text that text."""
+    value = json.loads(text)
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value != {} else ""
+
+
+def plain_number(value: float | None) -> float | int | None:
+    """A number without a fraction where it has none."""
+    return int(value) if value is not None and float(value).is_integer() else value

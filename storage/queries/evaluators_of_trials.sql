@@ -1,0 +1,14 @@
+-- What each evaluator said in each trial of a run.
+SELECT
+    s.name,
+    i.trial,
+    count(*) FILTER (s.outcome = 'scored') AS scored,
+    count(*) FILTER (s.passed) AS passed,
+    avg(s.score) AS mean
+FROM run_score AS s
+INNER JOIN run_item AS i ON i.run_id = s.run_id AND i.item_number = s.item_number
+WHERE s.run_id = $run_id
+    AND i.run_id = $run_id
+    AND s.score_number NOT IN (SELECT score_number FROM superseded_score WHERE run_id = $run_id)
+GROUP BY s.name, i.trial
+ORDER BY s.name, i.trial;

@@ -1,0 +1,7 @@
+-- The items of a run and what came of them, case by case in the order in which the cases came, with their trials together.
+SELECT i.item_number, i.item_key, i.trial, o.outcome
+FROM run_item AS i
+INNER JOIN outcome_of_run_item AS o ON o.run_id = i.run_id AND o.item_number = i.item_number
+WHERE i.run_id = $run_id
+    AND o.run_id = $run_id
+ORDER BY min(i.item_number) OVER (PARTITION BY i.item_key), i.trial, i.item_number;

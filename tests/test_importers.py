@@ -1,0 +1,283 @@
+"""Files of other tools become items: in the shapes that these tools write, with the place where one is wrong."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from collector.cli.datasets import _TOOLS
+from collector.cli.main import main
+from collector.datasets.importers.reading import BadExport
+from collector.datasets.importers.tools import TOOLS, lines_of
+from tests.offline import Offline, an_offline_server
+
+ASKED = {"role": "user", "content": "Where is my parcel?"}
+SYSTEM = {"role": "system", "content": "You are a clerk."}
+ANSWERED = {"role": "assistant", "content": "On its way."}
+
+LANGFUSE_PAGE = {
+    "data": [
+        {
+            "id": "527d4aa8",
+            "datasetId": "cm1",
+            "datasetName": "support",
+            "input": {"question": "Where is my parcel?"},
+            "expectedOutput": "On its way.",
+            "metadata": {"level": 2},
+            "status": "ACTIVE",
+            "sourceTraceId": "trace-1",
+            "sourceObservationId": None,
+            "createdAt": "2026-02-27T09:53:21.144Z",
+            "updatedAt": "2026-02-27T09:53:21.144Z",
+        },
+        {"id": "gone", "input": "?", "expectedOutput": None, "metadata": None, "status": "ARCHIVED"},
+    ],
+    "meta": {"page": 1, "limit": 50, "totalItems": 2, "totalPages": 1},
+}
+LANGFUSE_CSV = (
+    "id,input,expected_output,metadata,source_trace_id,source_observation_id,status\n"
+    '527d4aa8,"{""question"": ""Where is my parcel?""}","On its way.","{""level"": 2}",trace-1,,ACTIVE\n'
+)
+PHOENIX_EXAMPLES = {
+    "data": {
+        "dataset_id": "RGF0YXNldDox",
+        "version_id": "RGF0YXNldFZlcnNpb246MQ==",
+        "examples": [
+            {
+                "id": "RGF0YXNldEV4YW1wbGU6MQ==",
+                "input": {"question": "Where is my parcel?"},
+                "output": {"answer": "On its way."},
+                "metadata": {"topic": "post"},
+                "updated_at": "2026-01-01T00:00:00+00:00",
+            }
+        ],
+    }
+}
+PHOENIX_CSV = (
+    "example_id,input_question,output_answer,metadata_topic\n"
+    "RGF0YXNldEV4YW1wbGU6MQ==,Where is my parcel?,On its way.,post\n"
+)
+PROMPTFOO = """
+prompts: ["Answer: {{question}}"]
+providers: [openai:gpt-5-nano]
+defaultTest:
+  vars: {tone: kind}
+  assert: [{type: latency, threshold: 2000}]
+tests:
+  - description: a parcel
+    vars: {question: 'Where is my parcel?', lang: [en, de]}
+    assert: [{type: equals, value: "On its way, {{lang}}"}]
+  - file://more.csv
+"""
+PROMPTFOO_CSV = (
+    "question,__expected1,__expected2,__metadata:category,__metadata:tags[],__description\n"
+    '"Is it heavy?","similar(0.8): 2 kg","not-contains: ton",post,"a,b\\,c",weight\n'
+    "Is it: blue?,Note: it is,,,,\n"
+)
+DEEPEVAL = [
+    {
+        "input": "Where is my parcel?",
+        "actual_output": None,
+        "expected_output": "On its way.",
+        "retrieval_context": None,
+        "context": ["Parcels take two days."],
+        "name": None,
+        "comments": None,
+        "source_file": "faq.md",
+        "tools_called": None,
+        "expected_tools": [{"name": "track", "input_parameters": {"id": 7}}],
+        "additional_metadata": {"quality": 0.9},
+        "custom_column_key_values": None,
+    },
+    {
+        "scenario": "An angry customer wants his money.",
+        "expected_outcome": "He is told how.",
+        "user_description": "impatient",
+        "context": None,
+        "turns": [{"role": "user", "content": "Hey"}],
+    },
+]
+DEEPEVAL_CSV = (
+    "input,actual_output,expected_output,context,retrieval_context,expected_tools\n"
+    "Where is my parcel?,,On its way.,Parcels take two days.|Or three.,,track\n"
+)
+OPENAI_SAMPLES = [
+    {"input": [SYSTEM, ASKED], "ideal": "On its way."},
+    {"input": "2+2=", "ideal": ["4", "four"]},
+]
+OPENAI_RUN = {
+    "testing_criteria": [
+        {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{ item.topic }}", "operation": "eq"}
+    ],
+    "data_source": {
+        "type": "jsonl",
+        "source": {"type": "file_content", "content": [{"item": {"headline": "Shares rise", "topic": "Markets"}}]},
+    },
+}
+OPENAI_OUTPUT = {
+    "object": "list",
+    "data": [
+        {
+            "object": "eval.run.output_item",
+            "id": "outputitem_1",
+            "datasource_item_id": 5,
+            "datasource_item": {"input": "Shares rise", "ground_truth": "Markets"},
+            "results": [{"name": "String check", "sample": None, "passed": True, "score": 1.0}],
+            "sample": {"input": [ASKED], "output": [ANSWERED]},
+        }
+    ],
+}
+QUESTION = {"question": "Where is my parcel?"}
+
+
+def items_of(folder: Path, tool: str, name: str, content: object) -> list[dict[str, Any]]:
+    """The items in a file of a tool."""
+    file = folder / name
+    text = content if isinstance(content, str) else json.dumps(content)
+    if name.endswith(".jsonl") and isinstance(content, list):
+        text = "".join(f"{json.dumps(each)}\n" for each in content)
+    file.write_text(text, encoding="utf-8")
+    return [json.loads(line) for line in lines_of(file, tool)]
+
+
+@pytest.mark.parametrize("name, content", [("d.json", LANGFUSE_PAGE), ("d.csv", LANGFUSE_CSV)])
+def test_langfuse_keeps_ids_and_leaves_out_what_is_archived(tmp_path: Path, name: str, content: object) -> None:
+    """A page of its API and an export are the same item, and it says where it came from."""
+    (item,) = items_of(tmp_path, "langfuse", name, content)
+    source = item.pop("source")
+    assert (source["kind"], source["sourceTraceId"]) == ("langfuse", "trace-1")
+    assert item == {
+        "id": "527d4aa8",
+        "inputs": QUESTION,
+        "expectedOutputs": {"output": "On its way."},
+        "metadata": {"level": 2},
+    }
+
+
+@pytest.mark.parametrize("name, content", [("d.json", PHOENIX_EXAMPLES), ("d.csv", PHOENIX_CSV)])
+def test_phoenix_examples_and_their_csv_are_the_same(tmp_path: Path, name: str, content: object) -> None:
+    """What the columns of CSV begin with says what they belong to."""
+    assert items_of(tmp_path, "phoenix", name, content) == [
+        {
+            "id": "RGF0YXNldEV4YW1wbGU6MQ==",
+            "inputs": QUESTION,
+            "expectedOutputs": {"answer": "On its way."},
+            "metadata": {"topic": "post"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "told", [{"messages": [SYSTEM, ASKED, ANSWERED]}, {"messages": [SYSTEM, ASKED], "ideal": "On its way."}]
+)
+def test_phoenix_downloads_for_openai_are_conversations(tmp_path: Path, told: dict[str, Any]) -> None:
+    """For fine-tuning and for evals: the last that a user said goes in, and what was answered is expected."""
+    assert items_of(tmp_path, "phoenix", "d.jsonl", [told]) == [
+        {
+            "inputs": {"input": "Where is my parcel?", "messages": [SYSTEM, ASKED]},
+            "expectedOutputs": {"output": "On its way."},
+        }
+    ]
+
+
+def test_promptfoo_tests_are_cases_with_all_their_variables(tmp_path: Path) -> None:
+    """Defaults, lists of values, files that are named and assertions in cells are read as promptfoo reads them."""
+    (tmp_path / "more.csv").write_text(PROMPTFOO_CSV, encoding="utf-8")
+    english, german, heavy, blue = items_of(tmp_path, "promptfoo", "promptfooconfig.yaml", PROMPTFOO)
+    assert english["inputs"] == {"tone": "kind", "question": "Where is my parcel?", "lang": "en"}
+    assert [each["expectedOutputs"] for each in (english, german)] == [
+        {"output": "On its way, en"},
+        {"output": "On its way, de"},
+    ]
+    assert english["metadata"]["description"] == "a parcel"
+    assert [each["type"] for each in english["metadata"]["assert"]] == ["latency", "equals"]
+    assert heavy["metadata"]["assert"][1:] == [
+        {"type": "similar", "value": "2 kg", "threshold": 0.8},
+        {"type": "not-contains", "value": "ton"},
+    ]
+    assert (heavy["metadata"]["tags"], heavy["metadata"]["category"]) == (["a", "b,c"], "post")
+    assert "expectedOutputs" not in heavy
+    assert blue["expectedOutputs"] == {"output": "Note: it is"}
+
+
+def test_deepeval_goldens_keep_context_and_calls(tmp_path: Path) -> None:
+    """Of one turn and of conversations; expected calls have the shape that evaluators read."""
+    golden, conversation = items_of(tmp_path, "deepeval", "d.json", DEEPEVAL)
+    assert golden == {
+        "inputs": {"input": "Where is my parcel?"},
+        "expectedOutputs": {
+            "output": "On its way.",
+            "context": ["Parcels take two days."],
+            "toolCalls": [{"name": "track", "arguments": {"id": 7}}],
+        },
+        "metadata": {"source_file": "faq.md", "quality": 0.9},
+    }
+    assert conversation["inputs"]["turns"] == [{"role": "user", "content": "Hey"}]
+    assert conversation["expectedOutputs"] == {"output": "He is told how."}
+    (row,) = items_of(tmp_path, "deepeval", "d.csv", DEEPEVAL_CSV)
+    assert row["expectedOutputs"]["context"] == ["Parcels take two days.", "Or three."]
+    assert row["expectedOutputs"]["toolCalls"] == [{"name": "track"}]
+
+
+def test_openai_evals_of_every_age_are_read(tmp_path: Path) -> None:
+    """Samples of the repository, rows with graders that say what is expected, and what a run put out."""
+    talk, sum_ = items_of(tmp_path, "openai-evals", "samples.jsonl", OPENAI_SAMPLES)
+    assert talk["inputs"] == {"input": "Where is my parcel?", "messages": [SYSTEM, ASKED]}
+    assert sum_["expectedOutputs"] == {"output": "4", "alternatives": ["4", "four"]}
+    markets = {"expectedOutputs": {"output": "Markets"}}
+    assert items_of(tmp_path, "openai-evals", "run.json", OPENAI_RUN) == [
+        {"inputs": {"headline": "Shares rise"}} | markets
+    ]
+    assert items_of(tmp_path, "openai-evals", "out.json", OPENAI_OUTPUT) == [
+        {"inputs": {"input": "Shares rise"}} | markets
+    ]
+
+
+@pytest.mark.parametrize(
+    "tool, name, content, told",
+    [
+        ("langfuse", "d.json", {"data": [{"input": 1}, {"id": "x"}]}, "item 2: it has no input"),
+        ("langfuse", "d.jsonl", '{"input": 1}\n{"input"', "line 2: it is not JSON"),
+        ("phoenix", "d.json", {"examples": [{"output": {}}]}, "example 1: it has no input"),
+        ("phoenix", "d.csv", "example_id,output_a\n1,2\n", "line 2: no column"),
+        ("promptfoo", "d.yaml", "tests: [{description: x}]", "test 1: it has no variables"),
+        ("promptfoo", "d.yaml", "tests: file://gen.py:make", "only promptfoo can read"),
+        ("promptfoo", "d.yaml", "a: [", "it is not YAML"),
+        ("deepeval", "d.json", [{"expected_output": "x"}], "golden 1: a golden has an input"),
+        ("openai-evals", "d.jsonl", '{"ideal": "4"}', "line 1: it has no input"),
+        ("openai-evals", "d.json", {"id": "eval_1"}, "it holds no rows"),
+        ("langfuse", "d.json", {"data": []}, "there is no item in it"),
+        ("deepeval", "d.json", [{"input": "x", "additional_metadata": "y" * 10}, {"input": 1e400}], "not JSON"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, tool: str, name: str, content: object, told: str) -> None:
+    """A file that is something else, or has one bad row, is refused as a whole."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    with pytest.raises(BadExport, match=told.replace("(", r"\(")):
+        items_of(tmp_path, tool, name, text)
+
+
+@pytest.fixture(name="api", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all."""
+    with an_offline_server(tmp_path_factory.mktemp("importers") / "data") as server:
+        yield server
+
+
+def test_the_command_imports_what_a_tool_wrote(api: Offline, tmp_path: Path) -> None:
+    """Once however often, with a place where it is wrong; it names every tool that there is."""
+    assert sorted(TOOLS) == [*_TOOLS]
+    file = tmp_path / "items.json"
+    file.write_text(json.dumps(LANGFUSE_PAGE), encoding="utf-8")
+    command = ["datasets", "import", "moved", str(file), "--from", "langfuse", "--create", "--server", api.url]
+    first, again = (CliRunner().invoke(main, command) for _ in range(2))
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output
+    assert "moved@1: 1 items: 1 added" in first.output
+    assert "the same as before" in again.output
+    assert api.items("moved")[0]["source"]["kind"] == "langfuse"
+    file.write_text("[1]", encoding="utf-8")
+    wrong = CliRunner().invoke(main, command)
+    assert (wrong.exit_code, "item 1: an item is an object" in wrong.output) == (1, True)
