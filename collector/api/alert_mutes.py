@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import MuteDocument
+from collector.api.answers.declared import answers
 from collector.api.context import Here, Who
 from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
@@ -39,6 +41,7 @@ class MuteBody(BaseModel):
 
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[MuteDocument])
 def list_mutes(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """Those that last, what ends first at the top."""
     return [mute_document(mute) for mute in part.of(here.alert_mutes.at(here.now_ns(), tenant=who.sight))]
@@ -46,6 +49,7 @@ def list_mutes(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 
 @router.post("", status_code=HTTPStatus.CREATED)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(MuteDocument)
 def mute_alerts(body: MuteBody, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """Tell no receiver of such alerts until then; alerts are opened all the same."""
     now_ns, until_ns = here.now_ns(), within_reach(instant_ns(body.until))

@@ -82,6 +82,7 @@ def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | N
 
 @router.post("/{alert_id}/resolve")
 @needs(Permission.WRITE, by_tenant=True)
+@answers(AlertDocument)
 def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
     """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
     found = here.alerts.get(alert_id, tenant=who.sight)

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, HTTPException, Response
 from fastapi.responses import JSONResponse
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import MetricMonitorDocument
+from collector.api.answers.declared import answers
 from collector.api.context import Here, Who
 from collector.api.pages import PARTED, Part
 from collector.api.tenants import Tenant, refuse_shared, tenant_of
@@ -35,6 +37,7 @@ Named: TypeAlias = Annotated[MetricMonitorRow, Depends(_row)]
 
 @router.get("", responses=PARTED)
 @needs(Permission.READ, by_tenant=True)
+@answers(list[MetricMonitorDocument])
 def list_metric_monitors(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """All of them by name, and how they stand; a key with a tenant sees its own and those of none."""
     return [metric_monitor_document(row) for row in part.of(here.metric_monitors.all(tenant=who.sight))]
@@ -42,6 +45,7 @@ def list_metric_monitors(here: Here, who: Who, part: Part) -> list[dict[str, obj
 
 @router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(MetricMonitorDocument)
 def create_metric_monitor(body: MetricMonitorText, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
     """Have a metric watched; 409 if there is one of that name."""
     monitor_id = uuid.uuid4().hex
@@ -54,6 +58,7 @@ def create_metric_monitor(body: MetricMonitorText, here: Here, who: Who, tenant:
 
 @router.get(_ONE, responses=TAGGED)
 @needs(Permission.READ, by_tenant=True)
+@answers(MetricMonitorDocument)
 def show_metric_monitor(row: Named) -> JSONResponse:
     """One of them."""
     return JSONResponse(metric_monitor_document(row), headers=tag(row.version))
@@ -61,6 +66,7 @@ def show_metric_monitor(row: Named) -> JSONResponse:
 
 @router.put(_ONE, responses=TAGGED | GUARDED)
 @needs(Permission.WRITE, by_tenant=True)
+@answers(MetricMonitorDocument)
 def replace_metric_monitor(
     row: Named, body: MetricMonitorText, here: Here, who: Who, if_match: IfMatch = ""
 ) -> JSONResponse:

@@ -1,6 +1,6 @@
 """A run as a file, over HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -14,13 +14,17 @@ from storage.runs import Run
 
 router = APIRouter(prefix="/api/v1/runs/{run_id}")
 
+_FILE: Final = {"schema": {"type": "string", "format": "binary"}}
+_FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values()}
+
 
 @router.get(
     "/export",
     responses={
         200: {
             "content": {
-                form.media_type.partition(";")[0]: {"schema": {"type": "string"}} for form in REPORT_FORMS.values()
+                form.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
+                for form in REPORT_FORMS.values()
             }
         }
     },

@@ -3,10 +3,12 @@
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
+from collector.live.metric_looks import Standing
 from collector.live.streams import Began
+from collector.metric_monitor_text import MetricMonitorText
 from rules.statistics.standing import WaitsFor
 from storage.alerts import AlertKind, AlertState, Measure
-from storage.outbox import DeliveryState, EventType
+from storage.outbox import DeliveryState, EventType, Severity
 from storage.webhooks import Origin
 
 
@@ -33,6 +35,8 @@ class AlertDocument(ApiAnswer):
     evaluator: str
     fingerprint: str
     measure: Measure
+    metric: str | None
+    severity: Severity
     state: AlertState
     opened_at: str
     acknowledged_at: str | None
@@ -105,6 +109,35 @@ class StreamPage(PageAnswer):
     content: list[StreamDocument]
 
 
+class MuteDocument(ApiAnswer):
+    """Alerts that receivers are not told of for a while."""
+
+    id: str
+    tenant: str
+    project_name: str | None
+    rule: str | None
+    until: str
+    by: str | None
+    created_at: str
+
+
+class MetricMonitorDocument(MetricMonitorText):
+    """What a monitor of a metric watches, and what its last look found."""
+
+    id: str
+    tenant: str
+    unit: str
+    version: int
+    standing: Standing
+    value: float | None
+    count: int
+    failed: int
+    open_alert_id: str | None
+    looked_at: str | None
+    created_at: str
+    updated_at: str
+
+
 class WebhookDocument(ApiAnswer):
     """A receiver of alerts, without its secret."""
 
@@ -117,6 +150,8 @@ class WebhookDocument(ApiAnswer):
     previous_secret_until: str | None
     enabled: bool
     events: list[EventType]
+    rules: list[str] | None = Field(description="Of which alerts it is told; null: of those of all rules.")
+    severities: list[Severity] | None
     template: str
     disabled_at: str | None
     disabled_reason: str | None

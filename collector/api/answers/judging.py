@@ -44,6 +44,7 @@ class RuleDocument(ApiAnswer):
     connection_id: str | None
     sample_rate: float
     compare_by: str
+    judge: Literal["again", "once"]
     match_type: str | None
     match_key: str | None
     match_value: str | float | bool | None
@@ -146,6 +147,20 @@ class TrialExample(ApiAnswer):
     settled: bool
 
 
+class PromptMessageDocument(ApiAnswer):
+    """One message of a prompt."""
+
+    role: str
+    content: str
+
+
+class PromptDocument(ApiAnswer):
+    """What a judge would be asked, or why it would not be."""
+
+    messages: list[PromptMessageDocument]
+    problem: str | None
+
+
 class RuleTrialDocument(ApiAnswer):
     """What a rule would match of what is stored, and what that would cost."""
 
@@ -156,6 +171,7 @@ class RuleTrialDocument(ApiAnswer):
     decisions: list[DecisionCount]
     cost: TrialCost
     examples: list[TrialExample]
+    prompt: PromptDocument | None = Field(default=None, description="With `prompt=true`; null: there is no example.")
 
 
 class ExplainedSpan(ApiAnswer):
@@ -207,6 +223,11 @@ class ConnectionDocument(ApiAnswer):
     limits: LimitsText
     budget: BudgetText | None
     max_output_tokens: int | None
+    temperature: float | None
+    reasoning_effort: str | None
+    headers: dict[str, str]
+    header_refs: dict[str, str] = Field(description="Headers, and the variables of the server that hold their values.")
+    fallback: str | None = Field(description="The connection that is asked where this one does not answer.")
     shared: bool
     credential: str | None = Field(description="Where the key comes from; null: there is none.")
     spent_today: SpendingDocument
