@@ -175,7 +175,10 @@ def test_a_rule_that_stopped_matching_is_told(server: Running) -> None:
     assert answer.status_code == 201, answer.text
     monitor = watch(server, name="matches", metric="rule_matches", rule="matcher", below=5, windowSeconds=60)
     send(server, "matched", 7)
-    counted = "SELECT count(*) FROM decision AS d JOIN rule_revision AS r USING (revision) WHERE r.rule = 'matcher'"
+    counted = (
+        "SELECT count(*) FROM decision AS d JOIN rule_revision AS r USING (revision)"
+        " WHERE r.rule = 'matcher' AND d.outcome IN (1, 2)"
+    )
     until(lambda: rows(server.store, counted), lambda found: found == [(7,)])
     thread = server.pipeline.metric_monitors
     kept, thread._looker._since_us = thread._looker._since_us, 0
