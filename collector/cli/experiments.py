@@ -120,6 +120,22 @@ def experiments() -> None:
     """Runs of an application over the cases of a dataset, and what came of them."""
 
 
+class _Candidate(_Shape):
+    id: str
+    experiment_id: str
+
+
+class _Verdict(_Shape):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    passed: bool
+    verdict: str | None
+
+
+_REGRESSED: Final = 1
+_INCONCLUSIVE: Final = 3
+
+
 @experiments.command("list")
 @click.argument("project")
 @json_option
@@ -231,6 +247,42 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
     click.echo(f"evaluation {made.id} ({one_line(made.evaluator_name)}): {made.status}")
     if made.last_error is not None:
         raise click.ClickException(one_line(made.last_error))
+
+
+@experiments.command()
+@click.argument("run")
+@click.option("--baseline", metavar="RUN", help="What to compare with; by default the newest run that fits.")
+@click.option("--branch", metavar="NAME", help="The branch of that run; by default the branch of RUN.")
+@click.option("--margin", type=click.FloatRange(min=0), default=0.05, show_default=True, help="A loss that is fine.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 where more items are needed to know.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@server_option
+@click.pass_context
+def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **options: Any) -> None:
+    """Compare a run with an earlier one of its experiment: whether it is worse.
+
+    Exits with 0 when it passes or there is nothing to compare with, 1 when it regressed, 3 when it is inconclusive and
+    that was to fail.
+    """
+    from collector.gating.summary import markdown
+
+    with open_server(server, None) as asking:
+        found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(run, safe='')}?size=1"))
+        body = {
+            "candidateRunId": found.id,
+            "baselineRunId": options["baseline"],
+            "baselineBranch": options["branch"],
+            "margin": options["margin"],
+            "failOnInconclusive": options["fail_on_inconclusive"],
+        }
+        document = asking.post(f"/api/v1/experiments/{found.experiment_id}/gate", body)
+    verdict = read_view(_Verdict, document)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(markdown([verdict.model_dump(by_alias=True)]), nl=False)
+    if not verdict.passed:
+        context.exit(_REGRESSED if verdict.verdict == "regressed" else _INCONCLUSIVE)
 
 
 @experiments.command()

@@ -51,7 +51,7 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         BadFile: the baseline cannot be read, or must not be compared with.
     """
     if policy.against is not None:
-        return _judged(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
+        return judge(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
     if policy.update or (not baseline.exists() and not policy.in_ci):
         created = not baseline.exists()
         write_baseline(baseline, baseline_document(candidate, provenance))
@@ -61,12 +61,22 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         return Decision(document=document, exit_code=PASSED if passed else REGRESSED)
     if not baseline.exists():
         told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
-        document = _uncompared("NO_BASELINE", candidate, told)
-        return Decision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
-    return _judged(read_baseline(baseline), candidate, str(baseline), policy)
+        return without_baseline(candidate, told, policy)
+    return judge(read_baseline(baseline), candidate, str(baseline), policy)
 
 
-def _judged(before: Results, candidate: Results, baseline: str, policy: Policy) -> Decision:
+def without_baseline(candidate: Results, told: str, policy: Policy) -> Decision:
+    """The decision where there is nothing to compare with, and why."""
+    document = _uncompared("NO_BASELINE", candidate, told)
+    return Decision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
+
+
+def judge(before: Results, candidate: Results, baseline: str, policy: Policy) -> Decision:
+    """Compare a candidate with a baseline, which has a name for messages.
+
+    Raises:
+        BadFile: the two must not be compared.
+    """
     if before.pairing != candidate.pairing:
         raise BadFile(
             f"{baseline}: items are paired by {before.pairing}, and those of the candidate by {candidate.pairing}"

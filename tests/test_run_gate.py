@@ -1,0 +1,106 @@
+"""The gate over HTTP and on the command line: stored runs are compared as files are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from collector.cli.main import main
+from tests.offline import Offline, an_offline_server
+
+
+@pytest.fixture(name="api", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all; each test has an experiment of its own."""
+    with an_offline_server(tmp_path_factory.mktemp("gate") / "data") as server:
+        yield server
+
+
+def a_run(api: Offline, experiment: str, passed: int, **more: Any) -> str:
+    """A run of which so many of the items pass."""
+    of, end, fingerprint = more.pop("of", 40), more.pop("end", "SUCCESS"), more.pop("fingerprint", "f1")
+    run = api.begin(experimentName=experiment, **more)
+    items = [
+        {
+            "itemKey": f"item-{number}",
+            "inputs": {"q": f"question {number}"},
+            "evalResults": [
+                {"name": "exact", "score": float(number < passed), "threshold": 1.0, "fingerprint": fingerprint}
+            ],
+        }
+        for number in range(of)
+    ]
+    api.report(run, *items)
+    if end != "RUNNING":
+        api.end(run, end)
+    return run
+
+
+def asked(api: Offline, run: str, status: int = 200, **more: Any) -> Any:
+    """What the gate says of a run."""
+    experiment = api.ask("GET", f"runs/{run}")["experimentId"]
+    return api.ask("POST", f"experiments/{experiment}/gate", status, json={"candidateRunId": run, **more})
+
+
+def test_a_run_that_is_worse_fails(api: Offline) -> None:
+    """The fields of the seeds: the rates, what regressed, and the items that did, of which at most fifty are listed."""
+    before, after = a_run(api, "worse", 80, of=80), a_run(api, "worse", 10, of=80)
+    found = asked(api, after)
+    assert (found["status"], found["passed"], found["verdict"]) == ("FAIL", False, "regressed")
+    assert (found["candidateRunId"], found["baselineRunId"]) == (after, before)
+    assert (found["baselinePassRate"], found["candidatePassRate"], found["passRateDelta"]) == (1.0, 0.125, -0.875)
+    assert (found["regressedCount"], found["unchangedCount"], found["significant"]) == (70, 10, True)
+    assert (len(found["cases"]), found["casesTruncated"]) == (50, True)
+    assert [each["evaluator"] for each in found["regressedEvaluators"]] == ["exact"]
+    assert (found["pairing"], found["comparedPass"]) == ("dataset_item_id", True)
+
+
+def test_a_run_that_is_not_worse_passes_and_one_that_is_the_first_has_no_baseline(api: Offline) -> None:
+    """`NO_BASELINE` passes, and says that nothing was measured."""
+    first = a_run(api, "fine", 38)
+    found = asked(api, first)
+    assert (found["status"], found["passed"], found["comparedPass"]) == ("NO_BASELINE", True, False)
+    assert "nothing was measured" in found["warnings"][0]
+    assert asked(api, a_run(api, "fine", 38), margin=0.2)["status"] == "PASS"
+
+
+def test_the_baseline_is_the_newest_success_before_it_on_its_branch(api: Offline) -> None:
+    """Runs that failed, that go on, that came later, or that are of another branch are none."""
+    main_branch, other = {"gitBranch": "main"}, {"gitBranch": "feature"}
+    a_run(api, "branches", 40, **main_branch)
+    good = a_run(api, "branches", 40, **main_branch)
+    a_run(api, "branches", 0, end="FAILED", **main_branch)
+    a_run(api, "branches", 0, end="RUNNING", **main_branch)
+    on_feature = a_run(api, "branches", 0, **other)
+    candidate = a_run(api, "branches", 40, **main_branch)
+    a_run(api, "branches", 0, **main_branch)
+    assert asked(api, candidate)["baselineRunId"] == good
+    assert asked(api, candidate, baselineBranch="feature")["baselineRunId"] == on_feature
+    assert asked(api, candidate, baselineRunId=on_feature)["baselineRunId"] == on_feature
+    assert asked(api, on_feature)["status"] == "NO_BASELINE"
+
+
+def test_what_cannot_be_compared_is_refused(api: Offline) -> None:
+    """A run that goes on, another judge, and a run of another experiment."""
+    before = a_run(api, "refused", 40)
+    running = a_run(api, "refused", 40, end="RUNNING")
+    assert "RUNNING" in asked(api, running, 409)["detail"]
+    assert "fingerprint" in asked(api, a_run(api, "refused", 40, fingerprint="f2"), 409)["detail"]
+    stranger = a_run(api, "stranger", 40)
+    assert "not of the experiment" in asked(api, before, 404, baselineRunId=stranger)["detail"]
+    assert asked(api, before, 400, margin=-1)["detail"]
+
+
+def test_the_command_says_it_and_exits_with_it(api: Offline) -> None:
+    """Markdown for people and JSON for programs; 1 where it regressed, 3 where it is not known and that is to fail."""
+    before, after = a_run(api, "command", 40), a_run(api, "command", 4)
+    told = CliRunner().invoke(main, ["experiments", "gate", after, "--server", api.url])
+    assert told.exit_code == 1, told.output
+    assert "regressed" in told.output
+    told = CliRunner().invoke(main, ["experiments", "gate", before, "--json", "--server", api.url])
+    assert (told.exit_code, '"NO_BASELINE"' in told.output) == (0, True)
+    a_run(api, "unknown", 4, of=5)
+    few = a_run(api, "unknown", 3, of=5)
+    told = CliRunner().invoke(main, ["experiments", "gate", few, "--fail-on-inconclusive", "--server", api.url])
+    assert told.exit_code == 3, told.output
