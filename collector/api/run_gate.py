@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
-from collector.api.answers.offline import GateVerdict
+from collector.api.answers.gating import GateVerdict
 from collector.api.context import Context, Here, Who
 from collector.api.runs import run_seen
 from storage.errors import Missing, Overloaded
