@@ -23,7 +23,7 @@ NumbersStatement: TypeAlias = Literal[
 OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_judgements"]
 
 MOST_MONITORS: Final = 200
-"""Of one tenant. A look at 300,000 spans takes some milliseconds, and each monitor is looked at every few seconds."""
+"""Of one tenant; a guess. Each is looked at every few seconds, and what a look costs has not been measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
