@@ -132,7 +132,10 @@ def _run(tenancy: Tenancy, tenant: str) -> dict[str, str]:
     asked = {"evaluator": "exact_match", "name": mark}
     made = tenancy.server.ask("POST", f"/api/v1/runs/{run.json()['runId']}/evaluations", key=key, json=asked)
     assert made.status_code == 201, made.text
+    of_run = f"SELECT item_number FROM run_item WHERE run_id = '{run.json()['runId']}'"
+    ((number,),) = tenancy.rows(of_run)
     return {
+        "number": str(number),
         "run_id": run.json()["runId"],
         "experiment_id": run.json()["experimentId"],
         "evaluation_id": made.json()["id"],

@@ -33,6 +33,8 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",
     "/jaeger/api/v3/traces": "?query.serviceName=service {mark}&query.startTimeMin=1980-01-01T00:00:00Z"
     "&query.startTimeMax=2030-01-01T00:00:00Z",
+    "/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
+    "/datasets/{dataset_id}/versions/{version}/text": "?item=one",
     "/traces/{trace_id}/spans/{span_id}/text": "?of=tool_result",
     "/quality/compare": "?rule={rule_id}&project=shop",
     "/quality/results": "?rule={rule_id}&project=shop",
@@ -52,6 +54,9 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/deletions",
     "/api/v1/deletions/{deletion_id}",
     "/audit",
+    "/datasets/new",
+    "/datasets/{dataset_id}/delete",
+    "/datasets/{dataset_id}/versions/{version}/diff",
     "/keys/new",
     "/connections/new",
     "/connections/{connection_id}/delete",
@@ -83,6 +88,7 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "api/v1/traces": {"resourceSpans": []},
     "api/v1/datasets": {"name": "mine now"},
     "datasets/promote": {"datasetName": "qa", "items": [{"traceId": TRACE}]},
+    "{experiment_id}/gate": {"candidateRunId": "mine"},
     "{project}/runs": {"experimentName": "mine now"},
     "{run_id}/evaluations": {"evaluator": "exact_match"},
     "{run_id}/judge-jobs": {"evaluator": "exact_match"},
@@ -106,6 +112,8 @@ FORMS: dict[str, dict[str, str]] = {  # what pages send
     "/webhooks/{webhook_id}/switch": {"enabled": "false"},
     "/webhooks/{webhook_id}/secret": {"secret": "chosen-0123456789"},
     "/jobs/retry": {"rule": "", "kind": ""},
+    "/datasets/new": {"name": "mine too", "description": "", "tags": ""},
+    "/runs/{run_id}/items/{number}/promote": {"dataset": "new", "name": "taken over", "expectation": "none"},
     "/alerts/{alert_id}/acknowledge": {"by": "a thief"},
     "/rules/new": {"do": "save", "as": "text", "text": "name: mine too\nevaluator: tool_error\n"},
     "/rules/{rule_id}/edit": {
@@ -116,6 +124,9 @@ FORMS: dict[str, dict[str, str]] = {  # what pages send
     },
     "/rules/{rule_id}/backfills": {"from": "2026-11-20T00:00", "to": "2026-11-21T00:00"},
 }
+
+TAKEN_OVER = {"/runs/{run_id}/items/{number}/promote"}
+"""What is shared, and seen, is added to something of one's own there."""
 
 STEADY = {
     "api_key": "key_id, enabled",
@@ -299,7 +310,8 @@ def test_nobody_changes_what_is_anothers(tenancy: Tenancy, method: str, template
         before = everything(tenancy, "", "other")
         answer = ask(tenancy, "acme", method, template, of=of)
         if not same:
-            assert answer.status_code in ({404} if of else {403, 404}), answer.text
+            right = {404} if of else {303} if template in TAKEN_OVER else {403, 404}
+            assert answer.status_code in right, answer.text
         assert everything(tenancy, "", "other") == before
 
 
