@@ -80,7 +80,7 @@ def _tell_answer(operation: _Document, declared: DeclaredAnswer, schema: _Docume
     """Say of an operation what it answers when it does what was asked."""
     for status in (usual, *declared.statuses):
         answer = operation["responses"].setdefault(str(int(status)), {"description": HTTPStatus(status).phrase})
-        answer["content"] = {"application/json": {"schema": schema}}
+        answer["content"] = {**answer.get("content", {}), "application/json": {"schema": schema}}
 
 
 def _complete(operation: _Document, need: Need, method: str) -> None:

@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import ExportedRun
 from collector.api.context import Context, Here
 from collector.api.export import streamed
 from collector.api.runs import Seen
@@ -15,7 +17,7 @@ from storage.runs import Run
 router = APIRouter(prefix="/api/v1/runs/{run_id}")
 
 _FILE: Final = {"schema": {"type": "string", "format": "binary"}}
-_FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values()}
+_FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FORMS.values() if form.suffix != "json"}
 
 
 @router.get(
@@ -31,6 +33,7 @@ _FILES: Final = {form.media_type.partition(";")[0]: _FILE for form in REPORT_FOR
     response_class=Response,
 )
 @needs(Permission.READ, by_tenant=True)
+@answers(ExportedRun)
 def export(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
     """A run as a file: JSON, which the gate reads, CSV, Markdown, HTML in one file, or JUnit XML."""
     return exported(here, run, form)

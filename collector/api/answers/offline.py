@@ -314,3 +314,17 @@ class RunEvaluationDocument(ApiAnswer):
     created_by: str | None
     created_at: str
     completed_at: str | None
+
+
+class ExportedRun(ApiAnswer):
+    """A run as a file, which the gate reads: its items folded over their trials."""
+
+    version: Literal[1]
+    experiment_name: str
+    timestamp: str
+    description: str
+    metadata: JsonObject
+    config: JsonObject
+    summary: JsonObject
+    items: list[JsonObject]
+    run: JsonObject
