@@ -144,6 +144,31 @@ def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         assert rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL") == [("p0", 40_000)]
 
 
+def test_rows_are_written_anew_where_others_checkpoints_moved_them(tmp_path: Path) -> None:
+    """Whoever checkpoints during a pass moves what is behind: all that was deleted is erased all the same."""
+    marks = [f"span {8192 * number + 8000 + each}" for number in range(2, 12) for each in range(0, 192, 16)]
+    with a_store(tmp_path) as store:
+        store._database._connection.execute("SET GLOBAL force_compression = 'uncompressed'")
+        for number in range(12):
+            kept = an_export(8000, trace=2 * number, first=8192 * number)
+            left = an_export(192, trace=2 * number + 1, first=8192 * number + 8000, project="gone")
+            commit(store, a_batch(kept, left))
+        store._database.checkpoints.make()
+        assert marks_in(tmp_path, marks) == set(marks)
+        deletion = store.deletions.request(DeletionCriteria(project="gone"), now_us=RECEIVED_AT_US)
+        checkpoints = 0
+        while store.erasure.work():
+            if store.erasure.progress.total:
+                store._writer.between(store._database.checkpoint_alone)
+                checkpoints += 1
+        assert checkpoints > 3
+        done = store.deletions.find(deletion.deletion_id)
+        assert done is not None
+        assert (done.state, done.spans) == (DONE, 12 * 192)
+        assert rows(store, "SELECT count(*), count(DISTINCT span_id) FROM span") == [(96_000, 96_000)]
+        assert marks_in(tmp_path, marks) == set()
+
+
 def test_a_deletion_does_not_lengthen_the_log_of_the_database(tmp_path: Path) -> None:
     """However much is deleted, what the next start has to replay stays small: no step is larger than a bound."""
     log, longest = tmp_path / "tracejury.duckdb.wal", 0
