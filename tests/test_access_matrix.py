@@ -32,7 +32,7 @@ OPEN_PAGES = {  # what is needed to sign in
 }
 OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs"} | OPEN_PAGES
 SENDING = {"POST /api/v1/traces"}
-READING = {"POST /api/v1/sql"}
+READING = {"POST /api/v1/sql", "POST /api/v1/experiments/{experiment_id}/gate"}
 WRITING = {  # the form, or the question before one
     "GET /rules/new",
     "GET /rules/{rule_id}/edit",
@@ -93,7 +93,9 @@ ADMINISTERING = {
     "POST /projects/backup",
 }
 ADMINISTERING_ALL = {"GET /api/v1/backup", "POST /api/v1/sweep"}
-OF_THE_WHOLE_SERVER = (ADMINISTERING_ALL | READING | {"GET /metrics", "GET /api/v1/status"}) | {  # closed to tenants
+OF_THE_WHOLE_SERVER = (
+    ADMINISTERING_ALL | {"POST /api/v1/sql", "GET /metrics", "GET /api/v1/status"}
+) | {  # closed to tenants
     name for name in NAMES if name.partition(" ")[2].startswith(("/projects", "/status"))
 }
 
