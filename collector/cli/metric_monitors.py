@@ -68,7 +68,7 @@ def apply(*, file: IO[str], server: str | None, data: Path | None) -> None:
     except yaml.YAMLError as error:
         raise click.ClickException(f"the file is not YAML: {one_line(str(error))}") from error
     if not isinstance(wanted, list) or not all(isinstance(each, dict) for each in wanted):
-        raise click.ClickException("the file is no list of monitors")
+        raise click.ClickException("the file has to be a YAML list of monitors, each one beginning with `- name: …`")
     with open_server(server, data) as asking:
         there: dict[str, dict[str, Any]] = {each["name"]: each for each in asking.whole(_PATH)}  # type: ignore[index, misc] # of our API
         for each in wanted:
