@@ -69,7 +69,11 @@ class Checkpoints:
         self.make()
         with self._holding, self._connection().cursor() as cursor:
             self._holds += 1
-            self.prepare(cursor)
+            try:
+                self.prepare(cursor)
+            except duckdb.Error:
+                self._holds -= 1  # nobody will take it back
+                raise
 
     def allow(self) -> None:
         """Take one `hold` back."""

@@ -10,7 +10,7 @@ from collector.gating.gate import Decision, Policy, judge, without_baseline
 from collector.gating.results import BadFile, Results, results_of
 from storage.errors import Conflict
 from storage.run_items import RunItems
-from storage.runs import Run, Runs
+from storage.runs import Run, Runs, Sums
 
 MAX_ITEMS: Final = 50_000
 """Items of both runs together, each trial one: what two runs take in memory grows with them. A guess."""
@@ -33,7 +33,7 @@ def compare_runs(candidate: Run, baseline: Run | None, runs: Runs, items: RunIte
     if count > MAX_ITEMS:
         raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
     try:
-        told = {run.run_id: _results(run, runs, items) for run in both}
+        told = {run.run_id: _results(run, sums[run.run_id], items) for run in both}
         if baseline is None:
             why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
             return without_baseline(told[candidate.run_id], why, policy)
@@ -70,6 +70,6 @@ def newest_first(runs: Runs, experiment_id: str, *, most: int = 1_000, page: int
             return
 
 
-def _results(run: Run, runs: Runs, items: RunItems) -> Results:
-    report = report_of(run, runs.sums([run.run_id])[run.run_id], items)
+def _results(run: Run, sums: Sums, items: RunItems) -> Results:
+    report = report_of(run, sums, items)
     return results_of(json.loads(b"".join(write_json(report))), "auto", f"run {run.run_id}")
