@@ -17,6 +17,8 @@ ERASING: Final = "erasing"
 DONE: Final = "done"
 """The states of a deletion, in their order: it has rows to delete, it has bytes to erase, it has nothing to do."""
 
+BEFORE_ALL: Final = -1  # the first commit has the number 0
+
 _MOST_OPEN: Final = 100
 """Deletions that are not done; who asks for more is told to wait. A guess."""
 
@@ -57,6 +59,8 @@ class Deletion:
     state: str
     after_batch: int  # commits up to this one were looked through
     until_batch: int  # the last one when it was asked for
+    began_batch: int  # it began after this commit, and comes to the ones before that last
+    wrapped: bool  # whether it is at these now
     traces: int  # that are gone
     spans: int
     created_at_ns: int
@@ -69,7 +73,15 @@ class Deletion:
         """How much of what is stored was looked through, from 0 to 1."""
         if self.state != DELETING:
             return 1.0
-        return max(0, self.after_batch) / max(1, self.until_batch)
+        looked_at = self.after_batch - self.began_batch
+        if self.wrapped:
+            looked_at = self.until_batch - self.began_batch + self.after_batch + 1
+        return looked_at / max(1, self.until_batch + 1)
+
+    @property
+    def last_batch(self) -> int:
+        """The last commit before it turns back to the first one, or ends."""
+        return self.began_batch if self.wrapped else self.until_batch
 
 
 class Deletions:
@@ -82,6 +94,8 @@ class Deletions:
         self._settle = settle
         self._asking = threading.Lock()
         self._changed = threading.Condition()
+        self.position = BEFORE_ALL
+        """The commit after which rows are looked for now. Who begins there shares what is written anew with others."""
 
     def request(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
         """Ask for what was stored before now to be deleted. Who asks for what is being deleted joins that deletion.
@@ -99,7 +113,13 @@ class Deletions:
                 raise Overloaded(f"{_MOST_OPEN} deletions are under way; wait until one is done", retry_after_s=60)
             self._database.checkpoints.merge_row_groups(allowed=False)
             deletion_id = str(uuid4())
-            row = {"deletion_id": deletion_id, "filters": wanted.filters, "now_us": now_us, "created_by": created_by}
+            row = {
+                "deletion_id": deletion_id,
+                "filters": wanted.filters,
+                "began_batch": BEFORE_ALL if wanted.trace_id is not None else self.position,
+                "now_us": now_us,
+                "created_by": created_by,
+            }
             statement = sql.query("insert_deletion")
             self._writer.store(lambda cursor: cursor.execute(statement, asdict(wanted) | row), 1)
         self.changed()

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.database import Database
-from storage.deletions import DELETING, ERASING, Deletion, DeletionCriteria, Deletions
+from storage.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
 from storage.errors import Busy, Overloaded
 from storage.leaving import TABLES, Leaving, Left, TraceName, erase, leaving_among
 from storage.rewriting import Progress, Rewriting
@@ -97,9 +97,7 @@ class Erasure:
             waiting = self._deletions.open()
             if not waiting and self._pass is None:
                 return False
-            deleting = min(
-                (each for each in waiting if each.state == DELETING), key=lambda each: each.after_batch, default=None
-            )
+            deleting = self._next_in_turn([each for each in waiting if each.state == DELETING])
             if deleting is not None and self._pass is None and self._rewriting.has_room(TABLES):
                 self._delete_some(deleting)
             else:
@@ -117,10 +115,24 @@ class Erasure:
         with self._database.cursor() as cursor:
             return bool(_keys(cursor, wanted, _Commits(0, 0)))
 
+    def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
+        """Whose step is next. They go through the file together, like passengers of a lift: who comes gets in where it is.
+
+        So their rows are in row groups that are written anew once for all of them, not once for each.
+        """
+        position = self._deletions.position
+        ahead = [each for each in deleting if each.after_batch >= position]
+        found = min(ahead or deleting, key=lambda each: each.after_batch, default=None)
+        self._deletions.position = BEFORE_ALL if found is None else found.after_batch
+        return found
+
     def _delete_some(self, deletion: Deletion) -> None:
         task = self._next_task(deletion)
         if task is None:
-            self._end(deletion)
+            if deletion.wrapped or deletion.began_batch == BEFORE_ALL:
+                self._end(deletion)
+            else:
+                self._turn_back(deletion)
             return
         left: list[Left] = []
 
@@ -131,6 +143,7 @@ class Erasure:
             parameters = {
                 "deletion_id": deletion.deletion_id,
                 "after_batch": task.after_batch if is_over else deletion.after_batch,
+                "wrapped": deletion.wrapped,
                 "traces": len(task.leaving) if is_over else 0,
                 "spans": left[-1].spans,
             }
@@ -160,6 +173,12 @@ class Erasure:
         if after == deletion.after_batch:
             return None
         return _Task(leaving=[], commits=_Commits(after, after), is_last=True, after_batch=after)
+
+    def _turn_back(self, deletion: Deletion) -> None:
+        """Go on with the commits before the one that it began with."""
+        parameters = {"deletion_id": deletion.deletion_id, "after_batch": BEFORE_ALL, "wrapped": True}
+        no_more = {"traces": 0, "spans": 0}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("advance_deletion"), parameters | no_more), 1)
 
     def _end(self, deletion: Deletion) -> None:
         parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
@@ -226,11 +245,11 @@ class Erasure:
 
 def _next_commits(cursor: duckdb.DuckDBPyConnection, deletion: Deletion, after: int) -> _Commits | None:
     """The next commits to look through; of one trace all of them."""
-    if after >= deletion.until_batch:
+    if after >= deletion.last_batch:
         return None
     if deletion.wanted.trace_id is not None:
-        return _Commits(after + 1, deletion.until_batch)
-    bounds = {"first_batch": after + 1, "last_batch": deletion.until_batch, "commits": _STEP_COMMITS}
+        return _Commits(after + 1, deletion.last_batch)
+    bounds = {"first_batch": after + 1, "last_batch": deletion.last_batch, "commits": _STEP_COMMITS}
     rows = cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall()
     spans = parts = 0
     last = after
@@ -239,7 +258,7 @@ def _next_commits(cursor: duckdb.DuckDBPyConnection, deletion: Deletion, after: 
         if last > after and (spans > _STEP_SPANS or parts > _STEP_PARTS):
             return _Commits(after + 1, last)
         last = batch
-    return _Commits(after + 1, deletion.until_batch if len(rows) < _STEP_COMMITS else last)
+    return _Commits(after + 1, deletion.last_batch if len(rows) < _STEP_COMMITS else last)
 
 
 def _keys(cursor: duckdb.DuckDBPyConnection, wanted: DeletionCriteria, commits: _Commits) -> list[TraceName]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,32 @@ def test_a_deletion_that_is_cut_off_goes_on(tmp_path: Path) -> None:
         (done,) = store.deletions.page(tenant=None, skip=0, most=10)
         assert (done.state, done.traces, done.spans) == (DONE, 20, 40_000)
         assert rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL") == [("p0", 40_000)]
+
+
+def test_a_deletion_begins_where_others_are_and_comes_round(tmp_path: Path) -> None:
+    """It goes on with them, then to what came before, whatever ends the process meanwhile; what it did only grows."""
+    shares, ids = list[float](), list[str]()
+    with a_store(tmp_path) as store:
+        for number in range(60):
+            commit(store, a_batch(an_export(2000, trace=number, first=2000 * number, project=f"p{number % 3}")))
+        for project in ("p1", "p2"):
+            ids.append(store.deletions.request(DeletionCriteria(project=project), now_us=RECEIVED_AT_US).deletion_id)
+            for _ in range(2):
+                store.erasure.work()
+        second = store.deletions.find(ids[1])
+        assert second is not None
+        assert second.began_batch > 0
+    for most in (3, 3, 1_000):  # steps of a process; the last one does the rest
+        with a_store(tmp_path) as store:
+            for _ in takewhile(bool, (store.erasure.work() for _ in range(most))):
+                second = store.deletions.find(ids[1])
+                assert second is not None
+                shares.append(second.share)
+            done = store.deletions.page(tenant=None, skip=0, most=10)
+            left = rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL")
+    assert shares == sorted(shares)
+    assert [(each.state, each.traces, each.spans) for each in done] == 2 * [(DONE, 20, 40_000)]
+    assert left == [("p0", 40_000)]
 
 
 def test_rows_are_written_anew_where_others_checkpoints_moved_them(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 -- Record how far a deletion is.
 UPDATE deletion SET
     after_batch = $after_batch,
+    wrapped = $wrapped,
     traces = traces + $traces,
     spans = spans + $spans
 WHERE deletion_id = $deletion_id;

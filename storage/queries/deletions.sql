@@ -11,6 +11,8 @@ SELECT
     "state",
     after_batch,
     until_batch,
+    began_batch,
+    wrapped,
     traces,
     spans,
     epoch_ns(created_at) AS created_at_ns,

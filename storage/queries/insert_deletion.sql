@@ -1,4 +1,4 @@
--- Remember what is to be deleted.
+-- Remember what is to be deleted, and after which commit that begins.
 INSERT INTO deletion BY NAME
 SELECT
     $deletion_id AS deletion_id,
@@ -10,9 +10,11 @@ SELECT
     make_timestamp_ns($before_ns) AS before_time,
     $filters::VARCHAR[] AS filters,
     'deleting' AS "state",
-    -1 AS after_batch,
-    (SELECT batch FROM ingest_state) AS until_batch,
+    least($began_batch, batch) AS after_batch,
+    batch AS until_batch,
+    least($began_batch, batch) AS began_batch,
     0 AS traces,
     0 AS spans,
     make_timestamp($now_us) AS created_at,
-    $created_by AS created_by;
+    $created_by AS created_by
+FROM ingest_state;
