@@ -1,56 +1,34 @@
 """What was asked to be deleted, deleted and erased: first its rows, then the bytes of these rows on the disk.
 
-Rows are looked for commit by commit, so that one step never has more before it than some row groups of spans, and
-each step is one transaction, which also records how far it is. Deleted rows stay in their row groups until these are
-rewritten (`storage.rewriting`), of which many deletions share one pass; after it the blocks that held them are free,
-and become holes. A deletion that was cut off goes on where it was.
+Each step is one transaction, which also records how far it is (`storage.deletion_steps`). Deleted rows stay in their
+row groups until these are rewritten (`storage.rewriting`), of which many deletions share one pass; after it the blocks
+that held them are free, and become holes. A deletion that was cut off goes on where it was.
 """
 
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import duckdb
 import pyarrow as pa
 
 from storage import sql
 from storage.database import Database
+from storage.deletion_steps import STEP_SPANS, next_step, stored, together
 from storage.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
 from storage.errors import Busy, Overloaded
-from storage.leaving import TABLES, Leaving, Left, TraceName, erase, leaving_among
+from storage.leaving import TABLES, Left, erase
 from storage.rewriting import Progress, Rewriting
 from storage.writer import Writer
 
 log = logging.getLogger(__name__)
 
-_STEP_SPANS, _STEP_PARTS, _STEP_COMMITS = 32_768, 16_384, 4_096
-"""What one step looks through, and deletes at most: four row groups of spans. With what else there is about these, some
-25 row groups get holes, of the 61 that may have some at the default memory."""
-
-_EMPTY_STEPS = 16
-"""So many stretches without a row to delete are looked through at once: each takes 30 ms with 5 million spans."""
-
 _ERASED: Final = (*TABLES, "deletion")
 """Tables that hold words of a deleted trace, or whom it was about."""
-
-
-class _Commits(NamedTuple):
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    """The next step of a deletion: these traces lose what came with these commits."""
-
-    leaving: Sequence[Leaving]
-    commits: _Commits
-    is_last: bool  # of these traces: all that is about them goes
-    after_batch: int  # commits up to this one are looked through after it
 
 
 class Erasure:
@@ -97,9 +75,10 @@ class Erasure:
             waiting = self._deletions.open()
             if not waiting and self._pass is None:
                 return False
-            deleting = self._next_in_turn([each for each in waiting if each.state == DELETING])
-            if deleting is not None and self._pass is None and self._rewriting.has_room(TABLES):
-                self._delete_some(deleting)
+            deleting = [each for each in waiting if each.state == DELETING]
+            first = self._next_in_turn(deleting)
+            if first is not None and self._pass is None and self._rewriting.has_room(TABLES):
+                self._delete_some(together(deleting, first))
             else:
                 self._erase_some([each for each in waiting if each.state == ERASING])
         self._deletions.changed()
@@ -113,10 +92,10 @@ class Erasure:
     def is_stored(self, wanted: DeletionCriteria) -> bool:
         """Whether the trace that is wanted by its id is there."""
         with self._database.cursor() as cursor:
-            return bool(_keys(cursor, wanted, _Commits(0, 0)))
+            return wanted.trace_id is not None and bool(stored(cursor, wanted.tenant, wanted.trace_id))
 
     def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
-        """Whose step is next. They go through the file together, like passengers of a lift: who comes gets in where it is.
+        """Whose step is next: deletions go through the file together, and who comes begins where the others are.
 
         So their rows are in row groups that are written anew once for all of them, not once for each.
         """
@@ -126,56 +105,44 @@ class Erasure:
         self._deletions.position = BEFORE_ALL if found is None else found.after_batch
         return found
 
-    def _delete_some(self, deletion: Deletion) -> None:
-        task = self._next_task(deletion)
-        if task is None:
-            if deletion.wrapped or deletion.began_batch == BEFORE_ALL:
-                self._end(deletion)
-            else:
-                self._turn_back(deletion)
+    def _delete_some(self, deletions: Sequence[Deletion]) -> None:
+        step = next_step(self._database, deletions)
+        if step is None:
+            self._turn(deletions[0])
             return
         left: list[Left] = []
 
         def delete(cursor: duckdb.DuckDBPyConnection) -> None:
             self._writer.deletions += 1
-            left.append(erase(cursor, task.leaving, *task.commits, whole=task.is_last))
-            is_over = task.is_last and not left[-1].more
-            parameters = {
-                "deletion_id": deletion.deletion_id,
-                "after_batch": task.after_batch if is_over else deletion.after_batch,
-                "wrapped": deletion.wrapped,
-                "traces": len(task.leaving) if is_over else 0,
-                "spans": left[-1].spans,
-            }
-            cursor.execute(sql.query("advance_deletion"), parameters)
+            left.append(erase(cursor, step.leaving, *step.commits, whole=step.is_last))
+            is_over = step.is_last and not left[-1].more
+            traces, spans = Counter[str](), Counter[str]()
+            for trace in step.leaving:
+                deletion_id = step.wanted_by[trace.trace_id]
+                traces[deletion_id] += is_over
+                spans[deletion_id] += left[-1].spans_of.get(trace.trace_id, 0)
+            for each in deletions:
+                parameters = {
+                    "deletion_id": each.deletion_id,
+                    "after_batch": step.after_batch if is_over else each.after_batch,
+                    "wrapped": each.wrapped,
+                    "traces": traces[each.deletion_id],
+                    "spans": spans[each.deletion_id],
+                }
+                cursor.execute(sql.query("advance_deletion"), parameters)
 
-        self._writer.store(delete, _STEP_SPANS)
+        self._writer.store(delete, STEP_SPANS)
         self._rewriting.note(left[-1].places)
-        if task.is_last and not left[-1].more:
-            self._count(traces=len(task.leaving))
-            _forget_set_aside(self._set_aside, {each.trace_id for each in task.leaving})
+        if step.is_last and not left[-1].more:
+            self._count(traces=len(step.leaving))
+            _forget_set_aside(self._set_aside, {each.trace_id for each in step.leaving})
         self._count(spans=left[-1].spans)
 
-    def _next_task(self, deletion: Deletion) -> _Task | None:
-        """The next step of a deletion, None where all was looked through."""
-        after = deletion.after_batch
-        for _ in range(_EMPTY_STEPS):
-            with self._database.snapshot() as cursor:
-                commits = _next_commits(cursor, deletion, after)
-                if commits is None:
-                    break
-                leaving = leaving_among(cursor, _keys(cursor, deletion.wanted, commits), in_any_case=True)
-                if leaving:
-                    is_named = deletion.wanted.trace_id is not None
-                    piece, is_last = _next_piece(cursor, leaving, commits, is_named=is_named)
-                    return _Task(leaving=leaving, commits=piece, is_last=is_last, after_batch=commits.last)
-            after = commits.last
-        if after == deletion.after_batch:
-            return None
-        return _Task(leaving=[], commits=_Commits(after, after), is_last=True, after_batch=after)
-
-    def _turn_back(self, deletion: Deletion) -> None:
-        """Go on with the commits before the one that it began with."""
+    def _turn(self, deletion: Deletion) -> None:
+        """At its last commit: end, or go on with the commits before the one that it began with."""
+        if deletion.wrapped or deletion.began_batch == BEFORE_ALL:
+            self._end(deletion)
+            return
         parameters = {"deletion_id": deletion.deletion_id, "after_batch": BEFORE_ALL, "wrapped": True}
         no_more = {"traces": 0, "spans": 0}
         self._writer.store(lambda cursor: cursor.execute(sql.query("advance_deletion"), parameters | no_more), 1)
@@ -205,7 +172,7 @@ class Erasure:
         if not erasing:
             yield from self._rewriting.steps(TABLES)
             return
-        yield from self._rewriting.steps(_ERASED, small_too=True)
+        yield from self._rewriting.steps(_ERASED, is_last=True)
         self._empty_spool()
         freed_bytes = self.trim()
         parameters = {
@@ -241,66 +208,6 @@ class Erasure:
 
     def _count(self, **more: int) -> None:
         self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}
-
-
-def _next_commits(cursor: duckdb.DuckDBPyConnection, deletion: Deletion, after: int) -> _Commits | None:
-    """The next commits to look through; of one trace all of them."""
-    if after >= deletion.last_batch:
-        return None
-    if deletion.wanted.trace_id is not None:
-        return _Commits(after + 1, deletion.last_batch)
-    bounds = {"first_batch": after + 1, "last_batch": deletion.last_batch, "commits": _STEP_COMMITS}
-    rows = cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall()
-    spans = parts = 0
-    last = after
-    for batch, more_spans, more_parts in rows:
-        spans, parts = spans + more_spans, parts + more_parts
-        if last > after and (spans > _STEP_SPANS or parts > _STEP_PARTS):
-            return _Commits(after + 1, last)
-        last = batch
-    return _Commits(after + 1, deletion.last_batch if len(rows) < _STEP_COMMITS else last)
-
-
-def _keys(cursor: duckdb.DuckDBPyConnection, wanted: DeletionCriteria, commits: _Commits) -> list[TraceName]:
-    """The wanted traces of which something came with these commits; one that is wanted by its id in any case."""
-    if wanted.trace_id is not None:
-        named = {"tenant": wanted.tenant, "trace_id": wanted.trace_id}
-        return [TraceName(*row) for row in cursor.execute(sql.query("key_of_trace"), named).fetchall()]
-    bounds = {"first_batch": commits.first, "last_batch": commits.last}
-    parameters = {
-        "tenant": wanted.tenant,
-        "project": wanted.project,
-        "session_id": wanted.session_id,
-        "user_id": wanted.user_id,
-        "before_ns": wanted.before_ns,
-        **bounds,
-    }
-    return [TraceName(*row) for row in cursor.execute(sql.query("traces_to_delete"), parameters).fetchall()]
-
-
-def _next_piece(
-    cursor: duckdb.DuckDBPyConnection, leaving: Sequence[Leaving], commits: _Commits, *, is_named: bool
-) -> tuple[_Commits, bool]:
-    """With which commits a part of these traces came that one transaction can delete, and whether it is the last one.
-
-    The commits that were looked through come last, unless the trace is named by its id: what cuts off a deletion
-    between two pieces then leaves enough of each trace for it to be found again.
-    """
-    batches = [batch for (batch,) in cursor.execute(sql.query("commits_of_traces")).fetchall()]
-    others = batches if is_named else [batch for batch in batches if not commits.first <= batch <= commits.last]
-    if not others:
-        return commits, True
-    first, end = others[0], max(each.last_batch for each in leaving)
-    if not is_named and first < commits.first:
-        end = commits.first - 1
-    bounds = {"first_batch": first, "last_batch": end, "commits": _STEP_COMMITS}
-    spans, last = 0, first
-    for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
-        spans += more
-        if spans > _STEP_SPANS:
-            break
-        last = batch
-    return _Commits(first, max(first, last)), is_named and batches[-1] <= last
 
 
 def _forget_set_aside(directory: Path, trace_ids: set[str]) -> None:

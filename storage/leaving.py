@@ -5,7 +5,7 @@ deleted by their places, which also tell how many row groups have holes then (`s
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 import duckdb
@@ -52,6 +52,7 @@ class Left:
 
     spans: int
     places: Places
+    spans_of: Mapping[str, int] = field(default_factory=dict)  # by the id of their trace
     more: bool = False
 
 
@@ -106,7 +107,9 @@ def erase(
     parts = _found(cursor, sql.query("places_of_parts"), batches)
     places = {**of_spans, "trace_part": parts, **of_traces}
     _delete(cursor, places)
-    return Left(spans=int(seqs.num_rows), places=places)
+    counts = pc.value_counts(seqs.column("trace_id")).to_pylist()
+    spans_of = {each["values"]: each["counts"] for each in counts}
+    return Left(spans=int(seqs.num_rows), places=places, spans_of=spans_of)
 
 
 def _places_of_spans(cursor: duckdb.DuckDBPyConnection, seqs: pa.Table) -> Places:

@@ -45,10 +45,10 @@ _STEPS: Final = 8
 """Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
 
 _NUMBERED: Final = frozenset({"span"})
-"""Tables of many columns whose rows are told by their numbers (`seq`) as well: a condition on places alone has DuckDB begin
-to read each column of each row group. With 5.6 million spans that takes 200 ms, and the rows of one row group 35."""
+"""Tables of many columns, whose rows are told by their numbers (`seq`) as well: a condition on places alone has DuckDB
+begin to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group 35."""
 
-_LOOK: Final = 64 * ROW_GROUP_ROWS  # rows whose places are looked at together
+_LOOK: Final = 8 * ROW_GROUP_ROWS  # rows whose places are looked at together, where these are not all there
 _LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
 _CLOSING_TRIES: Final = 4
 _MOVED_TRIES: Final = 100  # a guess: each writes some row groups anew before a sweep or a refresh comes in its way
@@ -57,8 +57,7 @@ _DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
 """Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
 
 _GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
-"""So long a step waits at most for ingest to catch up: senders that never pause must not keep bytes on the disk. A
-guess."""
+"""So long a step waits at most for ingest: senders that never pause must not keep bytes on the disk. A guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,11 +164,12 @@ class Rewriting:
         """Whether rows are where they were when somebody looked. For the writer's thread, while checkpoints wait."""
         return self._layout == self._database.checkpoints.layout
 
-    def steps(self, tables: Sequence[str], *, small_too: bool = False) -> Iterator[None]:
-        """Rewrite all of these tables that has holes, as it is now, step by step; and small tables in any case.
+    def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
+        """Rewrite what has holes in these tables, as it is now, step by step.
 
-        When this comes to its end, no row that was deleted before its beginning is left in any row group. The iterator
-        may be given up after each step.
+        If it `is_last`, small tables are rewritten in any case, and when this comes to its end, no row that was deleted
+        before its beginning is left in any row group. Else some row groups may still have holes. The iterator may be
+        given up after each step.
 
         Raises:
             Overloaded: not now, because of what others read or write; begin again.
@@ -184,10 +184,10 @@ class Rewriting:
         try:
             noted = self._noted
             self.drop()
-            planned, is_all = self._planned(tables, small_too=small_too)
+            planned, is_all = self._planned(tables, is_last=is_last)
             self.progress = Progress(done=0, total=sum(planned.values()))
             for table in planned:
-                yield from self._rewrite_around_holes(table, small_too=small_too)
+                yield from self._rewrite_around_holes(table, is_last=is_last)
             self.drop()
             self._count(tables)
             if self._dirty > self._most // 2 and noted == self._noted:  # a merge hides where rows were deleted since
@@ -200,7 +200,7 @@ class Rewriting:
             self._database.checkpoints.allow()
             self._turn.release()
 
-    def _rewrite_around_holes(self, table: str, *, small_too: bool) -> Iterator[None]:
+    def _rewrite_around_holes(self, table: str, *, is_last: bool) -> Iterator[None]:
         """Rewrite stretches from the last one on, so that places in the others stay.
 
         This keeps rows together that came together, where one pass after another comes to rows that came later: what it
@@ -210,7 +210,7 @@ class Rewriting:
             self._look_again()
             holes = self._holes(table, most=4 * self._most)
             try:
-                for stretch in around(holes, self._length(table), small_too=small_too):
+                for stretch in around(holes, self._length(table), is_last=is_last):
                     yield from self._rewrite(table, stretch)
             except Moved:
                 continue
@@ -314,7 +314,7 @@ class Rewriting:
             ((length,),) = cursor.execute(sql.query("length_of_table"), parameters).fetchall()
         return int(length)
 
-    def _planned(self, tables: Iterable[str], *, small_too: bool) -> tuple[dict[str, int], bool]:
+    def _planned(self, tables: Iterable[str], *, is_last: bool) -> tuple[dict[str, int], bool]:
         """How many row groups of each table are to be rewritten, and whether these are all that there are.
 
         To look for holes takes memory for each of them: after too many nobody looks at further tables.
@@ -323,7 +323,7 @@ class Rewriting:
         most = 4 * self._most
         for table in tables:
             holes = self._holes(table, most=most)
-            planned[table] = count_groups(around(holes, self._length(table), small_too=small_too))
+            planned[table] = count_groups(around(holes, self._length(table), is_last=is_last))
             most -= count_cells(holes)
             if most <= 0:
                 return planned, False
@@ -337,14 +337,26 @@ class Rewriting:
         length = self._length(table)
         end = length if below is None else min(below, length)
         found: list[Stretch] = []
-        while end > above and count_cells(found) < most:
-            first = max(above, end - _LOOK)
+        for stretch in self._incomplete(table, Stretch(above, end)):
             with self._database.cursor() as cursor:
                 statement = sql.query("places_between").replace("$table", table)
-                rows = cursor.execute(statement, {"first": first, "last": end - 1}).to_arrow_table().column("place")
-            found += missing(rows.to_numpy(), Stretch(first, end))
-            end = first
+                bounds = {"first": stretch.first, "last": stretch.end - 1}
+                rows = cursor.execute(statement, bounds).to_arrow_table().column("place")
+            found += missing(rows.to_numpy(), stretch)
+            if count_cells(found) >= most:
+                break
         return found
+
+    def _incomplete(self, table: str, within: Stretch) -> list[Stretch]:
+        """Parts of this stretch in which some places have no row, the last one first."""
+        bounds = {"first": within.first, "last": within.end - 1, "places": _LOOK}
+        with self._database.cursor() as cursor:
+            counts = dict(cursor.execute(sql.query("rows_by_part").replace("$table", table), bounds).fetchall())
+        parts = (
+            Stretch(max(within.first, part * _LOOK), min(within.end, (part + 1) * _LOOK))
+            for part in range(within.first // _LOOK, -(-within.end // _LOOK))
+        )
+        return [each for each in parts if counts.get(each.first // _LOOK, 0) < each.end - each.first][::-1]
 
 
 class _Step:

@@ -29,14 +29,19 @@ class Stretch(NamedTuple):
     end: int
 
 
-def around(holes: Sequence[Stretch], length: int, *, small_too: bool) -> list[Stretch]:
-    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing."""
+def around(holes: Sequence[Stretch], length: int, *, is_last: bool) -> list[Stretch]:
+    """The stretches with all row groups that have holes, and one before each; of a small table all or nothing.
+
+    Unless it is the last time, what is behind the last hole of a stretch stays, and is left for the next time: rows
+    that came later may be about to be deleted, and would be at the end of the table then.
+    """
     if length <= SMALL:
-        return [Stretch(0, length)] if holes or (small_too and length) else []
+        return [Stretch(0, length)] if holes or (is_last and length) else []
+    after, near = (_AFTER, _NEAR) if is_last else (0, ROW_GROUP_ROWS)
     found: list[Stretch] = []
     for hole in holes:
-        wide = Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + _AFTER))
-        if found and found[-1].first - wide.end <= _NEAR:
+        wide = Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + after))
+        if found and found[-1].first - wide.end <= near:
             wide = Stretch(wide.first, found.pop().end)
         found.append(wide)
     return found

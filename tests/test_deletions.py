@@ -164,8 +164,9 @@ def test_a_deletion_begins_where_others_are_and_comes_round(tmp_path: Path) -> N
                 second = store.deletions.find(ids[1])
                 assert second is not None
                 shares.append(second.share)
-            done = store.deletions.page(tenant=None, skip=0, most=10)
-            left = rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL")
+    with a_store(tmp_path) as store:
+        done = store.deletions.page(tenant=None, skip=0, most=10)
+        left = rows(store, "SELECT project, count(*) FROM spans GROUP BY ALL")
     assert shares == sorted(shares)
     assert [(each.state, each.traces, each.spans) for each in done] == 2 * [(DONE, 20, 40_000)]
     assert left == [("p0", 40_000)]
