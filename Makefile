@@ -32,7 +32,7 @@ run: $(VENV)/.run
 WORKERS = $$(n=$$(($$(nproc) + 1)); echo $$((n < 4 ? n : 4)))
 
 test: check
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) || $(BIN)/python -m tests.again $$?
 
 quick: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $$($(BIN)/python -m tests.quick) $(ARGS)
