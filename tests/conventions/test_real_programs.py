@@ -184,6 +184,20 @@ def test_botocores_input_gets_the_cached_tokens() -> None:
     assert read(told, scope="opentelemetry.instrumentation.openai_v2").input_tokens == 5
 
 
+@pytest.mark.parametrize("read_key", ["cache_read.input_tokens", "cache_read_input_tokens"])
+@pytest.mark.parametrize(
+    "written_key", ["cache_creation.input_tokens", "cache_write.input_tokens", "cache_creation_input_tokens"]
+)
+def test_cached_tokens_are_added_once_however_they_are_spelled(read_key: str, written_key: str) -> None:
+    """Releases of one library spell them in their own ways, and some in two at once."""
+    told: dict[str, Any] = {"gen_ai.usage.input_tokens": 5, "gen_ai.operation.name": "chat"}
+    told |= {f"gen_ai.usage.{read_key}": 30, f"gen_ai.usage.{written_key}": 200}
+    scope = "opentelemetry.instrumentation.bedrock"
+    assert read(told, scope=scope).input_tokens == 235
+    twice = {"gen_ai.usage.cache_read.input_tokens": 30, "gen_ai.usage.cache_creation.input_tokens": 200}
+    assert read(told | twice, scope=scope).input_tokens == 235
+
+
 @pytest.mark.parametrize(
     "name, kind",
     [
