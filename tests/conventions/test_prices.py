@@ -7,16 +7,18 @@ from collector.conventions.prices import COMPUTED, BadPrices, price_table
 from collector.conventions.trace import read_trace
 from collector.reading.spans import edition_of
 from storage.records import SpanReading
-from tests.conventions.making import a_span, read
+from tests.conventions.making import Attributes, a_span, read
 
 LISTED = OwnKeys(prices=price_table({}))
 USED = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 100_000}
 
 
-def priced(model: str, provider: str | None = None, own: OwnKeys = LISTED, **more: object) -> SpanReading:
+def priced(
+    model: str, provider: str | None = None, own: OwnKeys = LISTED, more: Attributes | None = None
+) -> SpanReading:
     """What a call of a model means, with a million tokens asked and a tenth of that answered."""
     sold = {} if provider is None else {"gen_ai.provider.name": provider}
-    return read({**USED, "gen_ai.request.model": model, **sold, **more}, own=own)
+    return read({**USED, "gen_ai.request.model": model, **sold, **(more or {})}, own=own)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +64,16 @@ def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
     """They are parts of what was asked and answered, and are never more."""
     own = OwnKeys(prices=price_table({"m": {"input": 10, "cached": 1, "output": 20, "reasoning": 50}}))
     cached = {"gen_ai.usage.cache_read.input_tokens": 400_000, "gen_ai.usage.reasoning.output_tokens": 60_000}
-    assert priced("m", own=own, **cached).cost_usd == pytest.approx(6 + 0.4 + 0.8 + 3)
-    assert priced("gpt-5", **cached).cost_usd == pytest.approx(0.6 * 1.25 + 0.4 * 0.125 + 1)
+    assert priced("m", own=own, more=cached).cost_usd == pytest.approx(6 + 0.4 + 0.8 + 3)
+    assert priced("gpt-5", more=cached).cost_usd == pytest.approx(0.6 * 1.25 + 0.4 * 0.125 + 1)
     too_many = {"gen_ai.usage.cache_read.input_tokens": 5_000_000}
-    assert priced("m", own=own, **too_many).cost_usd == pytest.approx(1 + 2)
+    assert priced("m", own=own, more=too_many).cost_usd == pytest.approx(1 + 2)
 
 
 def test_a_cost_that_is_told_wins() -> None:
     """Of a span, and of a trace: where one of its spans tells a cost, none is computed beside it."""
     told = {"operation.cost": 0.5}
-    assert priced("gpt-5", **told).cost_usd == 0.5
+    assert priced("gpt-5", more=told).cost_usd == 0.5
     spans = [a_span({**USED, "gen_ai.request.model": "gpt-5", **more}) for more in (told, {})]
     assert read_trace(spans, (), LISTED).cost_usd == 0.5
     assert read_trace(spans[1:], (), LISTED).cost_usd == pytest.approx(2.25)
@@ -89,10 +91,10 @@ def test_a_cost_says_by_which_prices_it_was_computed() -> None:
 
 def test_only_calls_of_models_whose_tokens_are_told_have_a_price() -> None:
     """Agents repeat the tokens of their models, and half of a usage is no cost; an embedding answers no tokens."""
-    assert priced("gpt-5", **{"gen_ai.operation.name": "invoke_agent"}).cost_usd is None
-    assert priced("gpt-5", **{"gen_ai.usage.output_tokens": None}).cost_usd is None
+    assert priced("gpt-5", more={"gen_ai.operation.name": "invoke_agent"}).cost_usd is None
+    assert priced("gpt-5", more={"gen_ai.usage.output_tokens": None}).cost_usd is None
     embedding = {"gen_ai.operation.name": "embeddings", "gen_ai.usage.output_tokens": None}
-    assert priced("text-embedding-3-small", **embedding).cost_usd == pytest.approx(0.02)
+    assert priced("text-embedding-3-small", more=embedding).cost_usd == pytest.approx(0.02)
 
 
 def test_whoever_changes_prices_has_spans_read_again() -> None:
