@@ -14,7 +14,6 @@ from collector.api.context import Context, ProjectSettings, SqlLimits
 from collector.api.turns import Turns
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
-from collector.conventions.own import OwnKeys
 from collector.delivery.configured import file_webhooks
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import BadWebhook, Receivers
@@ -134,7 +133,7 @@ async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None
 
 async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
     """What keeps traces up with commits, until the stack is closed."""
-    reads = ConventionsReader(OwnKeys(settings.attribute_keys), counts)
+    reads = ConventionsReader(settings.own_keys, counts)
     traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store))
     traces.start()
     stack.push_async_callback(asyncio.to_thread, traces.close)
@@ -211,7 +210,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         turns=turns,
         overloaded=lambda: parts.store.overload is not None,
         set_aside=lambda: parts.store.totals.set_aside,
-        own_keys=OwnKeys(settings.attribute_keys),
+        own_keys=settings.own_keys,
         rules=parts.pipeline.rules,
         jobs=parts.store.jobs,
         jobs_changed=parts.pipeline.workers.wake,

@@ -11,7 +11,6 @@ from collector.access.journal import Journal
 from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import Rates
-from collector.conventions.own import OwnKeys
 from collector.doors.body import BodyLimits
 from collector.doors.certificate import Certificate
 from collector.doors.otlp_http import OtlpHttp
@@ -85,7 +84,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             commit_interval_s=settings.commit_interval_ms / 1000,
             retention_days=settings.retention_days,
             project_retention_days=settings.project_retention_days,
-            reads=ConventionsReader(OwnKeys(settings.attribute_keys), counts),
+            reads=ConventionsReader(settings.own_keys, counts),
             watch=commits_told(watch) if watch else None,
         ),
     )

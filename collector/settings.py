@@ -9,6 +9,7 @@ from pydantic.functional_validators import AfterValidator
 
 from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
+from collector.conventions.prices import price_table
 from collector.redaction.plan import RedactionPlan, make_plan
 from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl, Size
 from rules.errors import BadPattern
@@ -26,6 +27,11 @@ class BadSettings(Exception):
 def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
     OwnKeys(projects)  # which knows the fields
     return projects
+
+
+def _prices(given: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
+    price_table(given)  # which knows what a price is
+    return given
 
 
 def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
@@ -160,6 +166,11 @@ class Settings(BaseModel):
         AfterValidator(_keys),
         Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
     ] = {}
+    model_prices: Annotated[
+        dict[str, dict[str, float]] | None,
+        AfterValidator(_prices),
+        Field(description="Prices of models over those shipped, in USD per million tokens; null: none at all."),
+    ] = {}
     rules: Annotated[
         Path | None, Field(description="A folder of rules, one YAML file each; followed as it changes.")
     ] = None
@@ -268,6 +279,11 @@ class Settings(BaseModel):
     log_format: Annotated[
         str, Field(pattern="^(text|json)$", description="Whether the log is lines of text or of JSON.")
     ] = "text"
+
+    @property
+    def own_keys(self) -> OwnKeys:
+        """What of these says how spans are read."""
+        return OwnKeys(self.attribute_keys, price_table(self.model_prices))
 
     @model_validator(mode="after")
     def _whole_pair(self) -> Self:

@@ -117,6 +117,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "allowed_hosts": _list,
     "cors_origins": _list,
     "attribute_keys": _yaml,
+    "model_prices": _yaml,
     "rules": _or_none,
     "encryption_key": _or_none,
     "llm_connections": _yaml,

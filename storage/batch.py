@@ -104,6 +104,7 @@ MEANINGS = pa.schema(
         pa.field("cached_tokens", pa.int64()),
         pa.field("reasoning_tokens", pa.int64()),
         pa.field("cost_usd", pa.float64()),
+        pa.field("cost_source", pa.string()),  # the prices it was computed by; NULL where the span tells it
         pa.field("session_id", pa.string()),
         pa.field("user_id", pa.string()),
         pa.field("error", pa.string()),

@@ -71,11 +71,10 @@ class Directory:
     def trace(self, trace_id: str) -> Document | None:
         """One trace with its spans."""
         from collector.api.documents import trace_document
-        from collector.conventions.own import OwnKeys
         from collector.conventions.trace import read_trace
 
         trace = self._queries.trace(trace_id, tenant=None)
-        own_keys = OwnKeys(self._settings.attribute_keys)
+        own_keys = self._settings.own_keys
         if trace is None:
             return None
         reading = read_trace(trace.spans, trace.logs, own_keys)
@@ -159,11 +158,10 @@ class Directory:
 
     def reread(self) -> Iterator[int]:
         """Read the spans again that an older version read; how many are left."""
-        from collector.conventions.own import OwnKeys
         from collector.reading.spans import ConventionsReader
         from collector.reading.updater import TraceUpdater
 
-        reads = ConventionsReader(OwnKeys(self._settings.attribute_keys))
+        reads = ConventionsReader(self._settings.own_keys)
         traces = TraceUpdater(self._store.trace_meanings, reads, ingest_is_behind=lambda: False)
         traces.start()
         try:

@@ -102,7 +102,6 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 @contextmanager
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
-    from collector.conventions.own import OwnKeys
     from collector.reading.spans import ConventionsReader
     from storage.database import FILE_NAME
     from storage.errors import Unusable
@@ -121,7 +120,7 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         nowhere = "" if chosen else f"no server answers at {DEFAULT_SERVER} and "
         raise Unreachable(f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`")
     try:
-        reads = ConventionsReader(OwnKeys(settings.attribute_keys))
+        reads = ConventionsReader(settings.own_keys)
         store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))
     except Unusable as error:
         raise Unreachable(str(error)) from error

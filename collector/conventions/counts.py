@@ -9,6 +9,7 @@ from collector.conventions.values import fraction, text_of, whole
 
 _TOTAL_COSTS = ("total", "total_cost", "totalCost", "total_cost_usd")
 _SIDES: Final[Mapping[Slot, str]] = {"input_tokens": "input", "output_tokens": "output"}
+_READ: Final = "cache_read"
 _CACHED_INPUT: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """How Anthropic names what its input tokens leave out."""
 
@@ -39,13 +40,17 @@ def _count(collected: Collected, slot: Slot) -> int | None:
 
 
 def _cached_apart(collected: Collected) -> int:
+    """What was read from a cache and what was written to it, each by the strongest row that tells it."""
     amounts: dict[str, int] = {}
     counted = collected.sources.get("input_tokens")
     for _, place, value, source in collected.candidates("cached_apart"):
         if place.path and source != counted:
             continue  # a map's cached tokens are apart from its own count: Logfire's own attributes count them in
         told = collected.member(place, value, source) if place.path else value
-        amounts.setdefault(f"{source}#{'.'.join(place.path)}", whole(told) or 0)
+        count = whole(told)
+        if count is not None:
+            spelled = place.path[-1] if place.path else place.key
+            amounts.setdefault("read" if _READ in spelled else "written", count)
     return sum(amounts.values())
 
 

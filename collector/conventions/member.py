@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from collector.conventions.names import RESPONSE_ID
+from collector.conventions.prices import COMPUTED
 from collector.conventions.values import NotJson, decode
 from storage.records import JsonValue, Message, Span, SpanReading, SpanType
 
@@ -36,6 +37,7 @@ class TraceMember:
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    cost_source: str | None  # the prices it was computed by; None where the span tells it
     session_id: str | None
     user_id: str | None
     error: str | None
@@ -97,6 +99,7 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
         cost_usd=reading.cost_usd,
+        cost_source=source if (source := reading.sources.get("cost_usd", "")).startswith(COMPUTED) else None,
         session_id=reading.session_id,
         user_id=reading.user_id,
         error=reading.error,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collector.conventions.prices import NO_PRICES, PriceTable
 from collector.conventions.table import Slot
 
 EVERY_PROJECT = "*"
@@ -40,6 +41,7 @@ class OwnKeys:
     """
 
     projects: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    prices: PriceTable = NO_PRICES  # by which calls of models are priced that tell no cost
 
     def __post_init__(self) -> None:
         for project, fields in self.projects.items():

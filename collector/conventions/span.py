@@ -10,6 +10,7 @@ from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessage
 from collector.conventions.failure import failure_of
 from collector.conventions.messages import answer_text, last_text, offered_tool, text_said
 from collector.conventions.own import OwnKeys
+from collector.conventions.prices import with_cost
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
 from collector.conventions.tool import ToolUse, tool_use
@@ -22,7 +23,7 @@ UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 def read_span(span: Span, logs: Sequence[LogRecord], own: OwnKeys) -> SpanReading:
     """What a span means, by itself and the log records that belong to it; it never raises, whatever they hold."""
-    return read(Collected.of(span, logs, own), logs)
+    return with_cost(read(Collected.of(span, logs, own), logs), own.prices)
 
 
 def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:

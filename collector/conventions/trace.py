@@ -1,6 +1,7 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from collector.conventions.calls import tool_calls
@@ -67,7 +68,7 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
 def sums_of_tree(tree: Tree) -> Sums:
     """What the spans of one trace tell together, but for its calls of tools."""
     root = tree.root()
-    costs = _leaves(tree, "cost_usd")
+    costs = _costs(tree)
     return Sums(
         input=_told_input(tree, root),
         output=_told_output(tree, root),
@@ -137,14 +138,21 @@ def _count(tree: Tree, field: str) -> int | None:
     return sum(map(int, leaves)) if leaves else None
 
 
-def _leaves(tree: Tree, field: str) -> list[float]:
+def _costs(tree: Tree) -> list[float]:
+    """What calls cost; where a trace tells any cost itself, what was computed beside it does not count."""
+    told = {span_id for span_id, span in tree.spans.items() if span.cost_usd is not None and span.cost_source is None}
+    return _leaves(tree, "cost_usd", told)
+
+
+def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> list[float]:
     """What is told by spans with nothing of it below them: a span above repeats or sums up.
 
-    Two such spans with one response id, of an instrumentation and of the client itself, tell of one call; so do two of
-    different libraries that tell the same numbers at one time.
+    Where some spans are named, only they count. Two such spans with one response id, of an instrumentation and of the
+    client itself, tell of one call; so do two of different libraries that tell the same numbers at one time.
     """
     first = doubled(tree)
-    amounts = {span_id: amount for span_id, span in tree.spans.items() if (amount := getattr(span, field)) is not None}
+    told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
+    amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
     wrappers = repeating(tree, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():

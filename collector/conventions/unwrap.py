@@ -132,6 +132,8 @@ def says_error(value: object) -> bool:
     if str(value.get("status")).lower() in _ERROR_STATUSES:
         return True
     error = value.get("error")
+    if error is True and isinstance(value.get("message"), str):  # Mastra
+        return True
     return isinstance(error, str | dict) and bool(error) and value.keys() <= _ERROR_KEYS
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector.connection_text import parse_project_budgets
-from collector.conventions.own import OwnKeys
 from collector.live.budget_shares import BudgetShares
 from collector.live.judging_hub import JudgeServices, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
@@ -68,7 +67,7 @@ class Pipeline:
             workers.start()
             undo.callback(workers.close)
             at_hand = JudgesAtHand(of=judging.judges, run=workers.run)
-            trials = Trials(store.windows, OwnKeys(settings.attribute_keys), at_hand)
+            trials = Trials(store.windows, settings.own_keys, at_hand)
             undo.callback(trials.close)
             of_runs = RunStore(runs=store.runs, items=store.run_items, evaluations=store.run_evaluations)
             run_evaluator = RunEvaluator(
@@ -120,7 +119,7 @@ def _metric_monitors(
 
 def _worker_options(settings: Settings) -> WorkerOptions:
     return WorkerOptions(
-        own=OwnKeys(settings.attribute_keys),
+        own=settings.own_keys,
         code_judges=settings.code_judges,
         patience=RetryPolicy(attempts=settings.job_attempts, retries_over_budget=settings.retry_over_budget),
     )

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
 from collector.conventions.own import OwnKeys
+from collector.conventions.prices import with_costs
 from storage.batch import MEANINGS
 from storage.records import LogRecord, Span
 from storage.rows import logs_of, spans_of
@@ -60,6 +61,10 @@ class ConventionsReader:
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
+        return with_costs(self._told(spans, logs), self._own.prices)
+
+    def _told(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
+        """What the spans themselves tell."""
         try:
             columns = self._reader.read(spans).columns
         except Exception:  # noqa: BLE001 - what breaks a batch must not hide all of it
@@ -104,8 +109,8 @@ class ConventionsReader:
 
 
 def edition_of(own: OwnKeys) -> str:
-    """What tells apart how spans are read: the code that reads them, and the operator's own keys."""
-    digest = hashlib.sha256(json.dumps(own.projects, sort_keys=True).encode())
+    """What tells apart how spans are read: the code that reads them, the operator's own keys, and prices."""
+    digest = hashlib.sha256(json.dumps([own.projects, own.prices.digest], sort_keys=True).encode())
     for file in _sources(resources.files("collector").joinpath("conventions")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

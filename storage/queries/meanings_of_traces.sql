@@ -21,6 +21,7 @@ SELECT
     input_tokens,
     output_tokens,
     cost_usd,
+    cost_source,
     session_id,
     user_id,
     error,

@@ -23,6 +23,7 @@ UPDATE span SET
     cached_tokens = i.cached_tokens,
     reasoning_tokens = i.reasoning_tokens,
     cost_usd = i.cost_usd,
+    cost_source = i.cost_source,
     session_id = i.session_id,
     user_id = i.user_id,
     error = i.error,

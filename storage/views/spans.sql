@@ -62,5 +62,6 @@ SELECT
     notes,
     seq,
     service_version,
-    response_id
+    response_id,
+    cost_source
 FROM span;

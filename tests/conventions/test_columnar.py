@@ -15,12 +15,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.columnar.traces import meanings
 from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.prices import COMPUTED, price_table, with_costs
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.encode import json_document
 from collector.otlp.signals import TRACES
-from storage.batch import SpanBatch
+from collector.reading.spans import ConventionsReader
+from storage.batch import LOGS, SpanBatch
 from storage.dimensions import spelled_out
 from storage.records import Span, SpanReading, TraceReading, TraceToolCall
 from storage.rows import spans_of
@@ -153,18 +155,19 @@ def test_anything_is_read_alike(generated: list[Span], own: OwnKeys) -> None:
     assert_alike(sent(generated), own)
 
 
-def assert_traces_alike(batch: SpanBatch) -> None:
+def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     """Every field of every trace, and of every call of a tool."""
-    read = SpanReader(NO_KEYS).read(spelled_out(batch.spans, batch))
+    read = SpanReader(own).read(spelled_out(batch.spans, batch))
+    columns = with_costs(read.columns, own.prices)
     of_spans = ["tenant", "trace_id", "span_id", "parent_span_id", "start_time", "end_time", "scope_name"]
     table = spelled_out(batch.spans, batch).select(of_spans)
-    for name in read.columns.column_names:
-        table = table.append_column(name, read.texts.get(name, read.columns.column(name)))
+    for name in columns.column_names:
+        table = table.append_column(name, read.texts.get(name, columns.column(name)))
     traces, calls = meanings(table)
     by_trace: dict[str, list[Span]] = {}
     for span in records_of(batch):
         by_trace.setdefault(span.trace_id, []).append(span)
-    expected = {trace_id: read_trace(spans, (), NO_KEYS) for trace_id, spans in by_trace.items()}
+    expected = {trace_id: read_trace(spans, (), own) for trace_id, spans in by_trace.items()}
     told = {row["trace_id"]: row for row in without_times(traces)}
     assert {
         trace_id: of_trace(reading) for trace_id, reading in expected.items() if told.get(trace_id) or counted(reading)
@@ -173,6 +176,19 @@ def assert_traces_alike(batch: SpanBatch) -> None:
     assert sorted(found, key=str) == sorted(
         ((trace_id, of_call(call)) for trace_id, reading in expected.items() for call in reading.tool_calls), key=str
     )
+
+
+def test_what_calls_cost_by_list_prices_is_computed_alike() -> None:
+    """Of each recorded span and trace the columns and the readings have one cost, from one source."""
+    own = OwnKeys(prices=price_table({"claude-sonnet-4-5": {"input": 3, "cached": 1, "output": 7, "reasoning": 9}}))
+    batch = a_batch(*map(corpus, SCENARIOS))
+    told = ConventionsReader(own).spans(spelled_out(batch.spans, batch), LOGS.empty_table()).to_pylist()
+    readings = [read_span(span, (), own) for span in records_of(batch)]
+    assert [row["cost_usd"] for row in told] == [reading.cost_usd for reading in readings]
+    sources = [reading.sources.get("cost_usd", "") for reading in readings]
+    assert [row["cost_source"] for row in told] == [text if text.startswith(COMPUTED) else None for text in sources]
+    assert len({row["cost_source"] for row in told}) > 2, "some are told, some listed and some the operator's"
+    assert_traces_alike(batch, own)
 
 
 SUMS = (

@@ -176,12 +176,41 @@ def test_a_tools_message_as_text_is_its_content() -> None:
     assert (found.tool_result, found.tool_call_id, found.error) == ("Error: gone", "c1", "Error: gone")
 
 
+def test_mastra_tells_of_a_failure_in_the_result() -> None:
+    """A tool whose input does not fit answers that it is an error, and with words."""
+    told = {"mastra.span.type": "tool_call", "gen_ai.tool.name": "track_order", "mastra.tool_call.input": '{"id": 7}'}
+    result = {"error": True, "message": "Tool input validation failed", "validationErrors": {}}
+    (found,) = read_all(a_span({**told, "mastra.tool_call.output": json.dumps(result)})).tool_calls
+    assert (found.arguments, found.is_error) == ({"id": 7}, True)
+
+
+def test_a_result_that_speaks_of_an_error_is_none() -> None:
+    """Neither a flag without words nor words without a flag make a failure."""
+    for result in ({"error": True}, {"error": False, "message": "lost"}, {"message": "lost"}):
+        told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.result": result}
+        assert not read_all(a_span(told)).tool_calls[0].is_error
+
+
 def test_botocores_input_gets_the_cached_tokens() -> None:
     """Bedrock's counts leave out what was read from and written to the cache."""
     told = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.operation.name": "chat"}
     scope = "opentelemetry.instrumentation.botocore.bedrock-runtime"
     assert read(told, scope=scope).input_tokens == 8
     assert read(told, scope="opentelemetry.instrumentation.openai_v2").input_tokens == 5
+
+
+@pytest.mark.parametrize("read_key", ["cache_read.input_tokens", "cache_read_input_tokens"])
+@pytest.mark.parametrize(
+    "written_key", ["cache_creation.input_tokens", "cache_write.input_tokens", "cache_creation_input_tokens"]
+)
+def test_cached_tokens_are_added_once_however_they_are_spelled(read_key: str, written_key: str) -> None:
+    """Releases of one library spell them in their own ways, and some in two at once."""
+    told: dict[str, Any] = {"gen_ai.usage.input_tokens": 5, "gen_ai.operation.name": "chat"}
+    told |= {f"gen_ai.usage.{read_key}": 30, f"gen_ai.usage.{written_key}": 200}
+    scope = "opentelemetry.instrumentation.bedrock"
+    assert read(told, scope=scope).input_tokens == 235
+    twice = {"gen_ai.usage.cache_read.input_tokens": 30, "gen_ai.usage.cache_creation.input_tokens": 200}
+    assert read(told | twice, scope=scope).input_tokens == 235
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ def _amount(told: SpanColumns, name: str) -> pa.Array:
     forest = told.forest
     column = told.column(name)
     tells = column.is_valid().to_numpy(zero_copy_only=False)
+    if name == "cost_usd":
+        tells = _telling_costs(told, tells)
     if not tells.any():
         return pa.nulls(forest.traces, column.type)
     counted = np.flatnonzero(tells & ~_repeating(told, tells))
@@ -118,6 +120,15 @@ def _amount(told: SpanColumns, name: str) -> pa.Array:
     is_told = np.zeros(forest.traces, dtype=np.bool_)
     is_told[forest.trace[counted]] = True
     return pa.array(total, mask=~is_told)
+
+
+def _telling_costs(told: SpanColumns, tells: Mask) -> Mask:
+    """Of the spans with a cost those that count: where a trace tells any itself, what was computed does not."""
+    trace = told.forest.trace
+    is_told = tells & ~told.has("cost_source")
+    tells_itself = np.zeros(told.forest.traces, dtype=np.bool_)
+    tells_itself[trace[is_told]] = True
+    return is_told | (tells & ~tells_itself[trace])
 
 
 def _may_double(told: SpanColumns) -> Mask:

@@ -107,9 +107,9 @@ OTEL_GENAI = Dialect(
             "gen_ai.usage.raw#input_tokens_details.cached_tokens",
         ),
         "cached_apart": tuple(
-            f"scope {scope}/gen_ai.usage.{cached}.input_tokens"
+            f"scope {scope}/gen_ai.usage.{cached}input_tokens"
             for scope in _LEAVING_CACHED_OUT
-            for cached in ("cache_read", "cache_creation")
+            for cached in ("cache_read.", "cache_creation.", "cache_write.", "cache_read_", "cache_creation_")
         ),
         "reasoning_tokens": (
             "gen_ai.usage.reasoning.output_tokens",

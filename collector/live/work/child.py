@@ -18,6 +18,7 @@ from collector.children import inside
 from collector.children.process import MORE
 from collector.children.wire import receive, send
 from collector.conventions.own import OwnKeys
+from collector.conventions.prices import price_table
 from collector.live.work.target import POSTPONED, case_for_rule, case_of_target
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
@@ -73,7 +74,7 @@ async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     first = receive(requests)
     if first is None:
         return
-    examination = Examination(own=OwnKeys(first[0]["own"]), cpu_s=first[0]["cpu_s"])
+    examination = Examination(own=OwnKeys(first[0]["own"], price_table(first[0]["prices"])), cpu_s=first[0]["cpu_s"])
     signal.signal(signal.SIGPROF, _ring)
     while (request := receive(requests)) is not None:
         header, tables = request

@@ -90,7 +90,7 @@ class Examiner:
     def __init__(
         self, windows: Windows, own: OwnKeys, wants: Wants, *, patience: RetryPolicy, program: str = PROGRAM
     ) -> None:
-        greeting = {"own": own.projects, "cpu_s": patience.check_cpu_s}
+        greeting = {"own": own.projects, "prices": own.prices.told, "cpu_s": patience.check_cpu_s}
         self._windows = windows
         self._wants = wants
         self._at: int | None = None  # the job that the process says it has begun with

@@ -1,0 +1,212 @@
+"""What a call of a model cost, by list prices, where its span does not tell: by columns, and of one span.
+
+Only spans of models and embeddings have a price: agents and wrappers repeat their tokens.
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage.records import SpanReading
+
+COMPUTED: Final = "prices of "
+"""How the source of a cost begins that was computed; the date of the table, or the settings, follow."""
+
+_OF_SETTINGS: Final = f"{COMPUTED}the settings"
+_PER: Final = 1e6  # tokens
+_LONGEST: Final = 200  # characters of a model's name that are looked at; a guess
+_SELLER: Final = re.compile(r"[^a-z0-9]+")
+_AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
+_VENDORS: Final = r"(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai)\."
+_BEFORE: Final = re.compile(rf"^(?:(?:us|eu|apac|au|jp|ca|global|us-gov)\.)?{_VENDORS}")
+_AFTER: Final = re.compile(r"(?:[@-]20\d\d-?\d\d-?\d\d|-v\d+(?::\d+)?|-latest|-preview|-exp|-0\d\d)$")
+
+
+class BadPrices(ValueError):
+    """Prices that cannot be used; the message names the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens of each sort cost in US dollars."""
+
+    input: float
+    cached: float  # of the input, read from a cache
+    output: float
+    reasoning: float  # of the output
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTable:
+    """Prices of models by their names, and whose models a seller sells at them."""
+
+    given: Mapping[str, Price] = field(default_factory=dict)  # by an operator, of whoever sells
+    listed: Mapping[str, tuple[str, Price]] = field(default_factory=dict)  # with who makes the model
+    sellers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    told: Mapping[str, Mapping[str, float]] | None = None  # by the operator: what `price_table` was given
+    digest: str = ""  # what tells tables apart
+
+    def price_of(self, model: str, provider: str | None) -> Price | None:
+        """The price of a model, however its name is spelled; None where it is not known of who sold it."""
+        seller = _SELLER.sub(" ", (provider or "").lower()).strip()
+        for name in spellings(model):
+            given = self.given.get(f"{seller}/{name}") or self.given.get(name)
+            if given is not None:
+                return given
+            maker, price = self.listed.get(name, ("", None))
+            if price is not None:
+                return price if self._sells(seller, maker) else None
+        return None
+
+    def _sells(self, seller: str, maker: str) -> bool:
+        """Whoever is not known to sell is a framework, behind which anybody can be."""
+        words = _words(seller)
+        known = [] if "agent" in words else [self.sellers[word] for word in words if word in self.sellers]
+        return not known or any(maker in makers for makers in known)
+
+
+NO_PRICES: Final = PriceTable()
+
+
+def _words(seller: str) -> list[str]:
+    """`azure.ai.openai` names two sellers; `x_ai`, `google_genai`, `mistralai` and `vertexai` name one each."""
+    words = seller.split()
+    return [*words, *[_AI.sub("", word) for word in words], seller.replace(" ", "")]
+
+
+def spellings(model: str) -> tuple[str, ...]:
+    """A model's name as it stands, then without who serves it, then without dates and versions; all in one form."""
+    found = [_BEFORE.sub("", model[:_LONGEST].strip().lower().rpartition("/")[2])]
+    while (shorter := _AFTER.sub("", found[-1])) != found[-1]:
+        found.append(shorter)
+    return tuple(name.replace(".", "-") for name in found)
+
+
+def price_table(given: Mapping[str, Mapping[str, float]] | None) -> PriceTable:
+    """The prices that are shipped, and over them those of an operator; None: no prices at all.
+
+    Raises:
+        BadPrices: an operator's prices cannot be used.
+    """
+    if given is None:
+        return NO_PRICES
+    shipped = _shipped()
+    own = {_given_name(name): _price(name, told, _OF_SETTINGS) for name, told in given.items()}
+    digest = hashlib.sha256((shipped.digest + json.dumps(given, sort_keys=True)).encode()).hexdigest()
+    return replace(shipped, given=own, told=given, digest=digest)
+
+
+def _given_name(name: str) -> str:
+    """`provider/model`, or the model alone."""
+    seller, _, model = name.strip().lower().rpartition("/")
+    model = model.replace(".", "-")
+    return f"{_SELLER.sub(' ', seller).strip()}/{model}" if seller else model
+
+
+@cache
+def _shipped() -> PriceTable:
+    text = resources.files("collector").joinpath("conventions", "prices.toml").read_text(encoding="utf-8")
+    told: dict[str, Any] = tomllib.loads(text)
+    source = f"{COMPUTED}{told['date']}"
+    listed = {
+        name.replace(".", "-"): (maker, _price(name, price, source))
+        for maker, models in told["models"].items()
+        for name, price in models.items()
+    }
+    sellers = {name: tuple(makers) for name, makers in told["providers"].items()}
+    return PriceTable(listed=listed, sellers=sellers, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _price(name: str, told: Mapping[str, float], source: str) -> Price:
+    unknown = told.keys() - {"input", "cached", "output", "reasoning"}
+    if unknown or "input" not in told:
+        raise BadPrices(f"{name!r} has input, and may have cached, output and reasoning, in USD per million tokens")
+    if not all(0 <= amount < float("inf") for amount in told.values()):
+        raise BadPrices(f"{name!r}: a price is a number, 0 or more")
+    output = told.get("output", 0.0)
+    return Price(
+        input=told["input"],
+        cached=told.get("cached", told["input"]),
+        output=output,
+        reasoning=told.get("reasoning", output),
+        source=source,
+    )
+
+
+def with_cost(reading: SpanReading, prices: PriceTable) -> SpanReading:
+    """A reading with what the call cost by the table, where its span does not tell."""
+    if reading.cost_usd is not None or reading.model is None or reading.span_type not in ("llm", "embedding"):
+        return reading
+    price = prices.price_of(reading.model, reading.provider)
+    if price is None or reading.input_tokens is None or (reading.output_tokens is None and reading.span_type == "llm"):
+        return reading
+    count = reading.input_tokens, reading.cached_tokens, reading.output_tokens, reading.reasoning_tokens
+    asked, cached, answered, reasoned = (amount or 0 for amount in count)
+    cached, reasoned = min(cached, asked), min(reasoned, answered)
+    cost = (asked - cached) * price.input + cached * price.cached
+    cost += (answered - reasoned) * price.output + reasoned * price.reasoning
+    return replace(reading, cost_usd=cost / _PER, sources={**reading.sources, "cost_usd": price.source})
+
+
+def with_costs(meanings: pa.Table, prices: PriceTable) -> pa.Table:
+    """What spans mean, with what calls of models cost by the table where their spans do not tell."""
+    columns = {name: meanings.column(name).combine_chunks() for name in _ASKED}
+    is_model = pc.equal(columns["span_type"], "llm")
+    is_counted = pc.and_(
+        columns["input_tokens"].is_valid(),
+        pc.or_(pc.invert(is_model), columns["output_tokens"].is_valid()),
+    )
+    is_open = pc.and_(pc.or_(is_model, pc.equal(columns["span_type"], "embedding")), columns["cost_usd"].is_null())
+    is_open = pc.and_(pc.and_(is_open, is_counted), columns["model"].is_valid()).fill_null(fill_value=False)
+    rows = np.flatnonzero(is_open.to_numpy(zero_copy_only=False))
+    if not len(rows) or not (prices.listed or prices.given):
+        return meanings
+    sold = [columns[name].take(pa.array(rows)).dictionary_encode() for name in ("model", "provider")]
+    models, providers = (column.dictionary.to_pylist() for column in sold)
+    codes = [column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) for column in sold]
+    pairs, which = np.unique(codes[0] * (len(providers) + 1) + codes[1] + 1, return_inverse=True)
+    named = [divmod(pair, len(providers) + 1) for pair in pairs.tolist()]
+    found = [prices.price_of(models[model], providers[sold_by - 1] if sold_by else None) for model, sold_by in named]
+    rates = np.array([_rates(price) for price in found])[which]
+    is_priced = ~np.isnan(rates[:, 0])
+    rows, rates, which = rows[is_priced], rates[is_priced], which[is_priced]
+    asked, cached, answered, reasoned = (
+        columns[name].take(pa.array(rows)).fill_null(0).to_numpy(zero_copy_only=False) for name in _COUNTS
+    )
+    cached, reasoned = np.minimum(cached, asked), np.minimum(reasoned, answered)
+    amounts = np.stack([asked - cached, cached, answered - reasoned, reasoned], axis=1)
+    costs = (amounts[:, 0] * rates[:, 0] + amounts[:, 1] * rates[:, 1]) + (
+        amounts[:, 2] * rates[:, 2] + amounts[:, 3] * rates[:, 3]
+    )
+    sources = pa.array([price.source if price else None for price in found], pa.string()).take(pa.array(which))
+    meanings = _over(meanings, "cost_usd", rows, pa.array(costs / _PER))
+    return _over(meanings, "cost_source", rows, sources)
+
+
+_COUNTS: Final = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_ASKED: Final = ("span_type", "model", "provider", "cost_usd", *_COUNTS)
+
+
+def _rates(price: Price | None) -> tuple[float, float, float, float]:
+    if price is None:
+        return (float("nan"),) * 4
+    return price.input, price.cached, price.output, price.reasoning
+
+
+def _over(meanings: pa.Table, name: str, rows: np.ndarray[Any, Any], values: pa.Array) -> pa.Table:
+    mask = np.zeros(meanings.num_rows, dtype=np.bool_)
+    mask[rows] = True
+    at = meanings.schema.get_field_index(name)
+    column = pc.replace_with_mask(meanings.column(name).combine_chunks(), pa.array(mask), values)
+    return meanings.set_column(at, meanings.schema.field(at), column)

@@ -1,0 +1,111 @@
+"""What calls of models cost by list prices, where their spans do not tell."""
+
+import pytest
+
+from collector.conventions.own import NO_KEYS, OwnKeys
+from collector.conventions.prices import COMPUTED, BadPrices, price_table
+from collector.conventions.trace import read_trace
+from collector.reading.spans import edition_of
+from storage.records import SpanReading
+from tests.conventions.making import Attributes, a_span, read
+
+LISTED = OwnKeys(prices=price_table({}))
+USED = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 100_000}
+
+
+def priced(
+    model: str, provider: str | None = None, own: OwnKeys = LISTED, more: Attributes | None = None
+) -> SpanReading:
+    """What a call of a model means, with a million tokens asked and a tenth of that answered."""
+    sold = {} if provider is None else {"gen_ai.provider.name": provider}
+    return read({**USED, "gen_ai.request.model": model, **sold, **(more or {})}, own=own)
+
+
+@pytest.mark.parametrize(
+    "model, provider",
+    [
+        ("claude-sonnet-4-5", None),
+        ("claude-sonnet-4-5-20250929", "anthropic"),
+        ("anthropic/claude-sonnet-4.5", "openrouter"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws.bedrock"),
+        ("arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "AWS"),
+        ("claude-sonnet-4-5@20250929", "gcp.vertex_ai"),
+        ("Claude-Sonnet-4-5-latest", "strands-agents"),
+    ],
+)
+def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str | None) -> None:
+    """Whoever serves it puts regions, makers, dates and versions around its name."""
+    assert priced(model, provider).cost_usd == pytest.approx(3 + 1.5)
+
+
+@pytest.mark.parametrize(
+    "model, provider, cost",
+    [
+        ("gpt-4o-mini-2024-07-18", "openai", 0.15 + 0.06),
+        ("openai/gpt-4o-mini", "azure.ai.openai", 0.15 + 0.06),
+        ("models/gemini-2.5-flash", "google_genai", 0.3 + 0.25),
+        ("gemini-2.0-flash-001", "vertexai", 0.1 + 0.04),
+        ("mistral-small-latest", "mistral_ai", 0.1 + 0.03),
+        ("grok-4", "x_ai", 3 + 1.5),
+        ("gpt-4o-mini", "gcp.vertex.agent", 0.15 + 0.06),
+        ("gpt-4o-mini", "ollama", None),
+        ("gpt-4o-mini", "anthropic", None),
+        ("ft:gpt-4o-mini-2024-07-18:shop::abc", "openai", None),
+        ("gpt-4o-minimal", "openai", None),
+        ("my-deployment", "azure", None),
+    ],
+)
+def test_a_price_holds_for_those_who_sell_at_it(model: str, provider: str, cost: float | None) -> None:
+    """A framework can have any model behind it; a model that is not known, or served by somebody else, has no price."""
+    assert priced(model, provider).cost_usd == (None if cost is None else pytest.approx(cost))
+
+
+def test_cached_and_reasoning_tokens_have_prices_of_their_own() -> None:
+    """They are parts of what was asked and answered, and are never more."""
+    own = OwnKeys(prices=price_table({"m": {"input": 10, "cached": 1, "output": 20, "reasoning": 50}}))
+    cached = {"gen_ai.usage.cache_read.input_tokens": 400_000, "gen_ai.usage.reasoning.output_tokens": 60_000}
+    assert priced("m", own=own, more=cached).cost_usd == pytest.approx(6 + 0.4 + 0.8 + 3)
+    assert priced("gpt-5", more=cached).cost_usd == pytest.approx(0.6 * 1.25 + 0.4 * 0.125 + 1)
+    too_many = {"gen_ai.usage.cache_read.input_tokens": 5_000_000}
+    assert priced("m", own=own, more=too_many).cost_usd == pytest.approx(1 + 2)
+
+
+def test_a_cost_that_is_told_wins() -> None:
+    """Of a span, and of a trace: where one of its spans tells a cost, none is computed beside it."""
+    told = {"operation.cost": 0.5}
+    assert priced("gpt-5", more=told).cost_usd == 0.5
+    spans = [a_span({**USED, "gen_ai.request.model": "gpt-5", **more}) for more in (told, {})]
+    assert read_trace(spans, (), LISTED).cost_usd == 0.5
+    assert read_trace(spans[1:], (), LISTED).cost_usd == pytest.approx(2.25)
+
+
+def test_a_cost_says_by_which_prices_it_was_computed() -> None:
+    """The date of the table, or the settings; beside that nobody takes it for one that was told."""
+    source = priced("gpt-5").sources["cost_usd"]
+    assert source.startswith(f"{COMPUTED}20")
+    mine = OwnKeys(prices=price_table({"openai/gpt-5": {"input": 1}}))
+    assert priced("gpt-5", "openai", mine).cost_usd == 1
+    assert priced("gpt-5", "openai", mine).sources["cost_usd"] == f"{COMPUTED}the settings"
+    assert priced("gpt-5", "azure", mine).sources["cost_usd"] == source
+
+
+def test_only_calls_of_models_whose_tokens_are_told_have_a_price() -> None:
+    """Agents repeat the tokens of their models, and half of a usage is no cost; an embedding answers no tokens."""
+    assert priced("gpt-5", more={"gen_ai.operation.name": "invoke_agent"}).cost_usd is None
+    assert priced("gpt-5", more={"gen_ai.usage.output_tokens": None}).cost_usd is None
+    embedding = {"gen_ai.operation.name": "embeddings", "gen_ai.usage.output_tokens": None}
+    assert priced("text-embedding-3-small", more=embedding).cost_usd == pytest.approx(0.02)
+
+
+def test_whoever_changes_prices_has_spans_read_again() -> None:
+    """Prices belong to the edition of a reading; without any, a cost is what spans tell."""
+    tables = [NO_KEYS, LISTED, OwnKeys(prices=price_table({"gpt-5": {"input": 1}}))]
+    assert len({edition_of(own) for own in tables}) == len(tables)
+    assert priced("gpt-5", own=OwnKeys(prices=price_table(None))).cost_usd is None
+
+
+@pytest.mark.parametrize("price", [{}, {"output": 1}, {"input": -1}, {"input": 1, "inptu": 2}, {"input": float("nan")}])
+def test_a_price_that_cannot_be_is_refused_by_name(price: dict[str, float]) -> None:
+    """Whoever mistypes one hears which."""
+    with pytest.raises(BadPrices, match="gpt-5"):
+        price_table({"gpt-5": price})
