@@ -107,6 +107,26 @@ class EvaluatedTrial:
     mean: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvaluator:
+    """How an evaluator judged the items of a run; `is_one` says whether it judged all of them so."""
+
+    name: str
+    direction: str | None
+    threshold: float | None
+    fingerprint: str | None
+    is_one: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunColumns:
+    """The items of a run and their scores as columns, and its evaluators by name."""
+
+    items: pa.Table  # the trials of a case together
+    scores: pa.Table
+    evaluators: Sequence[StoredEvaluator]
+
+
 class RunItems:
     """The items of the runs of a store. Safe to use from any thread."""
 
@@ -176,6 +196,27 @@ class RunItems:
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
         return [OutlinedItem(*row) for row in rows]
+
+    def count(self, run_id: str) -> int:
+        """How many items a run has, each trial one."""
+        with self._database.cursor() as cursor:
+            ((count,),) = cursor.execute(sql.query("count_of_run_items"), {"run_id": run_id}).fetchall()
+        return int(count)
+
+    def columns(self, run_id: str) -> RunColumns:
+        """What a comparison reads of a run, as of one moment."""
+        asked = {"run_id": run_id}
+        with self._database.snapshot() as cursor:
+            items = cursor.execute(sql.query("items_of_run_in_columns"), asked).to_arrow_table()
+            scores = cursor.execute(sql.query("scores_of_run_in_columns"), asked).to_arrow_table()
+            cursor.execute(sql.query("evaluators_of_run"), asked)
+            evaluators = [StoredEvaluator(**row) for row in named(cursor)]
+        return RunColumns(items=items, scores=scores, evaluators=evaluators)
+
+    def texts(self, run_id: str) -> list[tuple[str, str]]:
+        """The input and the metadata of each case, in the order of `columns`."""
+        with self._database.cursor() as cursor:
+            return cursor.execute(sql.query("texts_of_run"), {"run_id": run_id}).fetchall()
 
     def evaluators_by_trial(self, run_id: str) -> list[EvaluatedTrial]:
         """What each evaluator said in each trial of a run."""

@@ -28,6 +28,7 @@ PEOPLE = ("acme", "other")
 QUESTIONS = {  # what a route wants to be asked, beside its path
     "/api/v1/export/spans": "?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
+    "/api/v1/experiments/{experiment_id}/runs/{candidate_id}/diff": "?baselineRunId={candidate_id}",
     "/jaeger/api/operations": "?service=service {mark}",
     "/jaeger/api/v3/operations": "?service=service {mark}",
     "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",

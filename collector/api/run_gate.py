@@ -1,5 +1,7 @@
 """The gate over HTTP: whether a run is worse than another one of its experiment."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Annotated, Any, Final, Literal
 
@@ -52,17 +54,35 @@ def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[s
     The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
     the dataset, and the branch that is named, or else that of the candidate.
     """
-    candidate = _of(experiment_id, body.candidateRunId, here, who)
-    named = None if body.baselineRunId is None else _of(experiment_id, body.baselineRunId, here, who)
+    candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
+    named = None
+    if body.baselineRunId is not None:
+        named = run_of_experiment(experiment_id, body.baselineRunId, here, who)
+    with one_comparison():
+        return _verdict(candidate, named, body, here)
+
+
+@contextmanager
+def one_comparison() -> Iterator[None]:
+    """The block in which runs are read and compared, of which only so many go on at once.
+
+    Raises:
+        Overloaded: others did not end in time.
+    """
     if not _comparing.acquire(timeout=_WAIT_S):
         raise Overloaded("other runs are being compared; try again", retry_after_s=5)
     try:
-        return _verdict(candidate, named, body, here)
+        yield
     finally:
         _comparing.release()
 
 
-def _of(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
+def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
+    """A run that is named with its experiment.
+
+    Raises:
+        Missing: there is none, or it is of another experiment.
+    """
     run = run_seen(run_id, here, who)
     if run.experiment_id != experiment_id:
         raise Missing(f"the run {run_id} is not of the experiment {experiment_id}")
@@ -88,7 +108,7 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
         unscored=dict(body.unscored.items()),
     )
     policy = Policy(options=options, fail_on_inconclusive=body.failOnInconclusive)
-    decision = compare_runs(candidate, before, here.runs, here.run_items, policy)
+    decision = compare_runs(candidate, before, here.run_items, policy)
     return {
         **decision.document,
         "candidateRunId": candidate.run_id,

@@ -1,45 +1,51 @@
 """Runs that are stored, compared by the engine of the gate."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from collector.experiments.exports import report_of
-from collector.experiments.json_form import write_json
+from collector.experiments.columns import load_run
 from collector.gating.gate import Decision, Policy, judge, without_baseline
-from collector.gating.results import BadFile, Results, results_of
+from collector.gating.results import BadFile
 from storage.errors import Conflict
 from storage.run_items import RunItems
-from storage.runs import Run, Runs, Sums
+from storage.runs import Run, Runs
 
-MAX_ITEMS: Final = 50_000
+MAX_ITEMS: Final = 200_000
 """Items of both runs together, each trial one: what two runs take in memory grows with them. A guess."""
 
 FINISHED: Final = frozenset({"SUCCESS", "FAILED"})
 
 
-def compare_runs(candidate: Run, baseline: Run | None, runs: Runs, items: RunItems, policy: Policy) -> Decision:
+def compare_runs(candidate: Run, baseline: Run | None, items: RunItems, policy: Policy) -> Decision:
     """What the gate says of a run, compared with another one of its experiment.
 
     Raises:
         Conflict: one has not finished, or the two cannot be compared.
     """
     both = [each for each in (candidate, baseline) if each is not None]
-    for run in both:
-        if run.status not in FINISHED:
-            raise Conflict(f"the run {run.run_id} is {run.status}: only what is SUCCESS or FAILED is compared")
-    sums = runs.sums([run.run_id for run in both])
-    count = sum(sums[run.run_id].items for run in both)
-    if count > MAX_ITEMS:
-        raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
+    refuse_uncomparable(both, items)
     try:
-        told = {run.run_id: _results(run, sums[run.run_id], items) for run in both}
+        told = {run.run_id: load_run(run, items, with_texts=True).results for run in both}
         if baseline is None:
             why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
             return without_baseline(told[candidate.run_id], why, policy)
         return judge(told[baseline.run_id], told[candidate.run_id], f"run {baseline.run_id}", policy)
     except BadFile as error:
         raise Conflict(str(error)) from error
+
+
+def refuse_uncomparable(both: Sequence[Run], items: RunItems) -> None:
+    """Refuse runs that go on, and those that are too large to be read.
+
+    Raises:
+        Conflict: one of them is so.
+    """
+    for run in both:
+        if run.status not in FINISHED:
+            raise Conflict(f"the run {run.run_id} is {run.status}: only what is SUCCESS or FAILED is compared")
+    count = sum(items.count(run.run_id) for run in both)
+    if count > MAX_ITEMS:
+        raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
 
 
 def baseline_of(candidate: Run, runs: Iterable[Run], *, branch: str | None = None) -> Run | None:
@@ -68,8 +74,3 @@ def newest_first(runs: Runs, experiment_id: str, *, most: int = 1_000, page: int
         yield from found
         if len(found) < page:
             return
-
-
-def _results(run: Run, sums: Sums, items: RunItems) -> Results:
-    report = report_of(run, sums, items)
-    return results_of(json.loads(b"".join(write_json(report))), "auto", f"run {run.run_id}")

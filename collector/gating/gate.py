@@ -115,7 +115,7 @@ def _compared(found: Comparison, candidate: Results, policy: Policy) -> Decision
 
 def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
     """The fields that say how much, under the names that servers of this kind use."""
-    rate = next((each for each in found.differences if each.name == PASS_RATE), found.differences[0])
+    rate = found.rate
     cases = _cases(found.items)
     return {
         "baselinePassRate": _rounded(rate.baseline_mean),

@@ -97,6 +97,11 @@ class Comparison:
     failures: tuple[str, ...]  # what makes it regressed beside the tests: floors, severity, refused trials
     warnings: tuple[str, ...]
 
+    @property
+    def rate(self) -> Difference:
+        """The pass rate; where an evaluator says the same, what that one says."""
+        return next((each for each in self.differences if each.name == PASS_RATE), self.differences[0])
+
 
 def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Comparison:
     """The candidate against the baseline. It is a function of its arguments, random draws included.
@@ -105,7 +110,7 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
         Incomparable: they have no evaluator in common, or one whose fingerprint differs.
     """
     chosen = options or Options()
-    names, warnings = _common(baseline, candidate, chosen)
+    names, warnings = common_evaluators(baseline, candidate, chosen)
     before, after = ({item.key: at for at, item in enumerate(run.items)} for run in (baseline, candidate))
     keys = [key for key in before if key in after]
     places = np.array([before[k] for k in keys], dtype=np.intp), np.array([after[k] for k in keys], dtype=np.intp)
@@ -141,8 +146,12 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
     )
 
 
-def _common(baseline: Run, candidate: Run, options: Options) -> tuple[list[str], list[str]]:
-    """The evaluators that both runs have, in the order of names, and what is to be told of them."""
+def common_evaluators(baseline: Run, candidate: Run, options: Options) -> tuple[list[str], list[str]]:
+    """The evaluators that both runs have, in the order of names, and what is to be told of them.
+
+    Raises:
+        Incomparable: there are none, or one of them is another one.
+    """
     before = {each.name: each for each in baseline.evaluators}
     names = sorted(each.name for each in candidate.evaluators if each.name in before)
     if options.evaluators is not None:

@@ -80,8 +80,7 @@ class Measure:
 
 def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure]:
     """The evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
-    before = {each.name: at for at, each in enumerate(baseline.evaluators)}
-    after = {each.name: at for at, each in enumerate(candidate.evaluators)}
+    before, after = _evaluators(baseline), _evaluators(candidate)
     found = [
         Measure(
             name=name,
@@ -91,11 +90,21 @@ def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure
         )
         for name in names
     ]
-    rates = [_passes(run, [at[name] for name in names]) for run, at in ((baseline, before), (candidate, after))]
-    known = all((~np.isnan(rate.scores)).any() for rate in rates)
-    if names and known and not any(_are_same(each, rates[0], rates[1]) for each in found):
-        found.append(Measure(name=PASS_RATE, better="higher", baseline=rates[0], candidate=rates[1]))
+    rate = pass_rate_of(baseline, candidate, names)
+    known = all((~np.isnan(side.scores)).any() for side in (rate.baseline, rate.candidate))
+    if names and known and not any(_are_same(each, rate.baseline, rate.candidate) for each in found):
+        found.append(rate)
     return found
+
+
+def pass_rate_of(baseline: Run, candidate: Run, names: list[str]) -> Measure:
+    """Whether all evaluators passed each trial."""
+    sides = [_passes(run, [_evaluators(run)[name] for name in names]) for run in (baseline, candidate)]
+    return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1])
+
+
+def _evaluators(run: Run) -> Mapping[str, int]:
+    return {each.name: at for at, each in enumerate(run.evaluators)}
 
 
 def _side(run: Run, at: int) -> Side:

@@ -1,0 +1,167 @@
+"""A run that is stored, as the arrays that are compared."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from collector.gating.results import BadFile, Results, anchor
+from rules.statistics.runs.records import (
+    FAILED,
+    MISSING,
+    NO_TRIAL,
+    SCORED,
+    SKIPPED,
+    Evaluator,
+    Item,
+    Numbers,
+    Run,
+)
+from storage.run_items import RunColumns, RunItems, StoredEvaluator
+from storage.runs import Run as StoredRun
+
+MAX_CELLS: Final = 5_000_000
+"""Evaluators times cases times trials of one run: 85 MB of arrays. Items with very different numbers of trials could
+otherwise make large arrays of few rows. A guess."""
+
+_CODES: Final = {"scored": SCORED, "failed": FAILED, "skipped": SKIPPED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedRun:
+    """A run as arrays, and which stored item each trial is."""
+
+    results: Results
+    numbers: NDArray[np.int64]  # of items, by case and trial; 0 where there is no such trial
+
+
+def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
+    """The arrays of a run. Without texts, its items have neither input nor metadata.
+
+    Raises:
+        BadFile: nothing in it can be compared.
+    """
+    columns = items.columns(run.run_id)
+    where = f"run {run.run_id}"
+    evaluators = [_evaluator(each, where) for each in columns.evaluators]
+    if not evaluators:
+        raise BadFile(f"{where}: no item has evaluations")
+    places = _Places.of(columns.items)
+    if len(evaluators) * places.numbers.size > MAX_CELLS:
+        raise BadFile(
+            f"{where}: {len(evaluators)} evaluators, {len(places.keys)} items and {places.trials} trials are too many"
+        )
+    outcomes, scores, passed = _judged(columns, places, evaluators)
+    texts = items.texts(run.run_id) if with_texts else []
+    return LoadedRun(
+        results=Results(
+            experiment=run.experiment,
+            pairing="dataset_item_id" if places.are_keyed else "positional",
+            run=Run(
+                items=_items(places, texts),
+                evaluators=evaluators,
+                outcomes=outcomes,
+                scores=scores,
+                passed=passed,
+                cost_usd=places.spread(columns.items["cost_usd"]),
+                latency_ms=places.spread(columns.items["latency_ms"]),
+            ),
+        ),
+        numbers=places.numbers,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Places:
+    """Where each item of a run is in its arrays."""
+
+    keys: list[str]
+    are_keyed: bool  # all of them, so that a key means the same case in another run
+    cases: NDArray[np.int64]  # of each item, in the order of the column
+    in_case: NDArray[np.int64]  # which trial of its case it is, from 0
+    numbers: NDArray[np.int64]  # by case and trial
+
+    @classmethod
+    def of(cls, items: pa.Table) -> "_Places":
+        coded = items["item_key"].combine_chunks().dictionary_encode()
+        cases = coded.indices.to_numpy().astype(np.int64)
+        starts = np.flatnonzero(np.diff(cases, prepend=-1))
+        in_case = np.arange(cases.size) - starts[cases]
+        numbers = np.zeros((starts.size, int(in_case.max(initial=0)) + 1), dtype=np.int64)
+        numbers[cases, in_case] = items["item_number"].to_numpy()
+        are_keyed = bool(pc.all(items["is_keyed"]).as_py())
+        keys = coded.dictionary.to_pylist() if are_keyed else [f"item-{at}" for at in range(starts.size)]
+        return cls(keys=keys, are_keyed=are_keyed, cases=cases, in_case=in_case, numbers=numbers)
+
+    @property
+    def trials(self) -> int:
+        """The most that a case has."""
+        return int(self.numbers.shape[1])
+
+    def spread(self, column: pa.ChunkedArray) -> Numbers | None:
+        """A number of each item, by case and trial; None where none is known."""
+        if column.null_count == len(column):
+            return None
+        found = np.full(self.numbers.shape, math.nan)
+        found[self.cases, self.in_case] = column.to_numpy()
+        return found
+
+
+def _judged(
+    columns: RunColumns, places: _Places, evaluators: list[Evaluator]
+) -> tuple[NDArray[np.uint8], Numbers, Numbers]:
+    """Outcomes, scores and passes, by evaluator, case and trial."""
+    shape = (len(evaluators), *places.numbers.shape)
+    outcomes = np.where(places.numbers > 0, MISSING, NO_TRIAL).astype(np.uint8)
+    outcomes = np.broadcast_to(outcomes, shape).copy()
+    scores, passed = np.full(shape, math.nan), np.full(shape, math.nan)
+    of_evaluator = {each.name: at for at, each in enumerate(evaluators)}
+    said, numbers = columns.scores, columns.items["item_number"].to_numpy()
+    by_number = np.argsort(numbers)
+    rows = by_number[np.searchsorted(numbers, said["item_number"].to_numpy(), sorter=by_number)]
+    at = (_coded(said["name"], of_evaluator), places.cases[rows], places.in_case[rows])
+    values = said["score"].to_numpy().astype(np.float64)
+    codes = _coded(said["outcome"], _CODES)
+    codes = np.where((codes == SCORED) & ~np.isfinite(values), FAILED, codes)
+    is_scored = codes == SCORED
+    outcomes[at] = codes
+    scores[at] = np.where(is_scored, np.round(values, 6), math.nan)
+    passed[at] = np.where(is_scored, said["passed"].cast(pa.float64()).to_numpy(), math.nan)
+    return outcomes, scores, passed
+
+
+def _coded(column: pa.ChunkedArray, codes: dict[str, int]) -> NDArray[np.int64]:
+    """Texts as the numbers that they have in `codes`."""
+    coded = column.combine_chunks().dictionary_encode()
+    table = np.array([codes[text] for text in coded.dictionary.to_pylist()], dtype=np.int64)
+    found: NDArray[np.int64] = table[coded.indices.to_numpy()]
+    return found
+
+
+def _evaluator(stored: StoredEvaluator, where: str) -> Evaluator:
+    if not stored.is_one:
+        raise BadFile(f"{where}: {stored.name} has another threshold, direction or fingerprint than before")
+    return Evaluator(
+        name=stored.name,
+        better="lower" if stored.direction == "lower" else "higher",
+        threshold=None if stored.threshold is None else round(stored.threshold, 6),
+        fingerprint=stored.fingerprint,
+    )
+
+
+def _items(places: _Places, texts: list[tuple[str, str]]) -> list[Item]:
+    if not texts:
+        return [Item(key=key) for key in places.keys]
+    return [
+        Item(key=key, text=anchor(json.loads(inputs)), metadata=_metadata(json.loads(metadata)))
+        for key, (inputs, metadata) in zip(places.keys, texts, strict=True)
+    ]
+
+
+def _metadata(found: dict[str, Any]) -> dict[str, str]:
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}

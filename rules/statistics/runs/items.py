@@ -1,0 +1,141 @@
+"""The items of two runs side by side: how each of them moved, by which evaluator, and which come first."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rules.statistics.runs.comparison import common_evaluators
+from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass_rate_of
+from rules.statistics.runs.options import Options
+from rules.statistics.runs.records import Numbers, Run
+
+Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
+Places: TypeAlias = NDArray[np.intp]
+Codes: TypeAlias = NDArray[np.int8]
+
+MOVEMENTS: Final[Sequence[Movement]] = ("REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED")
+"""What can become of an item; arrays hold the place in this list."""
+
+_REGRESSED, _IMPROVED, _UNCHANGED, _ADDED, _REMOVED = range(5)
+_HALF: Final = 0.5  # of the trials; as many passes as fails pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EvaluatorColumn:
+    """The mean scores of each item by one evaluator; NaN where a run has no score of it."""
+
+    name: str
+    before: Numbers
+    after: Numbers
+    gains: Numbers  # after - before, turned so that more is better
+
+    @property
+    def is_half_scored(self) -> NDArray[np.bool_]:
+        """Whether only one of the runs has a score."""
+        half: NDArray[np.bool_] = np.isnan(self.before) != np.isnan(self.after)
+        return half
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ItemTable:
+    """All items of two runs. Each array has an entry for each item: those of the candidate first, then removed ones."""
+
+    before: Places  # where the item is in the baseline; -1: not there
+    after: Places  # likewise in the candidate
+    movements: Codes
+    flips: Codes  # -1: most trials passed, and do not any more; 1: the other way round
+    columns: Sequence[EvaluatorColumn]
+    pass_rates: tuple[float, float] | None  # of the items of which it is known in both; None without any
+    order: Places  # items as they are listed
+    warnings: Sequence[str]
+
+    @property
+    def counts(self) -> Mapping[Movement, int]:
+        """How many items moved so."""
+        found = np.bincount(self.movements, minlength=len(MOVEMENTS)).tolist()
+        return dict(zip(MOVEMENTS, found, strict=True))
+
+    def listed(self, movements: Sequence[Movement]) -> list[int]:
+        """The items that moved in one of these ways: flips first, then by how much they lost, then by what they won."""
+        wanted = np.isin(self.movements, [MOVEMENTS.index(each) for each in movements])
+        found: list[int] = self.order[wanted[self.order]].tolist()
+        return found
+
+
+def compare_items(baseline: Run, candidate: Run, options: Options | None = None) -> ItemTable:
+    """Every item of two runs beside itself. It counts what moved as the verdict on these runs does.
+
+    Raises:
+        Incomparable: they have no evaluator in common, or one whose fingerprint differs.
+    """
+    chosen = options or Options()
+    names, warnings = common_evaluators(baseline, candidate, chosen)
+    before, after = _places(baseline, candidate)
+    measures = [_column(each, before, after) for each in measures_of(baseline, candidate, names)]
+    passes = _column(pass_rate_of(baseline, candidate, names), before, after)
+    movements = _movements(measures, before, after, chosen.epsilon)
+    flips = _flips(passes)
+    columns = [each for each in measures if each.name != PASS_RATE]
+    return ItemTable(
+        before=before,
+        after=after,
+        movements=movements,
+        flips=flips,
+        columns=columns,
+        pass_rates=_rates(passes),
+        order=_order(measures, movements, flips),
+        warnings=warnings,
+    )
+
+
+def _places(baseline: Run, candidate: Run) -> tuple[Places, Places]:
+    known = {item.key: at for at, item in enumerate(baseline.items)}
+    paired = [known.pop(item.key, -1) for item in candidate.items]
+    before = np.array([*paired, *known.values()], dtype=np.intp)
+    after = np.array([*range(len(paired)), *(-1 for _ in known)], dtype=np.intp)
+    return before, after
+
+
+def _column(measure: Measure, before: Places, after: Places) -> EvaluatorColumn:
+    # One NaN more at the end is what the place -1 finds.
+    means = [np.append(side.means(), math.nan) for side in (measure.baseline, measure.candidate)]
+    was, became = means[0][before], means[1][after]
+    return EvaluatorColumn(name=measure.name, before=was, after=became, gains=measure.sign * (became - was))
+
+
+def _movements(measures: Sequence[EvaluatorColumn], before: Places, after: Places, epsilon: float) -> Codes:
+    """Worse by any measure is worse; better is better by some and worse by none."""
+    found = np.full(before.size, _UNCHANGED, dtype=np.int8)
+    found[np.any([each.gains > epsilon for each in measures], axis=0)] = _IMPROVED
+    found[np.any([each.gains < -epsilon for each in measures], axis=0)] = _REGRESSED
+    found[before < 0] = _ADDED
+    found[after < 0] = _REMOVED
+    return found
+
+
+def _flips(passes: EvaluatorColumn) -> Codes:
+    known = ~np.isnan(passes.gains)
+    passed = [(side >= _HALF).astype(np.int8) for side in (passes.before, passes.after)]
+    found: Codes = np.where(known, passed[1] - passed[0], 0).astype(np.int8)
+    return found
+
+
+def _rates(passes: EvaluatorColumn) -> tuple[float, float] | None:
+    both = ~np.isnan(passes.gains)
+    return (float(passes.before[both].mean()), float(passes.after[both].mean())) if both.any() else None
+
+
+def _order(measures: Sequence[EvaluatorColumn], movements: Codes, flips: Codes) -> Places:
+    """Flips to fail, flips to pass, what else lost and won, what lost its score, and the rest."""
+    gains = np.nan_to_num(np.stack([each.gains for each in measures]))
+    half = np.any([each.is_half_scored for each in measures], axis=0) & (movements == _UNCHANGED)
+    group = np.select(
+        [flips < 0, flips > 0, movements == _REGRESSED, movements == _IMPROVED, half], range(5), 5 + movements
+    )
+    size = np.where(movements == _REGRESSED, gains.min(axis=0), -gains.max(axis=0))
+    order: Places = np.lexsort((np.arange(movements.size), size, group))
+    return order
