@@ -206,7 +206,7 @@ def test_a_run_read_as_columns_is_what_its_export_says(api: Offline) -> None:
         {"name": "toxic", "threshold": 0.2, "direction": "lower", "version": "2"},
     ]
     scores: list[list[dict[str, Any]]] = [
-        [{"score": 0.25}, {"score": 0.1}],
+        [{"score": 0.25}, {"outcome": "skipped"}],
         [{"error": "away"}, {"score": 0.9}],
         [{"score": 1.0}, {"outcome": "skipped"}],
         [{"score": 0.7}, {"score": 0.2}],
