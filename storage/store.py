@@ -12,6 +12,7 @@ from typing import Self
 from storage.access import Access
 from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
+from storage.annotations import Annotations
 from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
@@ -116,6 +117,7 @@ class Store:
         self.outbox = Outbox(database, writer)
         self.alerts = Alerts(database, writer, self.outbox)
         self.alert_mutes = AlertMutes(database, writer)
+        self.annotations = Annotations(database, writer)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)

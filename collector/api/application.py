@@ -8,6 +8,7 @@ from collector.access.origin import Names
 from collector.api import (
     alert_mutes,
     alerts,
+    annotations,
     audit,
     backfills,
     backup,
@@ -47,6 +48,7 @@ from collector.api.site import Site
 _MODULES = (
     alert_mutes,
     alerts,
+    annotations,
     audit,
     backfills,
     backup,

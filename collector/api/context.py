@@ -29,6 +29,7 @@ from rules.rule import Budget
 from storage.access import Access
 from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
+from storage.annotations import Annotations
 from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
@@ -95,6 +96,7 @@ class Context:
     now_ns: Callable[[], int] = time.time_ns
     alerts: Alerts
     alert_mutes: AlertMutes
+    annotations: Annotations
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

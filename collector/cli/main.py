@@ -3,6 +3,7 @@
 import click
 
 from collector.cli.alerts import alerts
+from collector.cli.annotations import annotations
 from collector.cli.backup import backup, restore
 from collector.cli.connections import connections
 from collector.cli.datasets import datasets
@@ -56,6 +57,7 @@ for command in (
     metric_monitors,
     datasets,
     experiments,
+    annotations,
     sweep,
     deletions,
     reread,
