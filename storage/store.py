@@ -25,6 +25,7 @@ from storage.exports import Exports
 from storage.gauges import Gauges
 from storage.jobs import Jobs
 from storage.judgements import Judgements
+from storage.labels import Labels
 from storage.listing import Listing
 from storage.lock import DirectoryLock
 from storage.matching import Matching
@@ -118,6 +119,7 @@ class Store:
         self.alerts = Alerts(database, writer, self.outbox)
         self.alert_mutes = AlertMutes(database, writer)
         self.annotations = Annotations(database, writer)
+        self.labels = Labels(database)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)

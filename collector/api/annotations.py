@@ -145,7 +145,12 @@ def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters,
     return [annotation_document(each) for each in found]
 
 
-@router.post("/scores", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ScoresBody))
+@router.post(
+    "/scores",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(ScoresBody),
+    responses={404: {"description": "The session or the item of a run is not here."}},
+)
 @needs(Permission.SEND, by_tenant=True)
 @answers(ScoresReceipt)
 def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str, object]:

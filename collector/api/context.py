@@ -34,6 +34,7 @@ from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
+from storage.labels import Labels
 from storage.listing import Listing
 from storage.metric_monitors import MetricMonitors
 from storage.monitors import Monitors
@@ -97,6 +98,7 @@ class Context:
     alerts: Alerts
     alert_mutes: AlertMutes
     annotations: Annotations
+    labels: Labels
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

@@ -5,6 +5,7 @@ import click
 from collector.cli.alerts import alerts
 from collector.cli.annotations import annotations
 from collector.cli.backup import backup, restore
+from collector.cli.calibration import calibration
 from collector.cli.connections import connections
 from collector.cli.datasets import datasets
 from collector.cli.deletions import deletions
@@ -58,6 +59,7 @@ for command in (
     datasets,
     experiments,
     annotations,
+    calibration,
     sweep,
     deletions,
     reread,
