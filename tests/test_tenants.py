@@ -45,6 +45,7 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/projects",
     "/jaeger/api/dependencies",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
+    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/calibration",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",

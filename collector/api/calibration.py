@@ -65,7 +65,7 @@ class JudgeAgainstPeople:
         return [each for each in self.results if each.label is not None and each.label is not each.judged]
 
 
-@router.get("/projects/{project}/trace-eval-rules/{rule_id}/calibration")
+@router.get("/projects/{project:path}/trace-eval-rules/{rule_id}/calibration")
 @needs(Permission.READ, by_tenant=True)
 @answers(CalibrationDocument)
 def show_calibration(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from rules.statistics.formulas.agreement import ac1, kappa, kappa_error, krippendorff, observed_agreement
 from rules.statistics.formulas.judge_error import (
@@ -177,6 +176,8 @@ def _kappa(table: list[list[int]]) -> Measured:
 
 def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Method:
     """Whether labels may have been chosen by the verdict."""
+    from scipy.stats import fisher_exact  # noqa: PLC0415 - a server starts without it, and most never need it
+
     passed = confusion.passed_passed + confusion.failed_passed
     failed = confusion.labels - passed
     rest = (max(judged_passed - passed, 0), max(judged_failed - failed, 0))
