@@ -224,6 +224,8 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         backlog_bytes=lambda: parts.store.backlog_bytes,
         alerts=parts.store.alerts,
         alert_mutes=parts.store.alert_mutes,
+        annotations=parts.store.annotations,
+        labels=parts.store.labels,
         outbox=parts.store.outbox,
         receivers=parts.receivers,
         monitors=parts.store.monitors,

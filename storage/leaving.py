@@ -67,7 +67,7 @@ def _of_traces() -> dict[str, str]:
     """How rows are found that go by the ids of traces."""
     by_time, by_trace = sql.query("places_by_time"), sql.query("places_by_trace")
     return {table: by_time.replace("$table", table) for table in ("tool_call", "trace_reading")} | {
-        table: by_trace.replace("$table", table) for table in ("log_record", "trace_open", "trace_pin")
+        table: by_trace.replace("$table", table) for table in ("log_record", "trace_open", "trace_pin", "annotation")
     }
 
 

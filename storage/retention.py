@@ -208,13 +208,14 @@ class Retention:
         return int(cutoff_us) if cutoff_us is not None else None
 
     def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:
-        """Delete what goes by age alone: requests to judges, and backfills that have ended."""
+        """Delete what goes by age alone: requests to judges, ended backfills, scores of traces that are not here."""
         deleted = [_STEP_SPANS]
         bounds = {"before_us": before_us}
 
         def delete(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.execute(sql.query("sweep_backfill"), bounds)
             cursor.execute(sql.query("sweep_deletion"), bounds)
+            cursor.execute(sql.query("sweep_annotation"), bounds)
             calls = cursor.execute(sql.query("sweep_judge_call"), bounds | {"rows": _STEP_SPANS}).fetchall()
             deleted.append(calls[0][0])
 

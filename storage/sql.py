@@ -1,6 +1,8 @@
 """SQL lives in files, one statement each, opened by a comment that says what it answers."""
 
 import functools
+import re
+from graphlib import TopologicalSorter
 from importlib import resources
 
 
@@ -21,13 +23,15 @@ def migrations() -> list[tuple[int, str, str]]:
 
 
 def views() -> list[tuple[str, str]]:
-    """The views that dashboards use, remade at every start: name, text."""
+    """The views that dashboards use, remade at every start: name, text. Each comes after those that it reads from."""
     folder = resources.files("storage").joinpath("views")
-    return sorted(
-        (file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
-        for file in folder.iterdir()
+    texts = {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in sorted(folder.iterdir(), key=lambda each: each.name)
         if file.name.endswith(".sql")
-    )
+    }
+    read = {name: [each for each in _READ_FROM.findall(text) if each in texts] for name, text in texts.items()}
+    return [(name, texts[name]) for name in TopologicalSorter(read).static_order()]
 
 
 @functools.cache
@@ -37,6 +41,7 @@ def select_of(view: str) -> str:
     return select.rstrip().removesuffix(";")
 
 
+_READ_FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 _INTERNAL = frozenset({"evaluation_by_day", "outcome_of_run_item", "trace_roll_up"})
 """Views that others are made of."""
 

@@ -12,6 +12,7 @@ from typing import Self
 from storage.access import Access
 from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
+from storage.annotations import Annotations
 from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
@@ -24,6 +25,7 @@ from storage.exports import Exports
 from storage.gauges import Gauges
 from storage.jobs import Jobs
 from storage.judgements import Judgements
+from storage.labels import Labels
 from storage.listing import Listing
 from storage.lock import DirectoryLock
 from storage.matching import Matching
@@ -116,6 +118,8 @@ class Store:
         self.outbox = Outbox(database, writer)
         self.alerts = Alerts(database, writer, self.outbox)
         self.alert_mutes = AlertMutes(database, writer)
+        self.annotations = Annotations(database, writer)
+        self.labels = Labels(database)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)

@@ -170,6 +170,10 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     assert tested.status_code == 202, tested.text
     pinned = tenancy.server.ask("POST", f"/api/v1/traces/{TRACE}/pin", key=key)
     assert pinned.status_code == 200, pinned.text
+    vote = {"verdict": "CORRECT", "note": mark}
+    for place in (f"traces/{TRACE}", f"runs/{ids['run_id']}/items/{ids['number']}"):
+        voted = tenancy.server.ask("PUT", f"/api/v1/{place}/annotation", key=key, json=vote)
+        assert voted.status_code == 200, voted.text
     deleted = tenancy.server.ask("DELETE", "/api/v1/traces?before=1980-01-01T00:00:00Z", key=key)
     assert deleted.status_code == 200, deleted.text
     finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")

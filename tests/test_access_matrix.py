@@ -31,7 +31,7 @@ OPEN_PAGES = {  # what is needed to sign in
     "GET /favicon.ico",
 }
 OPEN = {"GET /health", "GET /ready", "GET /openapi.json", "GET /docs"} | OPEN_PAGES
-SENDING = {"POST /api/v1/traces"}
+SENDING = {"POST /api/v1/traces", "POST /api/v1/scores"}
 READING = {"POST /api/v1/sql", "POST /api/v1/experiments/{experiment_id}/gate"}
 WRITING = {  # the form, or the question before one
     "GET /rules/new",

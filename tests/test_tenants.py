@@ -46,6 +46,7 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/projects",
     "/jaeger/api/dependencies",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
+    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/calibration",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
@@ -95,6 +96,8 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "{run_id}/judge-jobs": {"evaluator": "exact_match"},
     "{run_id}/items": {"items": [{"itemKey": "mine now"}]},
     "{run_id}": {"status": "FAILED"},
+    "/annotation": {"verdict": "CORRECT", "note": "a thief's"},
+    "api/v1/scores": {"scores": [{"traceId": TRACE, "name": "helpful", "label": "up"}]},
     "{dataset_id}": {"description": "mine now"},
     "{dataset_id}/versions": {"items": [{"input": "mine now"}]},
     "{dataset_id}/import": {"examples": [{"input": "mine now"}]},
@@ -105,6 +108,7 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
 RECEIVER = {"url": "https://receiver.example/x", "template": "json", "events": "alert.opened", "enabled": "on"}
 MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m", "protocol": "RESPONSES"}
 FORMS: dict[str, dict[str, str]] = {  # what pages send
+    "/traces/{trace_id}/annotate": {"about": "trace", "verdict": "CORRECT"},
     "/keys/new": {"name": "mine too", "role": "VIEWER"},
     "/connections/new": MODEL,
     "/connections/{connection_id}/edit": MODEL | {"version": "1"},

@@ -8,9 +8,11 @@ from collector.access.origin import Names
 from collector.api import (
     alert_mutes,
     alerts,
+    annotations,
     audit,
     backfills,
     backup,
+    calibration,
     connections,
     contract,
     dataset_files,
@@ -48,9 +50,11 @@ from collector.api.site import Site
 _MODULES = (
     alert_mutes,
     alerts,
+    annotations,
     audit,
     backfills,
     backup,
+    calibration,
     connections,
     contract,
     dataset_promotion,

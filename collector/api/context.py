@@ -29,10 +29,12 @@ from rules.rule import Budget
 from storage.access import Access
 from storage.alert_mutes import AlertMutes
 from storage.alerts import Alerts
+from storage.annotations import Annotations
 from storage.datasets import Datasets
 from storage.exports import Exports
 from storage.jobs import Jobs
 from storage.judgements import Judgements
+from storage.labels import Labels
 from storage.listing import Listing
 from storage.metric_monitors import MetricMonitors
 from storage.monitors import Monitors
@@ -95,6 +97,8 @@ class Context:
     now_ns: Callable[[], int] = time.time_ns
     alerts: Alerts
     alert_mutes: AlertMutes
+    annotations: Annotations
+    labels: Labels
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

@@ -1,5 +1,6 @@
 """Items of datasets that come from what is stored: traces, spans, sessions, items of runs."""
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.annotations import counting
 from collector.api.answers.declared import answers
 from collector.api.answers.offline import VersionDocument
 from collector.api.context import Context, Here, Who
@@ -30,6 +32,7 @@ from collector.datasets.promotion import (
 )
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
+from storage.annotations import AnnotationsLike
 from storage.datasets import Dataset, Item, Version
 from storage.errors import BadQuery, Missing
 from storage.listing import TracesLike
@@ -40,6 +43,12 @@ router = APIRouter(prefix="/api/v1/datasets")
 _MOST_TURNS: Final = 100
 _SESSION_S: Final = 10.0
 """Guesses: a longer conversation makes no case that a person could look at."""
+
+
+def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON
+    """What a person adds; what is no object is the output that he expects."""
+    wrapped = expected if expected is None or isinstance(expected, dict) else {"output": expected}
+    return Correction(expected=wrapped, use_output=use_output)
 
 
 class Promoted(BaseModel):
@@ -56,10 +65,7 @@ class Promoted(BaseModel):
 
     def correction(self) -> Correction:
         """What a person adds; what is no object is the output that he expects."""
-        expected = self.overriddenExpectedOutput
-        if expected is not None and not isinstance(expected, dict):
-            expected = {"output": expected}
-        return Correction(expected=expected, use_output=self.useOutput)
+        return _expecting(self.overriddenExpectedOutput, use_output=self.useOutput)
 
     def key(self) -> tuple[str, ...]:
         """What it is called by, after what kind of thing it is.
@@ -102,7 +108,8 @@ Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
 def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
     """Make a version with the items of the latest one and these. What it has already is not added again (200).
 
-    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one.
+    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one. What
+    an annotation says would have been right is expected, unless the request says otherwise.
     """
     return version_answer(*promoted(here, who, dataset_seen(here, who, body.datasetName), body))
 
@@ -138,6 +145,19 @@ def id_in(here: Context, dataset: Dataset, wanted: Promoted) -> str:
     return _id_of(here, dataset, wanted)
 
 
+def corrected_by_people(here: Context, tenant: str | None, wanted: Promoted) -> object:
+    """What the annotation that counts says would have been right; None where nobody says it."""
+    kind, key, *span = wanted.key()
+    if kind == "session":
+        return None
+    of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
+    like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
+    about = {"result": "run_item"}.get(kind, kind)
+    votes = [each for each in here.annotations.like(like, tenant=tenant) if each.target == about and each.expected]
+    found = counting(votes)
+    return None if found is None or found.expected is None else json.loads(found.expected)
+
+
 def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
     """The case that a trace, or a span of it, is.
 
@@ -152,7 +172,7 @@ def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str
 
 def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, stored: Item | None) -> ItemText:
     """What the item says. One that is there already stays as it is, but for what is expected of it by now."""
-    correction = wanted.correction()
+    correction = _correction(here, dataset, wanted)
     if stored is None:
         return _recorded(here, dataset, item_id, wanted)
     if correction.use_output and correction.expected is None:
@@ -160,8 +180,16 @@ def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, store
     return corrected(stored, correction)
 
 
+def _correction(here: Context, dataset: Dataset, wanted: Promoted) -> Correction:
+    """What is expected: as the request says, else as an annotation says."""
+    said = wanted.correction()
+    if said.expected is not None or said.use_output:
+        return said
+    return _expecting(corrected_by_people(here, dataset.tenant, wanted))
+
+
 def _recorded(here: Context, dataset: Dataset, item_id: str, wanted: Promoted) -> ItemText:
-    correction = wanted.correction()
+    correction = _correction(here, dataset, wanted)
     kind, key, *span = wanted.key()
     names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
     source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}

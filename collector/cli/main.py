@@ -3,7 +3,9 @@
 import click
 
 from collector.cli.alerts import alerts
+from collector.cli.annotations import annotations
 from collector.cli.backup import backup, restore
+from collector.cli.calibration import calibration
 from collector.cli.connections import connections
 from collector.cli.datasets import datasets
 from collector.cli.deletions import deletions
@@ -56,6 +58,8 @@ for command in (
     metric_monitors,
     datasets,
     experiments,
+    annotations,
+    calibration,
     sweep,
     deletions,
     reread,

@@ -11,7 +11,14 @@ from pydantic import ValidationError
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
-from collector.api.dataset_promotion import Promoted, Promotion, id_in, promoted, recorded_case
+from collector.api.dataset_promotion import (
+    Promoted,
+    Promotion,
+    corrected_by_people,
+    id_in,
+    promoted,
+    recorded_case,
+)
 from collector.api.datasets import NewDataset
 from collector.api.runs import Seen
 from collector.api.tenants import sight_of
@@ -44,6 +51,7 @@ class Recorded:
     answered: object
     expected: object = None
     tenant: str = ""
+    corrected: object = None  # what people say would have been right
     dataset_id: str | None = None  # which it is of already
 
 
@@ -103,6 +111,7 @@ def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str 
         asked=_value(case.get("inputs")),
         answered=_value(case.get("actualOutputs"), "output"),
         tenant=tenant or "",
+        corrected=_corrected(here, sight_of(who, tenant), wanted),
     )
 
 
@@ -119,8 +128,13 @@ def _of_item(here: Context, run_id: str, number: int) -> Recorded:
         asked=_value(json.loads(found["inputs"])),
         answered=_value(json.loads(found["actual_outputs"])),
         expected=_value(json.loads(found["expected_outputs"])),
+        corrected=_corrected(here, run.tenant if run else None, {"itemResultId": str(number)}),
         dataset_id=None if run is None else run.dataset_id,
     )
+
+
+def _corrected(here: Context, tenant: str | None, wanted: dict[str, Any]) -> object:
+    return _value(corrected_by_people(here, tenant, Promoted.model_validate(wanted)), "output")
 
 
 def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
@@ -140,9 +154,12 @@ def _first(here: Context, who: Caller, recorded: Recorded) -> _Values:
     """The form as it is opened: with the dataset that it is of, or the only one."""
     own = [each.dataset_id for each in _own(here, who)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
-    shown = recorded.expected if recorded.expected is not None else recorded.answered
+    likely = (recorded.corrected, recorded.expected, recorded.answered)
+    shown = next((each for each in likely if each is not None), None)
     text = shown if isinstance(shown, str) else "" if shown is None else json.dumps(shown, indent=2, ensure_ascii=False)
-    return _Values(dataset=chosen, expectation="keep" if recorded.expected is not None else "none", expected=text)
+    corrected = "other" if recorded.corrected is not None else None
+    expectation = corrected or ("keep" if recorded.expected is not None else "none")
+    return _Values(dataset=chosen, expectation=expectation, expected=text)
 
 
 def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, form: Form) -> Response:

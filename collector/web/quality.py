@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.annotations import VERDICT
+from collector.api.calibration import SOURCES, JudgeAgainstPeople, judges_against_people
 from collector.api.context import Context, Here, Who
 from collector.api.monitor_documents import monitor_document
 from collector.api.reading_documents import Document
@@ -24,7 +26,9 @@ from collector.web.quality_chosen import Chosen, Tenant, cells_of, chosen_of, pe
 from collector.web.quality_comparison import SCORES_OF_EACH, Incomparable, ReleaseComparison, common_evaluator, compare
 from collector.web.quality_numbers import BINS, PERIODS, Measure
 from collector.web.rendering import page
+from rules.statistics.calibration import in_words
 from storage.alerts import Alert, AlertFilter
+from storage.labels import JudgedByRule
 from storage.monitors import RuleKey
 from storage.quality import Cell, OneResult, ResultsLike
 
@@ -87,6 +91,8 @@ def show_quality(
         releases=numbers.releases_of(own, shown)[: numbers.MOST_RELEASES],
         monitors=_monitors(here, chosen, shown),
         alerts=_open_alerts(here, chosen.key),
+        people=_people(here, chosen, shown),
+        in_words=in_words,
         whisker=whisker,
         evidence_bar=evidence_bar,
     )
@@ -153,6 +159,20 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         told=period.told,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
+
+
+def _people(here: Context, chosen: Chosen, fingerprint: str | None) -> JudgeAgainstPeople | None:
+    """What people say of the results of one evaluator; None where it has none that pass or fail."""
+    wanted = JudgedByRule(
+        tenant=chosen.key.tenant,
+        rule_id=chosen.key.rule_id,
+        project=chosen.key.project,
+        from_us=chosen.from_us,
+        name=VERDICT,
+        sources=SOURCES["people"],
+    )
+    found = judges_against_people(here, wanted)
+    return next((each for each in found if each.judge.fingerprint == fingerprint), None)
 
 
 def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:

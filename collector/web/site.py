@@ -12,6 +12,7 @@ from starlette.types import Scope
 from collector.api.site import Site
 from collector.web import (
     alerts,
+    annotating,
     assets,
     audit,
     connections,
@@ -62,6 +63,7 @@ _MODULES: Final = (
     signing_in,
     traces,
     trace,
+    annotating,
     quality,
     quality_results,
     alerts,

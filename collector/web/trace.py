@@ -14,6 +14,7 @@ from collector.api.tenants import sight_of, tenant_of
 from collector.conventions.trace import read_trace
 from collector.live.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
+from collector.web.annotating import annotate, votes_on_trace
 from collector.web.navigation import may_use
 from collector.web.promoting import promote_trace
 from collector.web.rendering import TEXT_HEADERS, page, plain_text
@@ -54,6 +55,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         may_pin=is_own and may_use(who, pin_trace, "POST"),
         may_write_rules=may_use(who, new_rule),
         may_promote=may_use(who, promote_trace, "POST"),
+        may_vote=is_own and may_use(who, annotate, "POST"),
         may_delete=is_own and may_use(who, delete_trace, "POST"),
         tenant=asked.get("tenant"),
         of_trace=verdicts_of(judged, None),
@@ -74,7 +76,12 @@ def _shown(request: Request, here: Context, outline: Outline, judged: Judged, vi
     at = request.query_params.get("at", "")
     begin = int(at) if at.isdecimal() and len(at) < len(str(_MOST_SPANS)) + 1 else None
     tree = tree_of(outline, judged, chosen=request.query_params.get("span"), begin=begin)
-    return {"tree": tree, "detail": _detail(here, outline, tree), "of_span": verdicts_of(judged, tree.chosen)}
+    return {
+        "tree": tree,
+        "detail": _detail(here, outline, tree),
+        "of_span": verdicts_of(judged, tree.chosen),
+        "votes": votes_on_trace(here, outline.summary, tree.chosen),
+    }
 
 
 def _detail(here: Context, outline: Outline, tree: TreeView) -> Detail | None:

@@ -1,0 +1,112 @@
+"""`tracejury annotations`: what people, applications and their users said of what was recorded."""
+
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import output_console, print_json
+
+_VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
+
+
+class _AnnotationLine(BaseModel):
+    """What somebody said."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    target: str
+    trace_id: str | None
+    span_id: str | None
+    session_id: str | None
+    item_result_id: str | None
+    name: str
+    label: str | None
+    score: float | None
+    note: str | None
+    source: str
+    author: str
+    withdrawn: bool
+    superseded: bool
+    created_at: str
+
+
+@click.group()
+def annotations() -> None:
+    """See what people say of traces, and vote."""
+
+
+@annotations.command("list")
+@click.option("--trace", "trace_id", metavar="ID", help="Only what was said of this trace and its spans.")
+@click.option("--name", metavar="NAME", help="Only answers to this question.")
+@click.option("--history", is_flag=True, help="What was changed or taken back later, too.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_annotations(
+    *, as_json: bool, limit: int, history: bool, server: str | None, data: Path | None, **filters: str | None
+) -> None:
+    """What was said, the latest first."""
+    one_source(server, data)
+    asked = {"traceId": filters["trace_id"], "name": filters["name"], "history": str(history).lower(), "size": limit}
+    with open_server(server, data) as asking:
+        found = asking.get("/api/v1/annotations", **asked)
+    if as_json:
+        print_json(found)
+    else:
+        _print([read_view(_AnnotationLine, each) for each in (found if isinstance(found, list) else [])])
+
+
+@annotations.command("add")
+@click.argument("trace_id")
+@click.argument("verdict", type=click.Choice(_VERDICTS, case_sensitive=False))
+@click.option("--span", metavar="ID", help="A span of the trace.")
+@click.option("--name", metavar="NAME", help="The question that it answers: `verdict`, unless you have others.")
+@click.option("--note", metavar="TEXT", help="Why.")
+@click.option("--expected", metavar="TEXT", help="What would have been right.")
+@click.option("--adjudicates", is_flag=True, help="It decides, whatever others voted.")
+@source_options
+def add_annotation(
+    *, trace_id: str, verdict: str, span: str | None, server: str | None, data: Path | None, **said: str | bool | None
+) -> None:
+    """Vote on a trace or a span of it."""
+    one_source(server, data)
+    said["overriddenExpectedOutput"] = said.pop("expected")
+    body: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+    path = f"/api/v1/traces/{quote(trace_id, safe='')}/annotation"
+    with open_server(server, data) as asking:
+        asking.put(f"{path}?{urlencode({'spanId': span})}" if span else path, body | {"verdict": verdict.upper()})
+    click.echo(f"{verdict.upper()}, of {'the span ' + span if span else 'the trace ' + trace_id}")
+
+
+def _print(found: list[_AnnotationLine]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from collector.visible import one_line
+
+    console = output_console()
+    if not found:
+        console.print("nobody has said anything")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("WHEN (UTC)", "OF", "QUESTION", "ANSWER", "BY", "NOTE"):
+        table.add_column(title, overflow="fold")
+    for each in found:
+        answer = each.label if each.label is not None else "" if each.score is None else f"{each.score:g}"
+        of = each.session_id or each.item_result_id or "/".join(filter(None, (each.trace_id, each.span_id)))
+        state = " (taken back)" if each.withdrawn else " (before)" if each.superseded else ""
+        cells = (
+            each.created_at[:19].replace("T", " "),
+            f"{each.target} {of}",
+            each.name,
+            answer + state,
+            f"{each.author} ({each.source})",
+            each.note or "",
+        )
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
+    console.print(table)

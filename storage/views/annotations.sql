@@ -1,0 +1,61 @@
+-- What people, applications and their users said of traces, spans, sessions and items of runs, one row each time, and what
+-- came as events `gen_ai.evaluation.result`. What its author changed or took back later is superseded.
+CREATE OR REPLACE VIEW annotations AS
+WITH said AS NOT MATERIALIZED (
+    SELECT
+        *,
+        number < max(number) OVER (
+            PARTITION BY tenant, target, coalesce(session_id, trace_id), span_id, item_number, name, source, author
+        ) AS superseded
+    FROM annotation
+)
+SELECT
+    s.tenant,
+    s.project,
+    s.target,
+    s.trace_id,
+    s.span_id,
+    s.session_id,
+    s.run_id,
+    s.item_number,
+    s.name,
+    s.label,
+    s.score,
+    CASE lower(s.label)
+        WHEN 'correct' THEN true
+        WHEN 'pass' THEN true
+        WHEN 'yes' THEN true
+        WHEN 'up' THEN true
+        WHEN 'incorrect' THEN false
+        WHEN 'fail' THEN false
+        WHEN 'no' THEN false
+        WHEN 'down' THEN false
+    END AS passed,
+    s.note,
+    s.expected,
+    s.source,
+    s.author,
+    s.withdrawn,
+    s.superseded,
+    s.created_at,
+    s.number
+FROM said AS s
+UNION ALL BY NAME
+SELECT
+    e.tenant,
+    e.project,
+    CASE WHEN e.span_id IS NULL THEN 'trace' ELSE 'span' END AS target,
+    e.trace_id,
+    e.span_id,
+    e.name,
+    e.label,
+    e.score,
+    e.passed,
+    e.reason AS note,
+    CASE WHEN json_extract_string(e.metadata, '$."tracejury.source"') = 'user' THEN 'user' ELSE 'application' END AS source,
+    'event' AS author,
+    false AS withdrawn,
+    false AS superseded,
+    e.created_at
+FROM evaluations AS e
+WHERE e.origin = 'external';
