@@ -334,6 +334,8 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
     calls = [as_dict(call) for call in as_list(value.get("tool_calls") or [])]
     if isinstance(value.get("function_call"), dict):
         calls.append(as_dict(value["function_call"]))
+    if isinstance(value.get("function_call_name"), str):  # OpenInference, of a call that has no id
+        calls.append({"name": value["function_call_name"], "arguments": value.get("function_call_arguments_json")})
     for call in calls:
         part = call_of(as_dict(call.get("tool_call")) or call)
         if not any(_is_same_call(part, other) for other in parts):

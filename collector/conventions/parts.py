@@ -188,9 +188,10 @@ def _haystack_result(block: dict[str, JsonValue]) -> Part | None:
     )
 
 
-def _haystack_thoughts(block: dict[str, JsonValue]) -> Part | None:
+def _thoughts(block: dict[str, JsonValue]) -> Part | None:
+    """Thoughts below a key of their own: a text of Genkit's, a map of Haystack's."""
     thoughts = block["reasoning"]
-    text = thoughts.get("reasoning_text") if isinstance(thoughts, dict) else None
+    text = thoughts.get("reasoning_text") if isinstance(thoughts, dict) else thoughts
     return {"type": "reasoning", "content": text} if isinstance(text, str) else None
 
 
@@ -292,7 +293,7 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
     ("toolRequest", _genkit_call),
     ("toolResponse", _genkit_result),
     ("tool_call_result", _haystack_result),
-    ("reasoning", _haystack_thoughts),
+    ("reasoning", _thoughts),
     ("inline_data", _any_media),
     ("inlineData", _any_media),
     ("file_data", _any_media),

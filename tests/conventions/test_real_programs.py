@@ -327,3 +327,25 @@ def test_openlits_failing_tool_is_one_call() -> None:
     ]
     (found,) = read_all(*spans).tool_calls
     assert (found.call_id, found.arguments, found.is_error, found.error) == ("c1", {"a": 1}, True, "boom")
+
+
+def test_a_call_that_openinference_flattens_into_its_message_is_a_call() -> None:
+    """A function that was called without an id has its name and arguments beside the role."""
+    message = "llm.output_messages.0.message"
+    told = {
+        f"{message}.role": "assistant",
+        f"{message}.function_call_name": "weather",
+        f"{message}.function_call_arguments_json": '{"city": "Oslo"}',
+    }
+    found = read({"openinference.span.kind": "LLM", **told})
+    assert found.output_messages == (call("weather", OSLO),)
+
+
+def test_genkits_thoughts_are_no_words_of_the_answer() -> None:
+    """A part whose one key is `reasoning` is what the model thought, and the calls after it stay calls."""
+    asked = {"toolRequest": {"name": "weather", "ref": "c1", "input": OSLO}}
+    answer = {"message": {"role": "model", "content": [{"reasoning": "Look it up."}, asked]}}
+    found = read({"genkit:metadata:subtype": "model", "genkit:output": json.dumps(answer)})
+    thought = {"type": "reasoning", "content": "Look it up."}
+    parts = [thought, *call("weather", OSLO, "c1")["parts"]]
+    assert found.output_messages == ({"role": "assistant", "parts": parts},)
