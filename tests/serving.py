@@ -1,11 +1,12 @@
 """Servers for tests: the real one in a thread, and one that says what it is told to."""
 
 import asyncio
+import random
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -123,8 +124,9 @@ def a_scripted_server() -> Iterator[str]:
 
 
 def unused_port() -> int:
-    """A port on which nothing listens."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port on which nothing listens, and that nobody else is given who asks for any port."""
+    for port in random.sample(range(10_000, 30_000), 100):  # systems give any port from 32,768 on, or 49,152
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError

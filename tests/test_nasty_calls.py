@@ -108,11 +108,16 @@ def test_what_is_refused_still_breaks(statement: str) -> None:
 
 @pytest.mark.parametrize("statement", KILLS)
 def test_what_is_refused_still_kills(statement: str) -> None:
-    """Likewise those that end the process."""
+    """Likewise those that end the process, which may take several tries: they read memory that is not theirs."""
+    assert any(ends_the_process(statement) for _ in range(20))
+
+
+def ends_the_process(statement: str) -> bool:
+    """Whether a process that asks it is ended by a signal."""
     done = subprocess.run(
         [sys.executable, "-c", _ASK, statement], cwd=ROOT, check=False, capture_output=True, timeout=60
     )
-    assert done.returncode < 0
+    return done.returncode < 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The server's own traces: work by the group, sent to whoever takes it, judged by no rule, and never without end."""
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from types import MethodType
@@ -15,7 +14,7 @@ from collector.observing import INTERNAL_HEADER, FinishedWork
 from tests.access import request
 from tests.alerting import a_receiver, an_alerting, answer
 from tests.live import until
-from tests.serving import PROTOBUF, a_server, post
+from tests.serving import PROTOBUF, a_server, post, unused_port
 from tests.storing import WAIT_S, an_export, rows, trace_id
 
 RULE = "name: all of them\nevaluator: tool_error\n"
@@ -44,9 +43,7 @@ def test_a_server_that_traces_itself_comes_to_rest(tmp_path: Path) -> None:
     """Of its own spans there is no group, no commit and no window, and no rule decides otherwise than not to look."""
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "all.yaml").write_text(RULE, encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{unused_port()}"
     endpoint = f"http://{address}/v1/traces"
     with a_server(
         tmp_path / "data", otlp_http=address, own_traces_endpoint=endpoint, rules=tmp_path / "rules"

@@ -1,6 +1,5 @@
 """Results out: told as OpenTelemetry events, each at least once, whatever becomes of either side."""
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from storage.store import Store
 from tests.certificates import a_certificate
 from tests.live import ANY_PORTS, Live, until
 from tests.receiving import Receiver, Reply, a_grpc_receiver, a_receiver, in_turn, told
-from tests.serving import a_server, post
+from tests.serving import a_server, post, unused_port
 from tests.storing import RECEIVED_AT_US, a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.working import Book
 
@@ -262,9 +261,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
         judge(Book(store), 3)
         own = store.results_out.state()
     assert own == OutState(number=0, instance=own.instance)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{unused_port()}"
     with a_server(tmp_path, otlp_http=address, results_endpoint=f"http://{address}/v1/logs") as server:
         all_told(server.store, 3)
         assert server.store.wait_committed(20)
