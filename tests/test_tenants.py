@@ -43,6 +43,7 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
 NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
+    "/api/v1/caller",
     "/api/v1/projects",
     "/jaeger/api/dependencies",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",

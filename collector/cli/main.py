@@ -17,6 +17,7 @@ from collector.cli.gate import gate, gate_report
 from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
+from collector.cli.mcp import mcp
 from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
@@ -67,5 +68,6 @@ for command in (
     restore,
     export,
     keys,
+    mcp,
 ):
     main.add_command(command)
