@@ -79,10 +79,39 @@ def test_calls_with_two_ids_are_told_once() -> None:
         {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "lookup_0")])},
         start_s=0,
     )
-    ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "adk-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
+    ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "run-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
     tool = a_span({"gen_ai.operation.name": "execute_tool", **ran}, start_s=2)
     (found,) = read_all(model, tool).tool_calls
-    assert (found.call_id, found.span_id) == ("adk-1", tool.span_id)
+    assert (found.call_id, found.span_id) == ("run-1", tool.span_id)
+
+
+def test_ids_that_adk_makes_up_are_none() -> None:
+    """Gemini gives its calls no ids: two equal names are told apart by arguments and order."""
+    calls = [call("f", {"a": number}, f"adk-{number}")["parts"][0] for number in (1, 2)]
+    asked = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
+    numbered = [{**one, "id": f"f_{number}"} for number, one in enumerate(calls)]
+    came = [response("Error: gone", "f_0")["parts"][0], response("7", "f_1")["parts"][0]]
+    sent = [{"role": "assistant", "parts": numbered}, {"role": "tool", "parts": came}]
+    model, scope = {"gen_ai.operation.name": "generate_content"}, "gcp.vertex.agent"
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    tools = [
+        a_span(
+            {**ran, "gen_ai.tool.call.id": f"adk-{number}", "gen_ai.tool.call.arguments": json.dumps({"a": number})},
+            scope=scope,
+            start_s=number,
+        )
+        for number in (1, 2)
+    ]
+    first = a_span({**model, **asked}, scope=scope, start_s=0)
+    then = a_span({**model, "gen_ai.input.messages": json.dumps(sent)}, scope=scope, start_s=4)
+    found = read_all(first, *tools, then)
+    told = [(one.call_id, one.arguments, one.result, one.is_error, one.span_id) for one in found.tool_calls]
+    assert told == [
+        (None, {"a": 1}, "Error: gone", True, tools[0].span_id),
+        (None, {"a": 2}, 7, False, tools[1].span_id),
+    ]
+    (results,) = [one["parts"] for one in found.spans[then.span_id].input_messages or () if one["role"] == "tool"]
+    assert [(part["id"], part["name"]) for part in results] == [(None, "f"), (None, "f")]  # type: ignore[index,call-overload,union-attr]
 
 
 def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:

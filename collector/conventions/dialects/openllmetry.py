@@ -37,6 +37,7 @@ OPENLLMETRY = Dialect(
         "output_tokens": ("crewai.crew.usage_metrics#completion_tokens",),
         "cached_tokens": ("crewai.crew.usage_metrics#cached_prompt_tokens",),
         "reasoning_tokens": ("crewai.crew.usage_metrics#reasoning_tokens",),
+        "result_ids": ("scope opentelemetry.instrumentation.openai_agents/gen_ai.input.messages",),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": ("traceloop.entity.name",),
         "tool_definitions": ("llm.request.functions.*",),
