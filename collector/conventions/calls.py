@@ -133,10 +133,11 @@ def _of_run(run: Run, failure: str | None) -> TraceToolCall:
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
         arguments = asked.arguments
     is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
-    if result is None and asked is not None and asked.response is not None:
-        result = asked.response.get("response")
-        if not is_error:
+    if asked is not None and asked.response is not None:
+        is_marked = asked.response.get("is_error") is True
+        if not is_error and (result is None or is_marked):
             is_error, error = _failure(asked)
+        result = asked.response.get("response") if result is None else result
     if result is None and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(

@@ -105,6 +105,7 @@ OTEL_GENAI = Dialect(
             "gen_ai.aggregated_usage.cache_read.input_tokens",
             "gen_ai.usage.raw#prompt_tokens_details.cached_tokens",
             "gen_ai.usage.raw#input_tokens_details.cached_tokens",
+            "gen_ai.usage.raw#cache_read_input_tokens",
         ),
         "cached_apart": tuple(
             f"scope {scope}/gen_ai.usage.{cached}input_tokens"
