@@ -29,7 +29,9 @@ _CONTENT: frozenset[Slot] = frozenset(
         "pending",
     }
 )
-_CLOSER: frozenset[Slot] = frozenset({"system", "pending", "whole_input", "raw_dialogue", "call_ids"})
+_CLOSER: frozenset[Slot] = frozenset(
+    {"system", "pending", "whole_input", "raw_dialogue", "call_ids", "result_ids", "made_up_ids"}
+)
 _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 
