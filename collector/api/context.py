@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from fastapi import Depends, Request
 
@@ -50,6 +50,10 @@ from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
 from storage.status import StatusReader
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns
+    from collector.experiments.kept import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,7 @@ class Context:
     datasets: Datasets
     runs: Runs
     run_items: RunItems
+    kept_comparisons: "Kept[ComparedRuns]"
     run_evaluations: RunEvaluations
     run_evaluator: RunEvaluator
     redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
