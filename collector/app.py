@@ -20,7 +20,6 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
-from collector.experiments.kept import Kept
 from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
@@ -241,7 +240,6 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         datasets=parts.store.datasets,
         runs=parts.store.runs,
         run_items=parts.store.run_items,
-        kept_comparisons=Kept(),
         run_evaluations=parts.store.run_evaluations,
         run_evaluator=parts.pipeline.run_evaluator,
         redact=ValueRedactor(settings.redaction.plan).redact if settings.redaction.plan else None,

@@ -1,10 +1,14 @@
 """Stored runs compared again: what is kept and when it no longer counts, other thresholds, and what is too large."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from collector.cli.main import main
 from collector.experiments.columns import MAX_CELLS
 from collector.experiments.comparing import MAX_ITEMS
 from collector.experiments.kept import Kept
@@ -112,7 +116,7 @@ def test_several_trials_say_what_one_gets_of_k_tries() -> None:
     """pass@k and pass^k are means of the unbiased estimates over items with so many trials."""
     found = compare(judged({"a": [1, 1, 0], "b": [1, 0]}), judged({"a": [1, 0, 0], "b": [0, 0]})).repeats
     assert [(each.k, each.compared) for each in found] == [(1, 2), (2, 2), (3, 1)]
-    assert found[0].any_of == found[0].all_of
+    assert found[0].any_of == pytest.approx(found[0].all_of)
     assert found[0].any_of == pytest.approx(((2 / 3 + 1 / 2) / 2, 1 / 6))
     assert found[1].any_of == pytest.approx((1.0, (2 / 3 + 0) / 2))
     assert found[1].all_of == pytest.approx(((1 / 3 + 0) / 2, 0.0))
@@ -163,3 +167,38 @@ def test_runs_of_too_many_items_are_refused(api: Offline) -> None:
     api.running.store._writer.store(lambda cursor: cursor.execute(statement), 1)  # what would take the API minutes
     for answer in (gate(api, small, 409), difference(api, small, 409)):
         assert f"{MAX_ITEMS + 1} items" in answer["detail"]
+
+
+def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tmp_path: Path) -> None:
+    """Runs by their ids and as exports have the same verdict, and the exit code says it."""
+    before = stored(api, "again", {f"{at}": [0.9] for at in range(20)})
+    after = stored(api, "again", {f"{at}": [0.6] for at in range(20)})
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, run in zip(files, (before, after), strict=True):
+        file.write_text(api.answer("GET", f"runs/{run}/export?format=json").text)
+
+    def asked(*options: str) -> tuple[int, int, Any, Any]:
+        server = CliRunner().invoke(main, ["runs", "compare", before, after, "--json", *options, "--server", api.url])
+        local = CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--json", *options])
+        told = [json.loads(each.stdout) for each in (server, local)]
+        return server.exit_code, local.exit_code, *told
+
+    for options, code, rates in (
+        ((), 1, (1, 1)),
+        (("--margin", "0.5"), 0, (1, 1)),
+        (("--threshold", "exact=0.7", "--evaluator", "exact"), 1, (1, 0)),
+    ):
+        one, other, told, local = asked(*options)
+        assert (one, other) == (code, code)
+        assert told | {"candidateRunId": None, "baselineRunId": None} == local | {
+            "candidateRunId": None,
+            "baselineRunId": None,
+        }
+        assert (told["baselinePassRate"], told["candidatePassRate"]) == rates
+    text = CliRunner().invoke(main, ["runs", "compare", *map(str, files)]).stdout
+    assert "FAIL: regressed\n  100.0 % → 100.0 %; 20 items worse, 0 better, 0 the same." in text
+    refused = CliRunner().invoke(main, ["runs", "compare", before, after, "--threshold", "x=1", "--server", api.url])
+    assert (refused.exit_code, "no such evaluator" in refused.stderr) == (2, True)
+    mixed = CliRunner().invoke(main, ["runs", "compare", str(files[0]), after])
+    assert mixed.exit_code == 2
+    assert CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--threshold", "exact"]).exit_code == 2

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
@@ -16,6 +16,7 @@ from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
+from collector.experiments.kept import Kept
 from collector.live.backfill import Backfills
 from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgeServices
@@ -53,7 +54,6 @@ from storage.status import StatusReader
 
 if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns
-    from collector.experiments.kept import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class Context:
     datasets: Datasets
     runs: Runs
     run_items: RunItems
-    kept_comparisons: "Kept[ComparedRuns]"
+    kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
     run_evaluations: RunEvaluations
     run_evaluator: RunEvaluator
     redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored
