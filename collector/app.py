@@ -20,6 +20,7 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
+from collector.experiments.watching import RunWatcher
 from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
@@ -109,13 +110,13 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
         grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
         stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
+        await _comparing(stack, store, context)
         context.state = "ready"
-        http = address_of(http_socket)
-        store.announce(f"{'https' if tls else 'http'}://{http}")
+        store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
         yield Running(
             grpc=grpc,
             otlp_http=address_of(otlp_socket),
-            http=http,
+            http=address_of(http_socket),
             quack=await stack.enter_async_context(serving_quack(settings, context)),
             store=store,
             traces=traces,
@@ -289,6 +290,13 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
     conditions.start()
     stack.push_async_callback(asyncio.to_thread, conditions.close)
     return conditions
+
+
+async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> None:
+    """What looks at runs that have ended, until the stack is closed."""
+    watcher = RunWatcher(store.runs, store.run_items, store.run_looks, context.kept_comparisons)
+    watcher.start()
+    stack.push_async_callback(asyncio.to_thread, watcher.close)
 
 
 async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Receivers:

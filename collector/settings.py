@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic.functional_validators import AfterValidator
@@ -17,7 +17,9 @@ from rules.errors import BadPattern
 _MIB = 1 << 20
 
 
-AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered"]
+AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"]
+ALERT_EVENTS: Final[tuple[AlertEvent, ...]] = ("alert.opened", "alert.acknowledged", "alert.recovered")
+"""What a webhook is told of that does not say."""
 
 
 class BadSettings(Exception):
@@ -60,7 +62,7 @@ class WebhookSettings(BaseModel):
     previousSecret: SecretStr | None = None  # noqa: N815 - likewise
     previousSecretEnv: str | None = None  # noqa: N815 - likewise
     enabled: bool = True
-    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = get_args(AlertEvent)
+    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
     rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
     severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None

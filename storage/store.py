@@ -42,6 +42,7 @@ from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.run_evaluations import RunEvaluations
 from storage.run_items import RunItems
+from storage.run_looks import RunLooks
 from storage.runs import Runs
 from storage.search import Search
 from storage.spending import Spending
@@ -132,6 +133,7 @@ class Store:
         self.runs = Runs(database, writer)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
+        self.run_looks = RunLooks(database, writer, self.outbox)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

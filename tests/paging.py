@@ -159,6 +159,7 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/datasets/{dataset_id}/versions/{version}/diff": lambda shown: f"{a_dataset(shown)}/diff",
     "/experiments/{experiment_id}": an_experiment,
     "/runs/{run_id}": lambda shown: f"/runs/{a_run(shown)}",
+    "/runs/{run_id}/diff": lambda shown: f"/runs/{a_run(shown)}/diff",
     "/runs/{run_id}/items/{number}/promote": lambda shown: f"{an_item(shown)}/promote",
     "/traces/{trace_id}/promote": lambda shown: f"/traces/{shown.trace_id}/promote",
 }

@@ -23,6 +23,7 @@ from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.reread import reread
 from collector.cli.rules import rules
+from collector.cli.runs import runs
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sql import sql
@@ -59,6 +60,7 @@ for command in (
     metric_monitors,
     datasets,
     experiments,
+    runs,
     annotations,
     calibration,
     sweep,
