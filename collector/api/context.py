@@ -43,6 +43,8 @@ from storage.outline import Outlines
 from storage.quality import Quality
 from storage.queries import Queries
 from storage.retention import Retention
+from storage.review_queues import ReviewQueues
+from storage.review_turns import ReviewTurns
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.run_evaluations import RunEvaluations
@@ -99,6 +101,9 @@ class Context:
     alert_mutes: AlertMutes
     annotations: Annotations
     labels: Labels
+    review_queues: ReviewQueues
+    review_turns: ReviewTurns
+    review_lease_s: float
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

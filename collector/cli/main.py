@@ -21,6 +21,7 @@ from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.reread import reread
+from collector.cli.review import review
 from collector.cli.rules import rules
 from collector.cli.send import send
 from collector.cli.serve import serve
@@ -60,6 +61,7 @@ for command in (
     experiments,
     annotations,
     calibration,
+    review,
     sweep,
     deletions,
     reread,
