@@ -194,8 +194,18 @@ class ReviewQueues:
         Raises:
             Overloaded: nothing was stored.
         """
+        return self._add(queue, _table(entries), by, now_us)
+
+    def add_drawn(self, queue: ReviewQueue, drawn: pa.Table, *, now_us: int) -> int:
+        """Add results that were drawn, in the columns of entries; likewise.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._add(queue, drawn, None, now_us)
+
+    def _add(self, queue: ReviewQueue, table: pa.Table, by: str | None, now_us: int) -> int:
         added: list[object] = []
-        table = _table(entries)
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             cursor.register("review_targets", table)
@@ -203,7 +213,7 @@ class ReviewQueues:
             statement = sql.query("insert_review_entries")
             added[:] = cursor.execute(statement, asked | {"most": MOST_ENTRIES}).fetchall()
 
-        self._writer.store(write, len(entries))
+        self._writer.store(write, table.num_rows)
         return len(added)
 
     def remove(self, queue: ReviewQueue, entry_id: str) -> None:

@@ -37,6 +37,7 @@ from storage.quality import Quality
 from storage.queries import Queries
 from storage.results_out import ResultsOut
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
 from storage.review_queues import ReviewQueues
 from storage.review_turns import ReviewTurns
 from storage.rewriting import Rewriting
@@ -123,6 +124,7 @@ class Store:
         self.annotations = Annotations(database, writer)
         self.labels = Labels(database)
         self.review_queues = ReviewQueues(database, writer)
+        self.review_feeding = ReviewFeeding(database, self.review_queues)
         self.review_turns = ReviewTurns(database, writer)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)

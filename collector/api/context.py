@@ -43,6 +43,7 @@ from storage.outline import Outlines
 from storage.quality import Quality
 from storage.queries import Queries
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
 from storage.review_queues import ReviewQueues
 from storage.review_turns import ReviewTurns
 from storage.rule_record import RuleRecord
@@ -52,6 +53,16 @@ from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
 from storage.status import StatusReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """Queues of what people are to judge, and how long what somebody was given is his."""
+
+    queues: ReviewQueues
+    turns: ReviewTurns
+    feeding: ReviewFeeding
+    lease_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +112,7 @@ class Context:
     alert_mutes: AlertMutes
     annotations: Annotations
     labels: Labels
-    review_queues: ReviewQueues
-    review_turns: ReviewTurns
-    review_lease_s: float
+    reviews: Reviews
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

@@ -26,8 +26,10 @@ from collector.api.review_documents import entry_detail, entry_document, progres
 from collector.api.runs import At
 from collector.api.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.live.review_feeder import feeds_of
 from storage.annotations import AnnotationTarget
 from storage.errors import Missing, require_version
+from storage.review_feeding import FeedPolicy
 from storage.review_queues import MOST_ENTRIES, NewEntry, QueueText, ReviewEntry, ReviewQueue
 from storage.runs import Run
 
@@ -38,6 +40,8 @@ _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 _MOST_TARGETS: Final = 200
 """Of one request; each is looked up. A guess."""
 
+_MOST_FEEDS: Final = 20
+
 MOST_LABELS: Final = 9
 """Each has a key, and there are nine of these."""
 
@@ -47,6 +51,22 @@ By = Annotated[
     str | None,
     Query(min_length=1, max_length=200, description="Who reviews, on a server that asks for no key."),
 ]
+
+
+class FeedBody(BaseModel):
+    """Which results of a rule become entries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ruleId: Annotated[str, Field(min_length=1, max_length=100)]  # noqa: N815 - as it is written
+    policy: FeedPolicy
+    share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the results that the policy fits.")
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it."
+    )
+    againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(  # noqa: N815 - likewise
+        default=None, description="Of `disagreement`: another rule whose results may be other."
+    )
 
 
 class QueueBody(BaseModel):
@@ -60,6 +80,8 @@ class QueueBody(BaseModel):
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="People who look at each entry.")
     blind: bool = Field(default=True, description="Whoever has not voted is told nothing of what others said.")
+
+    feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []
 
     @model_validator(mode="after")
     def _distinct(self) -> "QueueBody":
@@ -76,7 +98,7 @@ class QueueBody(BaseModel):
             labels=self.labels,
             reviewers=self.reviewers,
             blind=self.blind,
-            feeds=json.dumps([]),
+            feeds=json.dumps([each.model_dump() for each in self.feeds]),
         )
 
 
@@ -125,7 +147,7 @@ def queue_seen(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: 
     Raises:
         Missing: there is none.
     """
-    found = here.review_queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000)
     if found is None:
         raise Missing(f"there is no review queue {queue_id}")
     return found
@@ -150,7 +172,7 @@ Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 @answers(list[ReviewQueueDocument])
 def list_queues(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
     """The queues by name, and how far each is."""
-    found = here.review_queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
     return [queue_document(each, who) for each in part.of(found)]
 
 
@@ -161,7 +183,8 @@ def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> J
     """Make a queue; 409 if there is one of that name."""
     queue_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
     whose = tenant_of(who, tenant)
-    here.review_queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
+    _check_feeds(here, whose, body)
+    here.reviews.queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
     headers = {"location": f"{router.prefix}/{queue_id}", **tag(1)}
     return JSONResponse(queue_document(_again(here, queue_id), who), HTTPStatus.CREATED, headers)
 
@@ -180,7 +203,8 @@ def show_queue(queue: Seen, who: Who) -> JSONResponse:
 def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMatch = "") -> JSONResponse:
     """Let it ask something else; what is in it stays. Votes count for the question that they answered."""
     require_version(queue.version, seen(if_match))
-    here.review_queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
+    _check_feeds(here, queue.tenant, body)
+    here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
     return JSONResponse(queue_document(_again(here, queue.queue_id), who), headers=tag(queue.version + 1))
 
 
@@ -189,7 +213,7 @@ def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMa
 def delete_queue(queue: Own, here: Here, if_match: IfMatch = "") -> Response:
     """Delete it with its entries; votes stay."""
     require_version(queue.version, seen(if_match))
-    here.review_queues.delete(queue)
+    here.reviews.queues.delete(queue)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -198,7 +222,7 @@ def delete_queue(queue: Own, here: Here, if_match: IfMatch = "") -> Response:
 @answers(ReviewProgress)
 def show_progress(queue: Seen, here: Here) -> dict[str, object]:
     """How far it is, and what each person did."""
-    return progress_document(queue, here.review_queues.progress(queue, now_us=here.now_ns() // 1000))
+    return progress_document(queue, here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000))
 
 
 @router.get(_ONE + "/entries")
@@ -209,7 +233,7 @@ def list_entries(
 ) -> dict[str, object]:
     """What is in it, in the order in which it was added."""
     author, now_us = author_of(who, filters.by), here.now_ns() // 1000
-    found = here.review_queues.entries(
+    found = here.reviews.queues.entries(
         queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
     )
     return page_document([entry_document(queue, each) for each in found], at.page, at.size)
@@ -230,7 +254,7 @@ def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, obje
         else _of_run(here, queue, body.runId, body.share)
     )
     now_us = here.now_ns() // 1000
-    return {"added": here.review_queues.add(queue, entries, by=who.key_name, now_us=now_us)}
+    return {"added": here.reviews.queues.add(queue, entries, by=who.key_name, now_us=now_us)}
 
 
 @router.get(_ENTRY)
@@ -245,8 +269,16 @@ def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = No
 @needs(Permission.WRITE, by_tenant=True)
 def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
     """Take it out of the queue; votes stay."""
-    here.review_queues.remove(queue, entry_id)
+    here.reviews.queues.remove(queue, entry_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ONE + "/fill")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AddedEntries)
+def fill(queue: Own, here: Here) -> dict[str, object]:
+    """Let its feeds draw from the results that there are now; the server does so by itself every few seconds."""
+    return {"added": here.reviews.feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
 
 
 def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
@@ -255,14 +287,27 @@ def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> R
     Raises:
         Missing: it is not there.
     """
-    found = here.review_queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
     if found is None:
         raise Missing("this queue has no such entry; what it was about may have expired")
     return found
 
 
+def _check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
+    """Refuse rules that a tenant has not.
+
+    Raises:
+        Missing: there is such a rule.
+    """
+    known = {kept.stored.rule_id for kept in here.rules.kept() if kept.stored.tenant in {tenant, ""}}
+    for each in body.feeds:
+        unknown = {each.ruleId, each.againstRuleId or each.ruleId} - known
+        if unknown:
+            raise Missing(f"there is no rule {min(unknown)}")
+
+
 def _again(here: Context, queue_id: str) -> ReviewQueue:
-    found = here.review_queues.get(queue_id, tenant=None, now_us=here.now_ns() // 1000)
+    found = here.reviews.queues.get(queue_id, tenant=None, now_us=here.now_ns() // 1000)
     if found is None:
         raise Missing("the review queue was deleted meanwhile")
     return found

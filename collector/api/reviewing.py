@@ -50,7 +50,7 @@ def take_next(queue: Own, here: Here, who: Who, by: By = None) -> dict[str, obje
     Who asks again before he has voted is given the same one, with a new lease.
     """
     turn = turn_of(here, who, by)
-    entry_id = here.review_turns.next(queue, turn)
+    entry_id = here.reviews.turns.next(queue, turn)
     if entry_id is None:
         return {"entry": None, "leasedUntil": None}
     return {
@@ -85,13 +85,13 @@ def undo(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> 
 @needs(Permission.REVIEW, by_tenant=True)
 def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
     """Leave it to others: the asker is not given it again."""
-    here.review_turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
+    here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 def turn_of(here: Context, who: Caller, by: str | None) -> Turn:
     """Who acts now."""
-    lease_us = int(here.review_lease_s * 1_000_000)
+    lease_us = int(here.reviews.lease_s * 1_000_000)
     return Turn(author=author_of(who, by), now_us=here.now_ns() // 1000, lease_us=lease_us)
 
 
@@ -116,7 +116,7 @@ def cast_vote(
         source="person",
         author=turn.author,
     )
-    return here.review_turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
+    return here.reviews.turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
 
 
 def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: Turn) -> None:
@@ -131,4 +131,4 @@ def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: Turn) -> N
         NewAnnotation(about=about, name=queue.question, source=each, author=turn.author, withdrawn=True)
         for each in sources
     ]
-    here.review_turns.undo(queue, entry_id, withdrawn, turn)
+    here.reviews.turns.undo(queue, entry_id, withdrawn, turn)

@@ -31,7 +31,7 @@ _ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"
 @needs(Permission.SEE_QUEUES, by_tenant=True)
 def list_queues(request: Request, here: Here, who: Who) -> Response:
     """All queues, and how far each is."""
-    queues = here.review_queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    queues = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
     return page(request, "review_queues.html", queues=queues, server=str(request.base_url).rstrip("/"))
 
 
@@ -50,7 +50,7 @@ def show_queue(
         request,
         "review_queue.html",
         queue=queue,
-        people=here.review_queues.progress(queue, now_us=here.now_ns() // 1000),
+        people=here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000),
         may_review=_may_review(who, queue),
         by=by,
         through=through,
@@ -73,7 +73,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
         said=conversation(content.conversation),
         told=told_of(here, queue, entry),
         may_review=_may_review(who, queue),
-        may_undo=here.review_turns.last(queue, turn.author) is not None,
+        may_undo=here.reviews.turns.last(queue, turn.author) is not None,
         by=by,
     )
 
@@ -83,7 +83,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
 def take_next(queue: Own, here: Here, who: Who, form: Sent) -> Response:
     """Begin, or go on."""
     by = form.text("by") or None
-    return _on(queue, here.review_turns.next(queue, turn_of(here, who, by)), by)
+    return _on(queue, here.reviews.turns.next(queue, turn_of(here, who, by)), by)
 
 
 @router.post(_ENTRY + "/vote")
@@ -108,7 +108,7 @@ def vote(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Res
 def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
     """Leave it to others, and go on with the next entry."""
     by = form.text("by") or None
-    return _on(queue, here.review_turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
+    return _on(queue, here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
 
 
 @router.post(_ONE + "/undo")
@@ -117,7 +117,7 @@ def undo(queue: Own, here: Here, who: Who, form: Sent) -> Response:
     """Take back what this person did last, and show it again."""
     by = form.text("by") or None
     turn = turn_of(here, who, by)
-    entry_id = here.review_turns.last(queue, turn.author)
+    entry_id = here.reviews.turns.last(queue, turn.author)
     if entry_id is None:
         raise HTTPException(409, "there is nothing to take back")
     take_back(here, queue, entry_id, turn)
