@@ -11,7 +11,7 @@ import pytest
 from tests.access import a_closed_server
 from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
-from tests.serving import an_export, post
+from tests.serving import an_export, post, run
 
 TRACES = 12
 SPAN = f"{1:016x}"
@@ -286,3 +286,21 @@ def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
             assert ask("GET", path).status_code == 403
         noted = ask("GET", "audit", "admin").json()["content"]
         assert {each["path"].rpartition("/")[2] for each in noted if each["keyName"] == "reviewer"} >= {"next", "vote"}
+
+
+def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
+    """What is made and added there is listed with how far it is, and a queue is found by its name."""
+    where = ("--server", api.url)
+    labels = ("--label", "good", "--label", "bad")
+    assert run("review", "create", "of the shell", *labels, "--question", "shell", *where).exit_code == 0
+    targets = ("--trace", trace_id(0), "--trace", f"{trace_id(1)}/{SPAN}")
+    assert run("review", "add", "of the shell", *targets, *where).output == "2 added\n"
+    (queue,) = (each for each in api.ask("GET", "review-queues") if each["name"] == "of the shell")
+    path = f"review-queues/{queue['id']}"
+    vote(api, path, given(api, path, "Ada")["id"], "Ada", "bad")
+    assert "1 of 2" in run("review", "list", *where).output
+    progress = run("review", "progress", queue["id"], *where).output
+    assert progress.startswith("1 of 2 done, 1 votes, 0 looked at now")
+    assert "Ada" in progress
+    assert run("review", "delete", "of the shell", *where).exit_code == 0
+    assert "is no review queue" in run("review", "delete", "of the shell", *where).output
