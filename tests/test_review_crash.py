@@ -30,7 +30,7 @@ def review(url: str, queue: str, by: str, answered: set[tuple[str, str]]) -> Non
 
 def votes(server: Live) -> list[tuple[str, str]]:
     """What is stored."""
-    return [(str(item), by) for item, by in server.sql("SELECT item_number, author FROM annotations ORDER BY ALL")]
+    return [(str(item), str(by)) for item, by in server.sql("SELECT item_number, author FROM annotations ORDER BY ALL")]
 
 
 @pytest.mark.timeout(900)
