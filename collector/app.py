@@ -10,7 +10,7 @@ from functools import partial
 from collector.access.entrance import Authenticator
 from collector.api.application import make_application
 from collector.api.backup import open_backup
-from collector.api.context import Context, ProjectSettings, SqlLimits
+from collector.api.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.turns import Turns
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
@@ -229,6 +229,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         alert_mutes=parts.store.alert_mutes,
         annotations=parts.store.annotations,
         labels=parts.store.labels,
+        reviews=_reviews(settings, parts.store),
         outbox=parts.store.outbox,
         receivers=parts.receivers,
         monitors=parts.store.monitors,
@@ -250,12 +251,27 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,
-        configured=ProjectSettings(
-            retention_days=settings.retention_days,
-            project_retention_days=settings.project_retention_days,
-            max_bytes=settings.max_bytes,
-            project_budgets=parse_project_budgets(settings.project_budgets),
-        ),
+        configured=_configured(settings),
+    )
+
+
+def _configured(settings: Settings) -> ProjectSettings:
+    """What the settings say of projects."""
+    return ProjectSettings(
+        retention_days=settings.retention_days,
+        project_retention_days=settings.project_retention_days,
+        max_bytes=settings.max_bytes,
+        project_budgets=parse_project_budgets(settings.project_budgets),
+    )
+
+
+def _reviews(settings: Settings, store: Store) -> Reviews:
+    """Queues of reviews."""
+    return Reviews(
+        queues=store.review_queues,
+        turns=store.review_turns,
+        feeding=store.review_feeding,
+        lease_s=settings.review_lease_seconds,
     )
 
 

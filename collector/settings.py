@@ -186,6 +186,9 @@ class Settings(BaseModel):
     settle_longest_seconds: Annotated[
         float, Field(ge=0, le=604_800, description="A trace has settled so long after its first span, whatever comes.")
     ] = 3600
+    review_lease_seconds: Annotated[
+        float, Field(ge=1, le=86_400, description="How long an entry of a review queue is kept for who was given it.")
+    ] = 900
     job_attempts: Annotated[
         int, Field(ge=1, le=100, description="Attempts of an evaluation that an endpoint does not answer.")
     ] = 8

@@ -37,6 +37,9 @@ from storage.quality import Quality
 from storage.queries import Queries
 from storage.results_out import ResultsOut
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
+from storage.review_queues import ReviewQueues
+from storage.review_turns import ReviewTurns
 from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
@@ -121,6 +124,9 @@ class Store:
         self.alert_mutes = AlertMutes(database, writer)
         self.annotations = Annotations(database, writer)
         self.labels = Labels(database)
+        self.review_queues = ReviewQueues(database, writer)
+        self.review_feeding = ReviewFeeding(database, self.review_queues)
+        self.review_turns = ReviewTurns(database, writer)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)

@@ -44,6 +44,9 @@ from storage.outline import Outlines
 from storage.quality import Quality
 from storage.queries import Queries
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
+from storage.review_queues import ReviewQueues
+from storage.review_turns import ReviewTurns
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.run_evaluations import RunEvaluations
@@ -54,6 +57,16 @@ from storage.status import StatusReader
 
 if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """Queues of what people are to judge, and how long what somebody was given is his."""
+
+    queues: ReviewQueues
+    turns: ReviewTurns
+    feeding: ReviewFeeding
+    lease_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +116,7 @@ class Context:
     alert_mutes: AlertMutes
     annotations: Annotations
     labels: Labels
+    reviews: Reviews
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors

@@ -22,6 +22,7 @@ from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.reread import reread
+from collector.cli.review import review
 from collector.cli.rules import rules
 from collector.cli.runs import runs
 from collector.cli.send import send
@@ -63,6 +64,7 @@ for command in (
     runs,
     annotations,
     calibration,
+    review,
     sweep,
     deletions,
     reread,
