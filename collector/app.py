@@ -30,7 +30,7 @@ from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
 from collector.live.sweeper import Sweeper
-from collector.mcp.http_door import with_mcp
+from collector.mcp.http_door import McpDoor, with_mcp
 from collector.observing import Watch
 from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors
 from collector.quack.serving import serving_quack
@@ -102,9 +102,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         )
         context = _context(settings, parts, stack)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        names = host_names(settings, settings.http)
-        api = make_application(context, names, make_site())
-        await stack.enter_async_context(serving(with_mcp(stack, api, names), http_socket, grace_s, tls))
+        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, grace_s, tls))
         otlp = with_cors(OtlpHttp(reader, entrance, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
         grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
@@ -273,6 +271,12 @@ def _reviews(settings: Settings, store: Store) -> Reviews:
         feeding=store.review_feeding,
         lease_s=settings.review_lease_seconds,
     )
+
+
+def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
+    """The API and the pages, and what models ask them with, until the stack is closed."""
+    names = host_names(settings, settings.http)
+    return with_mcp(stack, make_application(context, names, make_site()), names)
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:

@@ -101,9 +101,7 @@ class Store:
         limit: int,
     ) -> None:
         self._lock = lock
-        self._database = database
-        self._spool = spool
-        self._writer = writer
+        self._database, self._spool, self._writer = database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
