@@ -140,7 +140,7 @@ def test_a_server_fills_its_queues(tmp_path: Path) -> None:
         }
         made = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=rule)
         wanted = {"name": "q", "blind": False, "feeds": [{"ruleId": made["id"], "policy": "failing"}]}
-        api.ask("POST", "review-queues", 404, json=wanted | {"feeds": [{"ruleId": "none", "policy": "random"}]})
+        api.ask("POST", "review-queues", 400, json=wanted | {"feeds": [{"ruleId": "none", "policy": "random"}]})
         queue = f"review-queues/{api.ask('POST', 'review-queues', 201, json=wanted)['id']}"
         assert api.ask("GET", queue)["feeds"][0]["share"] == 1
         send(api)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 from collector.access.permission import Permission, needs
 from collector.api.annotations import VERDICT, HexSpan, HexTrace, ItemNumber, Name, author_of, item_target, own_target
@@ -28,7 +28,7 @@ from collector.api.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.live.review_feeder import feeds_of
 from storage.annotations import AnnotationTarget
-from storage.errors import Missing, require_version
+from storage.errors import BadQuery, Missing, require_version
 from storage.review_feeding import FeedPolicy
 from storage.review_queues import MOST_ENTRIES, NewEntry, QueueText, ReviewEntry, ReviewQueue
 from storage.runs import Run
@@ -78,8 +78,12 @@ class QueueBody(BaseModel):
     question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
     instructions: Annotated[str, Field(max_length=10_000)] = ""
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
-    reviewers: Annotated[int, Field(ge=1, le=100)] = Field(default=1, description="People who look at each entry.")
-    blind: bool = Field(default=True, description="Whoever has not voted is told nothing of what others said.")
+    reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
+        default=1, description="People who look at each entry."
+    )
+    blind: Annotated[bool, Strict()] = Field(
+        default=True, description="Whoever has not voted is told nothing of what others said."
+    )
 
     feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []
 
@@ -297,13 +301,13 @@ def _check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
     """Refuse rules that a tenant has not.
 
     Raises:
-        Missing: there is such a rule.
+        BadQuery: there is no such rule.
     """
     known = {kept.stored.rule_id for kept in here.rules.kept() if kept.stored.tenant in {tenant, ""}}
     for each in body.feeds:
         unknown = {each.ruleId, each.againstRuleId or each.ruleId} - known
         if unknown:
-            raise Missing(f"there is no rule {min(unknown)}")
+            raise BadQuery(f"feeds: there is no rule {min(unknown)}")
 
 
 def _again(here: Context, queue_id: str) -> ReviewQueue:
