@@ -119,15 +119,6 @@ class StoredEvaluator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStamp:
-    """What changes of a run whenever its items or scores do."""
-
-    items: int  # each trial one
-    scores: int
-    last_score: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunColumns:
     """The items of a run and their scores as columns, and its evaluators by name."""
 
@@ -206,11 +197,11 @@ class RunItems:
             rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
         return [OutlinedItem(*row) for row in rows]
 
-    def stamp(self, run_id: str) -> RunStamp:
-        """What tells whether the items or scores of a run are those of before."""
+    def count(self, run_id: str) -> int:
+        """How many items a run has, each trial one."""
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id})
-            return RunStamp(**named(cursor)[0])
+            ((count,),) = cursor.execute(sql.query("count_of_run_items"), {"run_id": run_id}).fetchall()
+        return int(count)
 
     def columns(self, run_id: str) -> RunColumns:
         """What a comparison reads of a run, as of one moment."""

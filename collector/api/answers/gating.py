@@ -48,16 +48,7 @@ class GateRatio(ApiAnswer):
     items: int
     ratio: float | None
     interval: list[float | None]
-    verdict: str | None = Field(description="Null where no margin was asked for, so that it decides nothing.")
-
-
-class GateRepeat(ApiAnswer):
-    """What several trials say, as means over the items that have at least k of them in both runs."""
-
-    k: int
-    items: int
-    pass_at_k: list[float] = Field(description="The chance that one of k trials passes: baseline, candidate.")
-    pass_hat_k: list[float] = Field(description="The chance that all of k trials pass, likewise.")
+    verdict: str
 
 
 class RegressedEvaluator(ApiAnswer):
@@ -114,6 +105,5 @@ class GateVerdict(ApiAnswer):
     evaluators: list[GateEvaluator]
     slices: list[GateSlice]
     ratios: list[GateRatio]
-    repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
     failures: list[str]
     warnings: list[str]

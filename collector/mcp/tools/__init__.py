@@ -1,1 +1,0 @@
-"""What a model may ask for, by what it is about."""
