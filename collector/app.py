@@ -10,7 +10,7 @@ from functools import partial
 from collector.access.entrance import Authenticator
 from collector.api.application import make_application
 from collector.api.backup import open_backup
-from collector.api.context import Context, ProjectSettings, SqlLimits
+from collector.api.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.turns import Turns
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
@@ -20,6 +20,7 @@ from collector.delivery.receivers import BadWebhook, Receivers
 from collector.delivery.sending import Sender, SystemResolver
 from collector.doors.otlp_grpc import OtlpGrpc
 from collector.doors.otlp_http import OtlpHttp, OtlpReader
+from collector.experiments.watching import RunWatcher
 from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
@@ -29,6 +30,7 @@ from collector.live.judging_hub import OwnDoor
 from collector.live.pipeline import Pipeline
 from collector.live.reach import address_policy
 from collector.live.sweeper import Sweeper
+from collector.mcp.http_door import McpDoor, with_mcp
 from collector.observing import Watch
 from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors
 from collector.quack.serving import serving_quack
@@ -100,20 +102,19 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         )
         context = _context(settings, parts, stack)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        api = make_application(context, host_names(settings, settings.http), make_site())
-        await stack.enter_async_context(serving(api, http_socket, grace_s, tls))
+        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, grace_s, tls))
         otlp = with_cors(OtlpHttp(reader, entrance, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
         grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
         grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
         stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
+        await _comparing(stack, store, context)
         context.state = "ready"
-        http = address_of(http_socket)
-        store.announce(f"{'https' if tls else 'http'}://{http}")
+        store.announce(f"{'https' if tls else 'http'}://{address_of(http_socket)}")
         yield Running(
             grpc=grpc,
             otlp_http=address_of(otlp_socket),
-            http=http,
+            http=address_of(http_socket),
             quack=await stack.enter_async_context(serving_quack(settings, context)),
             store=store,
             traces=traces,
@@ -226,6 +227,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         alert_mutes=parts.store.alert_mutes,
         annotations=parts.store.annotations,
         labels=parts.store.labels,
+        reviews=_reviews(settings, parts.store),
         outbox=parts.store.outbox,
         receivers=parts.receivers,
         monitors=parts.store.monitors,
@@ -247,13 +249,34 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         backup=partial(open_backup, parts.store, settings.data),
         sweeper=parts.sweeper,
         watch=parts.watch,
-        configured=ProjectSettings(
-            retention_days=settings.retention_days,
-            project_retention_days=settings.project_retention_days,
-            max_bytes=settings.max_bytes,
-            project_budgets=parse_project_budgets(settings.project_budgets),
-        ),
+        configured=_configured(settings),
     )
+
+
+def _configured(settings: Settings) -> ProjectSettings:
+    """What the settings say of projects."""
+    return ProjectSettings(
+        retention_days=settings.retention_days,
+        project_retention_days=settings.project_retention_days,
+        max_bytes=settings.max_bytes,
+        project_budgets=parse_project_budgets(settings.project_budgets),
+    )
+
+
+def _reviews(settings: Settings, store: Store) -> Reviews:
+    """Queues of reviews."""
+    return Reviews(
+        queues=store.review_queues,
+        turns=store.review_turns,
+        feeding=store.review_feeding,
+        lease_s=settings.review_lease_seconds,
+    )
+
+
+def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
+    """The API and the pages, and what models ask them with, until the stack is closed."""
+    names = host_names(settings, settings.http)
+    return with_mcp(stack, make_application(context, names, make_site()), names)
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:
@@ -287,6 +310,13 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
     conditions.start()
     stack.push_async_callback(asyncio.to_thread, conditions.close)
     return conditions
+
+
+async def _comparing(stack: AsyncExitStack, store: Store, context: Context) -> None:
+    """What looks at runs that have ended, until the stack is closed."""
+    watcher = RunWatcher(store.runs, store.run_items, store.run_looks, context.kept_comparisons)
+    watcher.start()
+    stack.push_async_callback(asyncio.to_thread, watcher.close)
 
 
 async def _delivering(stack: AsyncExitStack, settings: Settings, store: Store, watch: Watch | None) -> Receivers:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic.functional_validators import AfterValidator
@@ -17,7 +17,9 @@ from rules.errors import BadPattern
 _MIB = 1 << 20
 
 
-AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered"]
+AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"]
+ALERT_EVENTS: Final[tuple[AlertEvent, ...]] = ("alert.opened", "alert.acknowledged", "alert.recovered")
+"""What a webhook is told of that does not say."""
 
 
 class BadSettings(Exception):
@@ -60,7 +62,7 @@ class WebhookSettings(BaseModel):
     previousSecret: SecretStr | None = None  # noqa: N815 - likewise
     previousSecretEnv: str | None = None  # noqa: N815 - likewise
     enabled: bool = True
-    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = get_args(AlertEvent)
+    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
     rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
     severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
@@ -184,6 +186,9 @@ class Settings(BaseModel):
     settle_longest_seconds: Annotated[
         float, Field(ge=0, le=604_800, description="A trace has settled so long after its first span, whatever comes.")
     ] = 3600
+    review_lease_seconds: Annotated[
+        float, Field(ge=1, le=86_400, description="How long an entry of a review queue is kept for who was given it.")
+    ] = 900
     job_attempts: Annotated[
         int, Field(ge=1, le=100, description="Attempts of an evaluation that an endpoint does not answer.")
     ] = 8

@@ -100,9 +100,7 @@ class Annotations:
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             stored.clear()
-            for each in said:
-                rows = cursor.execute(sql.query("insert_annotation"), _values(each) | {"now_us": now_us}).fetchall()
-                stored.extend(number for (number,) in rows)
+            stored.extend(put_annotations(cursor, said, now_us=now_us))
 
         self._writer.store(write, len(said))
         return len(stored)
@@ -115,6 +113,15 @@ class Annotations:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), asked)
             return [Annotation(**row) for row in named(cursor)]
+
+
+def put_annotations(cursor: duckdb.DuckDBPyConnection, said: Sequence[NewAnnotation], *, now_us: int) -> list[int]:
+    """Store what is new of what was said; the numbers of its rows. The writer's thread calls this in a transaction."""
+    stored: list[int] = []
+    for each in said:
+        rows = cursor.execute(sql.query("insert_annotation"), _values(each) | {"now_us": now_us}).fetchall()
+        stored.extend(number for (number,) in rows)
+    return stored
 
 
 def _values(said: NewAnnotation) -> dict[str, Any]:

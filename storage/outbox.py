@@ -12,11 +12,14 @@ from storage.database import Database
 from storage.records import JsonValue
 from storage.writer import Writer
 
-EventType: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered", "webhook.test"]
+EventType: TypeAlias = Literal[
+    "alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION", "webhook.test"
+]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 DeliveryState: TypeAlias = Literal["pending", "delivered", "failed", "cancelled"]
 
 TEST: EventType = "webhook.test"
+RUN_REGRESSION: EventType = "RUN_REGRESSION"  # as the seeds call it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class WebhookEvent:
     event_id: str
     project: str | None
     type: EventType
-    alert_id: str | None  # None: a test
+    alert_id: str | None  # None: a test, or about a run
     document: Mapping[str, JsonValue]  # as of that moment
     at_ns: int
 

@@ -119,6 +119,15 @@ class StoredEvaluator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunStamp:
+    """What changes of a run whenever its items or scores do."""
+
+    items: int  # each trial one
+    scores: int
+    last_score: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunColumns:
     """The items of a run and their scores as columns, and its evaluators by name."""
 
@@ -197,11 +206,11 @@ class RunItems:
             rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
         return [OutlinedItem(*row) for row in rows]
 
-    def count(self, run_id: str) -> int:
-        """How many items a run has, each trial one."""
+    def stamp(self, run_id: str) -> RunStamp:
+        """What tells whether the items or scores of a run are those of before."""
         with self._database.cursor() as cursor:
-            ((count,),) = cursor.execute(sql.query("count_of_run_items"), {"run_id": run_id}).fetchall()
-        return int(count)
+            cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id})
+            return RunStamp(**named(cursor)[0])
 
     def columns(self, run_id: str) -> RunColumns:
         """What a comparison reads of a run, as of one moment."""

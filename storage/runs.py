@@ -258,6 +258,8 @@ class Runs:
             cursor.execute(sql.query("delete_run_evaluations"), of_it)
             cursor.execute(sql.query("delete_superseded_scores"), of_it)
             cursor.execute(sql.query("delete_run_annotations"), of_it)
+            cursor.execute(sql.query("delete_run_review_turns"), of_it)
+            cursor.execute(sql.query("delete_run_review_entries"), of_it)
 
         for statement in (sql.query("delete_run_scores"), sql.query("delete_run_items")):
             while self._deleted(statement, run_id):

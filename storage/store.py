@@ -37,11 +37,15 @@ from storage.quality import Quality
 from storage.queries import Queries
 from storage.results_out import ResultsOut
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
+from storage.review_queues import ReviewQueues
+from storage.review_turns import ReviewTurns
 from storage.rewriting import Rewriting
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.run_evaluations import RunEvaluations
 from storage.run_items import RunItems
+from storage.run_looks import RunLooks
 from storage.runs import Runs
 from storage.search import Search
 from storage.spending import Spending
@@ -97,9 +101,7 @@ class Store:
         limit: int,
     ) -> None:
         self._lock = lock
-        self._database = database
-        self._spool = spool
-        self._writer = writer
+        self._database, self._spool, self._writer = database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
@@ -120,6 +122,9 @@ class Store:
         self.alert_mutes = AlertMutes(database, writer)
         self.annotations = Annotations(database, writer)
         self.labels = Labels(database)
+        self.review_queues = ReviewQueues(database, writer)
+        self.review_feeding = ReviewFeeding(database, self.review_queues)
+        self.review_turns = ReviewTurns(database, writer)
         self.webhooks = Webhooks(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
@@ -132,6 +137,7 @@ class Store:
         self.runs = Runs(database, writer)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
+        self.run_looks = RunLooks(database, writer, self.outbox)
         self.quality = Quality(database)
         self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))

@@ -36,7 +36,7 @@ def a_closed_server(data: Path, **settings: Any) -> Iterator[Closed]:
     with a_server(data, api_key=OPERATOR_KEY, **settings) as running:
         keys = {"operator": OPERATOR_KEY}
         for tenant in (None, "acme", "other"):
-            for role in ("VIEWER", "EDITOR", "ADMIN", "INGEST"):
+            for role in ("VIEWER", "EDITOR", "ADMIN", "INGEST", "REVIEWER"):
                 name = role.lower() if tenant is None else f"{role.lower()} of {tenant}"
                 wanted = {"name": name, "role": role, "tenantId": tenant}
                 made = request(f"http://{running.http}/api/v1/api-keys", "POST", key=OPERATOR_KEY, json=wanted)

@@ -141,6 +141,21 @@ def an_item(shown: Shown) -> str:
         return f"/runs/{run}/items/{api.ask('GET', f'runs/{run}')['items']['content'][0]['id']}"
 
 
+def a_review(shown: Shown) -> str:
+    """The address of an entry of a queue of reviews, made where there is none; somebody has voted on it."""
+    with asking(shown) as api:
+        if not api.ask("GET", "review-queues"):
+            text = {"name": "failing answers", "instructions": "Is the answer right?", "reviewers": 2}
+            queue = api.ask("POST", "review-queues", 201, json=text)["id"]
+            api.ask("POST", f"review-queues/{queue}/entries", 201, json={"targets": [{"traceId": shown.trace_id}]})
+            entry = api.ask("POST", f"review-queues/{queue}/next")["entry"]["id"]
+            said = {"label": "INCORRECT", "note": "It is 14 days."}
+            api.ask("PUT", f"review-queues/{queue}/entries/{entry}/vote", json=said)
+        (found,) = api.ask("GET", "review-queues")
+        (entry,) = api.ask("GET", f"review-queues/{found['id']}/entries")["content"]
+        return f"/review/{found['id']}/entries/{entry['id']}"
+
+
 EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/connections/{connection_id}": lambda shown: f"/connections/{connection_id(shown)}",
     "/connections/{connection_id}/edit": lambda shown: f"/connections/{connection_id(shown)}/edit",
@@ -159,7 +174,10 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/datasets/{dataset_id}/versions/{version}/diff": lambda shown: f"{a_dataset(shown)}/diff",
     "/experiments/{experiment_id}": an_experiment,
     "/runs/{run_id}": lambda shown: f"/runs/{a_run(shown)}",
+    "/runs/{run_id}/diff": lambda shown: f"/runs/{a_run(shown)}/diff",
     "/runs/{run_id}/items/{number}/promote": lambda shown: f"{an_item(shown)}/promote",
+    "/review/{queue_id}": lambda shown: a_review(shown).partition("/entries")[0],
+    "/review/{queue_id}/entries/{entry_id}": a_review,
     "/traces/{trace_id}/promote": lambda shown: f"/traces/{shown.trace_id}/promote",
 }
 """Of each page whose address has something in braces, one such address; a test says which are missing."""

@@ -174,6 +174,7 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     for place in (f"traces/{TRACE}", f"runs/{ids['run_id']}/items/{ids['number']}"):
         voted = tenancy.server.ask("PUT", f"/api/v1/{place}/annotation", key=key, json=vote)
         assert voted.status_code == 200, voted.text
+    queued = _queue(tenancy, tenant)
     deleted = tenancy.server.ask("DELETE", "/api/v1/traces?before=1980-01-01T00:00:00Z", key=key)
     assert deleted.status_code == 200, deleted.text
     finding = a_finding(tenant=tenant, evaluator=mark, rule_id=ids["rule_id"], rule="slow")
@@ -196,6 +197,7 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
         f"(SELECT revision FROM rule WHERE rule_id = '{ids['rule_id']}')"
     )
     late = {
+        **queued,
         "backfill_id": backfill.json()["id"],
         "delivery_id": tested.json()["id"],
         "alert_id": finding.alert_id,
@@ -205,6 +207,24 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
         "deletion_id": deleted.json()["id"],
     }
     tenancy.ids[tenant].update(late)  # type: ignore[attr-defined] # made here
+
+
+def _queue(tenancy: Tenancy, tenant: str) -> dict[str, str]:
+    """A queue of reviews with an entry that was voted on; their ids."""
+    key, mark = tenancy.key(tenant), mark_of(tenant)
+    made = tenancy.server.ask("POST", "/api/v1/review-queues", key=key, json={"name": mark, "blind": False})
+    path = f"/api/v1/review-queues/{made.json()['id']}"
+    targets = {"targets": [{"traceId": TRACE}]}
+    added = tenancy.server.ask("POST", f"{path}/entries", key=key, json=targets)
+    assert added.json() == {"added": 1}, added.text
+    (entry,) = tenancy.server.ask("GET", f"{path}/entries", key=key).json()["content"]
+    undone = tenancy.server.ask("DELETE", f"{path}/entries/{entry['id']}/vote", key=key)
+    assert undone.status_code == 204, undone.text
+    voted = tenancy.server.ask(
+        "PUT", f"{path}/entries/{entry['id']}/vote", key=key, json={"label": "CORRECT", "note": mark}
+    )
+    assert voted.status_code == 200, voted.text
+    return {"queue_id": made.json()["id"], "entry_id": entry["id"]}
 
 
 def _send(tenancy: Tenancy, tenant: str) -> None:

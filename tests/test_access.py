@@ -28,11 +28,12 @@ def a_caller(tenant: str) -> Caller:
 
 
 def test_roles_grant_what_the_page_says() -> None:
-    """INGEST only sends, VIEWER only reads, EDITOR does both and writes, ADMIN does everything."""
+    """INGEST only sends, VIEWER only reads, REVIEWER only reviews, EDITOR also writes, ADMIN does everything."""
     granted = {role: {each for each in GRANTS[role] if each is not Permission.OPEN} for role in Role}
     assert granted[Role.INGEST] == {Permission.SEND}
-    assert granted[Role.VIEWER] == {Permission.READ}
-    assert granted[Role.EDITOR] == {Permission.READ, Permission.SEND, Permission.WRITE}
+    assert granted[Role.REVIEWER] == {Permission.SEE_QUEUES, Permission.REVIEW}
+    assert granted[Role.VIEWER] == {Permission.READ, Permission.SEE_QUEUES}
+    assert granted[Role.EDITOR] == {*granted[Role.VIEWER], *granted[Role.REVIEWER], Permission.SEND, Permission.WRITE}
     assert granted[Role.ADMIN] == {*granted[Role.EDITOR], Permission.ADMINISTER}
 
 

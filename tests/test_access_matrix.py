@@ -42,6 +42,26 @@ WRITING = {  # the form, or the question before one
     "GET /traces/{trace_id}/promote",
     "GET /runs/{run_id}/items/{number}/promote",
 }
+SEEING_QUEUES = {
+    "GET /api/v1/review-queues",
+    "GET /api/v1/review-queues/{queue_id}",
+    "GET /api/v1/review-queues/{queue_id}/progress",
+    "GET /api/v1/review-queues/{queue_id}/entries",
+    "GET /api/v1/review-queues/{queue_id}/entries/{entry_id}",
+    "GET /review",
+    "GET /review/{queue_id}",
+    "GET /review/{queue_id}/entries/{entry_id}",
+}
+REVIEWING = {
+    "POST /api/v1/review-queues/{queue_id}/next",
+    "PUT /api/v1/review-queues/{queue_id}/entries/{entry_id}/vote",
+    "DELETE /api/v1/review-queues/{queue_id}/entries/{entry_id}/vote",
+    "POST /api/v1/review-queues/{queue_id}/entries/{entry_id}/skip",
+    "POST /review/{queue_id}/next",
+    "POST /review/{queue_id}/undo",
+    "POST /review/{queue_id}/entries/{entry_id}/vote",
+    "POST /review/{queue_id}/entries/{entry_id}/skip",
+}
 ADMINISTERING = {
     "GET /api/v1/api-keys",
     "POST /api/v1/api-keys",
@@ -115,6 +135,8 @@ def wanted(name: str) -> Permission:
         (SENDING, Permission.SEND),
         (READING, Permission.READ),
         (WRITING, Permission.WRITE),
+        (SEEING_QUEUES, Permission.SEE_QUEUES),
+        (REVIEWING, Permission.REVIEW),
         (ADMINISTERING | ADMINISTERING_ALL, Permission.ADMINISTER),
     ):
         if name in names:
@@ -129,7 +151,9 @@ def path_of(template: str) -> str:
 
 def test_the_tables_name_routes() -> None:
     """What is listed here as an exception is a route."""
-    assert set(NAMES) >= (OPEN | SENDING | READING | WRITING | ADMINISTERING | OF_THE_WHOLE_SERVER)
+    assert set(NAMES) >= (
+        OPEN | SENDING | READING | WRITING | SEEING_QUEUES | REVIEWING | ADMINISTERING | OF_THE_WHOLE_SERVER
+    )
 
 
 @pytest.mark.parametrize("method, path, endpoint", ROUTES, ids=NAMES)

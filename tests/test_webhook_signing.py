@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
+from collector.delivery.alert_document import Document
 from collector.delivery.retrying import MOST_ATTEMPTS, DeliveryResponse, judge
 from collector.delivery.sending import retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
@@ -68,6 +69,32 @@ def test_what_cannot_sign_is_refused_without_being_told(secret: str) -> None:
     assert len(secret) < 2 or secret.strip() == "whsec_" or secret not in str(bad.value)
 
 
+A_RUN: Document = {
+    "tenant": "",
+    "projectName": "shop",
+    "experimentId": "6f1ed002ab5595859014ebf0951522d9",
+    "experimentName": "qa",
+    "runId": "01a20a44-6dae-78c9-a6c5-e644f6e7900c",
+    "runName": "nightly <2>",
+    "baselineRunId": "01a20a40-7174-7272-8fba-2d1f534d625c",
+    "baselineRunName": None,
+    "gitBranch": "main",
+    "gitSha": None,
+    "baselinePassRate": 0.92,
+    "candidatePassRate": 0.78,
+    "passRateDelta": -0.14,
+    "verdict": "regressed",
+    "significant": True,
+    "regressedCount": 20,
+    "improvedCount": 3,
+    "regressedEvaluators": [
+        {"evaluator": "exact", "baselineMean": 0.92, "candidateMean": 0.78, "delta": -0.14, "pValue": 0.001}
+    ],
+    "failures": [],
+    "warnings": [],
+}
+
+
 def an_alert(event: EventType) -> Alert:
     """An alert in the state in which it is when the event is told."""
     opened = Alert(finding=a_finding(), state="open", opened_at_ns=OPENED_NS)
@@ -83,8 +110,11 @@ def test_bodies_are_as_they_were(golden: Callable[[str, str], None], template: T
     """Each event in each template is what the golden file holds."""
     told = {}
     for event in get_args(EventType):
-        alert = None if event == "webhook.test" else an_alert(event)
-        telling = Telling(event_id="e1", type=event, at_ns=OPENED_NS, project="shop", alert=alert, secret="routing-key")
+        alert = an_alert(event) if event.startswith("alert.") else None
+        run = A_RUN if event == "RUN_REGRESSION" else None
+        telling = Telling(
+            event_id="e1", type=event, at_ns=OPENED_NS, project="shop", alert=alert, run=run, secret="routing-key"
+        )
         told[event] = json.loads(render(template, telling))
     golden(f"webhooks/{template}.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 

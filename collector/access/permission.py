@@ -11,10 +11,15 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Permission(StrEnum):
-    """One kind of thing to do. `OPEN` asks for nothing, not even a key."""
+    """One kind of thing to do. `OPEN` asks for nothing, not even a key.
+
+    `SEE_QUEUES` is looking at queues of reviews and at what is in them, `REVIEW` is answering their questions.
+    """
 
     OPEN = "OPEN"
     READ = "READ"
+    SEE_QUEUES = "SEE_QUEUES"
+    REVIEW = "REVIEW"
     SEND = "SEND"
     WRITE = "WRITE"
     ADMINISTER = "ADMINISTER"
@@ -27,15 +32,18 @@ class Role(StrEnum):
     EDITOR = "EDITOR"
     ADMIN = "ADMIN"
     INGEST = "INGEST"
+    REVIEWER = "REVIEWER"
 
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     Role.INGEST: frozenset({Permission.OPEN, Permission.SEND}),
-    Role.VIEWER: frozenset({Permission.OPEN, Permission.READ}),
-    Role.EDITOR: frozenset({Permission.OPEN, Permission.READ, Permission.SEND, Permission.WRITE}),
+    Role.REVIEWER: frozenset({Permission.OPEN, Permission.SEE_QUEUES, Permission.REVIEW}),
+    Role.VIEWER: frozenset({Permission.OPEN, Permission.READ, Permission.SEE_QUEUES}),
+    Role.EDITOR: frozenset(Permission) - {Permission.ADMINISTER},
     Role.ADMIN: frozenset(Permission),
 }
-"""What each role may do. A key that sends spans is in the environment of an application, so it can read nothing."""
+"""What each role may do. A key that sends spans is in the environment of an application, so it can read nothing.
+Whoever reviews sees nothing but what he is asked about, so that what judges said cannot sway him."""
 
 
 def may(role: Role, permission: Permission) -> bool:

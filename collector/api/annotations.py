@@ -254,7 +254,7 @@ def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationB
         label=body.verdict or body.label,
         score=body.score,
         note=here.redacted(body.note),
-        expected=_expected(here, body.overriddenExpectedOutput),
+        expected=expected_text(here, body.overriddenExpectedOutput),
         source=source,
         author=author_of(who, body.by),
     )
@@ -328,7 +328,12 @@ def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
     return JSONResponse(annotation_document(found))
 
 
-def _expected(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
+def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
+    """A correction as it is stored.
+
+    Raises:
+        BadQuery: it cannot be.
+    """
     try:
         return None if expected is None else json_text(here.redacted(expected))
     except BadItem as error:

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from fastapi import Depends, Request
 
@@ -16,6 +16,7 @@ from collector.conditions import ServerConditions
 from collector.conventions.own import OwnKeys
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
+from collector.experiments.kept import Kept
 from collector.live.backfill import Backfills
 from collector.live.eraser import Eraser
 from collector.live.judging_hub import JudgeServices
@@ -43,6 +44,9 @@ from storage.outline import Outlines
 from storage.quality import Quality
 from storage.queries import Queries
 from storage.retention import Retention
+from storage.review_feeding import ReviewFeeding
+from storage.review_queues import ReviewQueues
+from storage.review_turns import ReviewTurns
 from storage.rule_record import RuleRecord
 from storage.rulebook import Rulebook
 from storage.run_evaluations import RunEvaluations
@@ -50,6 +54,19 @@ from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
 from storage.status import StatusReader
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """Queues of what people are to judge, and how long what somebody was given is his."""
+
+    queues: ReviewQueues
+    turns: ReviewTurns
+    feeding: ReviewFeeding
+    lease_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +116,7 @@ class Context:
     alert_mutes: AlertMutes
     annotations: Annotations
     labels: Labels
+    reviews: Reviews
     outbox: Outbox
     receivers: Receivers
     monitors: Monitors
@@ -113,6 +131,7 @@ class Context:
     datasets: Datasets
     runs: Runs
     run_items: RunItems
+    kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
     run_evaluations: RunEvaluations
     run_evaluator: RunEvaluator
     redact: Callable[[Any], Any] | None  # takes out of JSON what must not be stored

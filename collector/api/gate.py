@@ -156,7 +156,8 @@ class Gate:
 
     def _note(self, visit: RequestInfo, caller: Caller, status: int, need: Need) -> None:
         """Spans that were taken are no entry: there are too many of them, and each span says when it came."""
-        is_write = need.permission in {Permission.WRITE, Permission.ADMINISTER} and changes(visit.method)
+        writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
+        is_write = need.permission in writing and changes(visit.method)
         if is_write or status == HTTPStatus.FORBIDDEN:
             self._entrance.journal.note(visit, caller, status)
 

@@ -54,7 +54,7 @@ def trace_reading_document(reading: TraceReading) -> Document:
         "inputTokens": reading.input_tokens,
         "outputTokens": reading.output_tokens,
         "costUsd": reading.cost_usd,
-        "toolCalls": list(map(_call, reading.tool_calls)),
+        "toolCalls": list(map(call_document, reading.tool_calls)),
         "toolDefinitions": list(map(_definition, reading.tool_definitions)),
         "conversation": list(reading.conversation),
     }
@@ -107,7 +107,8 @@ def _definitions_of(document: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
     return tuple(OfferedTool(**tool) for tool in document["toolDefinitions"])
 
 
-def _call(call: TraceToolCall) -> Document:
+def call_document(call: TraceToolCall) -> Document:
+    """One call of a tool."""
     known = call.start_ns and call.end_ns
     return {
         "ordinal": call.ordinal,

@@ -12,13 +12,13 @@ from collector.api.answers.declared import answers
 from collector.api.answers.diffing import RunDiffDocument
 from collector.api.context import Context, Here, Who
 from collector.api.pages import MAX_PAGE, page_document
-from collector.api.run_gate import one_comparison, run_of_experiment
+from collector.api.run_gate import compared_runs, run_of_experiment
 from storage.errors import Missing
 from storage.runs import Run
 
 if TYPE_CHECKING:
-    from collector.experiments.side_by_side import DiffCase, DiffSide, RunDiff
-    from rules.statistics.runs.comparison import Comparison
+    from collector.experiments.comparing import ComparedRuns
+    from collector.experiments.side_by_side import DiffCase, DiffSide
 
 router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
 
@@ -45,24 +45,22 @@ def diff(
     A baseline that is not named is the one that the gate would take.
     """
     # Imported here: they bring scipy, which a server that compares nothing should not load.
-    from collector.experiments.side_by_side import DIFF_FILTERS, diff_runs  # noqa: PLC0415
-    from rules.statistics.runs.comparison import compare  # noqa: PLC0415
+    from collector.experiments.side_by_side import DIFF_FILTERS, cases_of  # noqa: PLC0415
+    from rules.statistics.runs.options import Options  # noqa: PLC0415
 
     candidate = run_of_experiment(experiment_id, candidate_id, here, who)
     before = baseline_for(candidate, wanted.baselineRunId, here, who)
     if before is None:
         raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
-    with one_comparison():
-        found = diff_runs(candidate, before, here.run_items)
-        compared = compare(found.baseline.results.run, found.candidate.results.run)
-    significant = {each.name: each.adjusted_p_value < _ALPHA for each in compared.differences}
+    found = compared_runs(candidate, before, Options(), here)
+    significant = {each.name: each.adjusted_p_value < _ALPHA for each in found.comparison.differences}
     first = wanted.page * wanted.size
     listed = found.table.listed(DIFF_FILTERS[wanted.status])[first : first + wanted.size + 1]
-    cases = [_case(each, significant) for each in found.cases(listed, here.run_items)]
+    cases = [_case(each, significant) for each in cases_of(found, listed, here.run_items)]
     return {
         "candidateRunId": candidate.run_id,
         "baselineRunId": before.run_id,
-        "summary": _summary(found, compared),
+        "summary": _summary(found),
         "cases": page_document(cases, wanted.page, wanted.size),
     }
 
@@ -76,8 +74,8 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
     return baseline_of(candidate, newest_first(here.runs, candidate.experiment_id))
 
 
-def _summary(found: "RunDiff", compared: "Comparison") -> dict[str, Any]:
-    table = found.table
+def _summary(found: "ComparedRuns") -> dict[str, Any]:
+    table, rate = found.table, found.comparison.rate
     rates = table.pass_rates or (None, None)
     delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]
     return {
@@ -85,11 +83,11 @@ def _summary(found: "RunDiff", compared: "Comparison") -> dict[str, Any]:
         "baselinePassRate": _rounded(rates[0]),
         "candidatePassRate": _rounded(rates[1]),
         "passRateDelta": _rounded(delta),
-        "significant": compared.rate.adjusted_p_value < _ALPHA,
+        "significant": rate is not None and rate.adjusted_p_value < _ALPHA,
         **{f"{name.lower()}Count": count for name, count in table.counts.items()},
         "flippedToFailCount": int((table.flips < 0).sum()),
         "flippedToPassCount": int((table.flips > 0).sum()),
-        "warnings": list(compared.warnings),
+        "warnings": list(found.comparison.warnings),
     }
 
 

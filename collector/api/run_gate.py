@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +15,10 @@ from collector.api.context import Context, Here, Who
 from collector.api.runs import run_seen
 from storage.errors import Missing, Overloaded
 from storage.runs import Run
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns, RunComparer
+    from rules.statistics.runs.options import Options
 
 router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
 
@@ -39,6 +43,13 @@ class GateQuestion(BaseModel):
     alpha: Annotated[float, Field(gt=0, lt=1, description="Of all evaluators together.")] = 0.05
     severityMargin: Annotated[_Share, Field(description="No item may lose more.")] | None = None  # noqa: N815 - likewise
     floor: Annotated[int, Field(ge=0, le=10_000, description="So many trials of each item must pass.")] | None = None
+    margins: Annotated[dict[_Key, _Share], Field(max_length=100, description="Of single evaluators.")] = {}
+    costMargin: Annotated[_Share, Field(description="0.1: it may cost 10 % more.")] | None = None  # noqa: N815 - likewise
+    latencyMargin: Annotated[_Share, Field(description="Likewise of time.")] | None = None  # noqa: N815 - likewise
+    thresholds: Annotated[
+        dict[_Key, Annotated[float, Field(allow_inf_nan=False)]],
+        Field(max_length=100, description="Scores of these evaluators pass by other thresholds than they were stored."),
+    ] = {}
     evaluators: Annotated[list[_Key], Field(min_length=1, max_length=100)] | None = None
     slices: Annotated[list[_Key], Field(max_length=20, description="Keys of metadata.")] = []
     unscored: dict[Literal["failed", "skipped", "missing"], Literal["check", "worst", "exclude", "refuse"]] = {}
@@ -58,8 +69,30 @@ def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[s
     named = None
     if body.baselineRunId is not None:
         named = run_of_experiment(experiment_id, body.baselineRunId, here, who)
+    return _verdict(candidate, named, body, here)
+
+
+def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Context) -> "ComparedRuns":
+    """Two runs compared: at once where that was done before, else as soon as it is its turn.
+
+    Raises:
+        Conflict: one has not finished, or the two cannot be compared.
+        Overloaded: others did not end in time.
+    """
+    comparer = comparer_of(here)
+    pair = comparer.pair(candidate, baseline, options)
+    known = comparer.known(pair)
+    if known is not None:
+        return known
     with one_comparison():
-        return _verdict(candidate, named, body, here)
+        return comparer.known(pair) or comparer.compare(pair)
+
+
+def comparer_of(here: Context) -> "RunComparer":
+    """What compares the runs of this server, without anything that only comparisons need before one is asked for."""
+    from collector.experiments.comparing import RunComparer  # noqa: PLC0415 - it brings scipy
+
+    return RunComparer(here.run_items, here.kept_comparisons)
 
 
 @contextmanager
@@ -91,26 +124,38 @@ def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) 
 
 def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
     # Imported here: it brings scipy, which a server that compares nothing should not load.
-    from collector.experiments.comparing import baseline_of, compare_runs, newest_first  # noqa: PLC0415
+    from collector.experiments.comparing import baseline_of, newest_first  # noqa: PLC0415
     from collector.gating.gate import Policy  # noqa: PLC0415
-    from rules.statistics.runs.options import Options  # noqa: PLC0415
 
     before = named or baseline_of(
         candidate, newest_first(here.runs, candidate.experiment_id), branch=body.baselineBranch
     )
-    options = Options(
-        margin=body.margin,
-        alpha=body.alpha,
-        severity=body.severityMargin,
-        floor=body.floor,
-        evaluators=None if body.evaluators is None else tuple(body.evaluators),
-        slices=tuple(body.slices),
-        unscored=dict(body.unscored.items()),
-    )
-    policy = Policy(options=options, fail_on_inconclusive=body.failOnInconclusive)
-    decision = compare_runs(candidate, before, here.run_items, policy)
+    policy = Policy(options=_options(body), fail_on_inconclusive=body.failOnInconclusive)
+    if before is None:
+        with one_comparison():
+            decision = comparer_of(here).without_baseline(candidate, policy)
+    else:
+        decision = compared_runs(candidate, before, policy.options, here).decision(policy)
     return {
         **decision.document,
         "candidateRunId": candidate.run_id,
         "baselineRunId": None if before is None else before.run_id,
     }
+
+
+def _options(body: GateQuestion) -> "Options":
+    from rules.statistics.runs.options import Options  # noqa: PLC0415 - as above
+
+    return Options(
+        margin=body.margin,
+        margins=dict(sorted(body.margins.items())),
+        alpha=body.alpha,
+        severity=body.severityMargin,
+        floor=body.floor,
+        cost_margin=body.costMargin,
+        latency_margin=body.latencyMargin,
+        evaluators=None if body.evaluators is None else tuple(sorted(set(body.evaluators))),
+        thresholds=dict(sorted(body.thresholds.items())),
+        slices=tuple(body.slices),
+        unscored=dict(body.unscored.items()),
+    )

@@ -18,7 +18,7 @@ from collector.api.problems import problem
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
-from collector.settings import AlertEvent
+from collector.settings import ALERT_EVENTS, AlertEvent
 from storage.outbox import Delivery, DeliveryState, Severity
 from storage.webhooks import Template, Webhook
 
@@ -37,7 +37,7 @@ class WebhookBody(BaseModel):
     url: str | None = Field(default=None, max_length=_LONGEST_TEXT)
     secret: str | None = Field(default=None, max_length=_LONGEST_TEXT)
     enabled: bool = True
-    events: list[AlertEvent] = Field(default=list(EVENTS), min_length=1, max_length=len(EVENTS))
+    events: list[AlertEvent] = Field(default=list(ALERT_EVENTS), min_length=1, max_length=len(EVENTS))
     template: Template = "json"
     rules: list[str] | None = Field(default=None, min_length=1, max_length=200)
     severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)

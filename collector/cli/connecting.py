@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import click
@@ -43,17 +43,29 @@ def reachable(address: str) -> str:
 @contextmanager
 def connect(server: str) -> Iterator[httpx.Client]:
     """A client; a server on this machine is never asked through a proxy."""
+    with httpx.Client(**_how(server)) as client:
+        yield client
+
+
+def connect_async(server: str) -> httpx.AsyncClient:
+    """The same, for an event loop."""
+    return httpx.AsyncClient(**_how(server))
+
+
+def _how(server: str) -> dict[str, Any]:
     url = server if "://" in server else f"http://{server}"
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise click.BadParameter(f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint="--server")
-    timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
-    is_elsewhere = parts.hostname not in _LOOPBACK
     # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
     trusted: ssl.SSLContext | bool = ssl.create_default_context() if parts.scheme == "https" else True
-    headers = _key_header()
-    with httpx.Client(base_url=url, timeout=timeout, trust_env=is_elsewhere, verify=trusted, headers=headers) as client:
-        yield client
+    return {
+        "base_url": url,
+        "timeout": httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
+        "trust_env": parts.hostname not in _LOOPBACK,
+        "verify": trusted,
+        "headers": _key_header(),
+    }
 
 
 def _key_header() -> dict[str, str]:

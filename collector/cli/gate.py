@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from collector.cli.deciding import engine_options, with_deciding_options
+from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
 
 BAD_INPUT: Final = 2
@@ -23,16 +25,7 @@ _OPTIONS: Final = (
     click.option("--verdict-dir", type=_FOLDER, default=Path("gate"), show_default=True, help="For the verdict."),
     click.option("--update-baseline", is_flag=True, help=f"Accept the results; so does {UPDATE_VARIABLE}=true."),
     click.option("--pairing", type=click.Choice(["auto", "positional", "dataset_item_id"]), default="auto"),
-    click.option("--evaluator", "evaluators", multiple=True, help="Only this one; again for more."),
-    click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm."),
-    click.option("--margin", type=float, default=0.05, show_default=True, help="A smaller loss is tolerated."),
     click.option("--epsilon", type=float, default=0.001, show_default=True, help="A smaller difference is rounding."),
-    click.option("--severity-margin", type=float, help="No single item may lose more by any evaluator."),
-    click.option("--floor", type=int, help="Each item must pass at least so many of its trials."),
-    click.option("--cost-margin", type=float, help="How much more it may cost: 0.1 is 10 %."),
-    click.option("--latency-margin", type=float, help="How much longer it may take."),
-    click.option("--slice", "slices", multiple=True, help="A key of metadata to compare by; again for more."),
-    click.option("--unscored", multiple=True, metavar="KIND=WHAT", help="What failed, skipped or missing trials do."),
     click.option("--seed", type=int, default=42, show_default=True, help="Of the random draws."),
     click.option("--require-baseline", is_flag=True, help="Without a baseline in CI, exit with 4."),
     click.option("--no-bootstrap", is_flag=True, help="The first local run writes the baseline and fails."),
@@ -47,7 +40,7 @@ _OPTIONS: Final = (
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         command = option(command)
-    return command
+    return with_deciding_options(command)
 
 
 class BadInput(click.ClickException):
@@ -82,7 +75,9 @@ def gate(context: click.Context, /, results: Path, **given: Any) -> None:
     _kept(given["verdict_dir"] / f"{stem}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     if given["junit"] is not None:
         _kept(given["junit"], junit(document))
-    _print(document, results, baseline)
+    print_verdict(document)
+    if document["status"] == "FAIL" and document["comparedPass"]:
+        click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")
     context.exit(decision.exit_code)
 
 
@@ -118,22 +113,9 @@ def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
     from collector.gating.gate import Policy
     from collector.settings_loading import environment_variable
     from rules.statistics.formulas.resampling import Draws
-    from rules.statistics.runs.options import Options
 
     on = {"1", "true", "yes"}
-    options = Options(
-        alpha=given["alpha"],
-        margin=given["margin"],
-        epsilon=given["epsilon"],
-        severity=given["severity_margin"],
-        floor=given["floor"],
-        cost_margin=given["cost_margin"],
-        latency_margin=given["latency_margin"],
-        slices=given["slices"],
-        evaluators=given["evaluators"] or None,
-        unscored=_unscored(given["unscored"]),
-        draws=Draws(seed=given["seed"]),
-    )
+    options = engine_options(given, epsilon=given["epsilon"], draws=Draws(seed=given["seed"]))
     return Policy(
         against=given["against"],
         update=given["update_baseline"] or (environment_variable(UPDATE_VARIABLE) or "").lower() in on,
@@ -146,11 +128,6 @@ def _policy(given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - imported inside
         fail_on_removed_evaluator=not given["allow_removed_evaluators"],
         options=options,
     )
-
-
-def _unscored(given: Sequence[str]) -> dict[str, Any]:
-    pairs = [each.partition("=") for each in given]
-    return {kind: policy for kind, _, policy in pairs}
 
 
 def _provenance() -> dict[str, str]:
@@ -184,27 +161,3 @@ def _kept(path: Path, text: str) -> None:
 def _file_name(name: str) -> str:
     """The name as a file may have it."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:100] or "gate"
-
-
-def _print(document: Mapping[str, Any], results: Path, baseline: Path) -> None:
-    click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
-    for each in document["evaluators"]:
-        low, high = each["interval"]
-        interval = "unknown" if low is None else f"{low:+.4f} to {high:+.4f}"
-        click.echo(
-            one_line(
-                f"  {each['evaluator']}: {each['verdict']}, {each['delta']:+.4f} ({interval}), {each['items']} items"
-            )
-        )
-    for case in document["cases"][:10]:
-        drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
-        click.echo(one_line(f"  worse: {case['key']} {case['input']}: {drops}"))
-    for each in document["slices"]:
-        told = f"{each['evaluator']} {each['delta']:+.4f}, p {each['adjustedPValue']:.3g}, {each['items']} items"
-        click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
-    for text in document["failures"]:
-        click.echo(one_line(f"failed: {text}"))
-    for text in document["warnings"]:
-        click.echo(one_line(f"warning: {text}"), err=True)
-    if document["status"] == "FAIL" and document["comparedPass"]:
-        click.echo(f"To accept it: {UPDATE_VARIABLE}=true tracejury gate {results} --baseline {baseline}")

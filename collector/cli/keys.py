@@ -29,9 +29,9 @@ def keys() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice(["VIEWER", "EDITOR", "ADMIN", "INGEST"], case_sensitive=False),
+    type=click.Choice(["VIEWER", "EDITOR", "ADMIN", "INGEST", "REVIEWER"], case_sensitive=False),
     required=True,
-    help="VIEWER reads, EDITOR also writes, ADMIN may do everything, INGEST only sends spans.",
+    help="VIEWER reads, EDITOR also writes, ADMIN may do everything, INGEST only sends spans, REVIEWER only reviews.",
 )
 @click.option("--tenant", metavar="ID", help="The key writes for this tenant, and sees its rows and the shared ones.")
 @click.option("--expires", type=click.DateTime(), metavar="TIME", help="When the key stops to open, in UTC.")

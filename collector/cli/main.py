@@ -17,11 +17,14 @@ from collector.cli.gate import gate, gate_report
 from collector.cli.health import health
 from collector.cli.jobs import jobs
 from collector.cli.keys import keys
+from collector.cli.mcp import mcp
 from collector.cli.metric_monitors import metric_monitors
 from collector.cli.monitors import monitors
 from collector.cli.render import prepare_output
 from collector.cli.reread import reread
+from collector.cli.review import review
 from collector.cli.rules import rules
+from collector.cli.runs import runs
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sql import sql
@@ -58,8 +61,10 @@ for command in (
     metric_monitors,
     datasets,
     experiments,
+    runs,
     annotations,
     calibration,
+    review,
     sweep,
     deletions,
     reread,
@@ -67,5 +72,6 @@ for command in (
     restore,
     export,
     keys,
+    mcp,
 ):
     main.add_command(command)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
+from collector.conventions.call_ids import is_made_up
 from collector.conventions.pairing import Run, pair, pair_across_ids
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
@@ -44,7 +45,8 @@ def _runs(tree: Tree) -> list[Run]:
         if span.span_type != "tool":
             continue
         key = None if span.tool_arguments is None else canonical(span.tool_arguments)
-        run = Run(span=span, key=key, call_id=span.tool_call_id)
+        call_id = None if is_made_up(span.tool_call_id) else span.tool_call_id
+        run = Run(span=span, key=key, call_id=call_id)
         outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
         mark = (span.tool_call_id or "", span.tool_name or "", key)
@@ -131,10 +133,11 @@ def _of_run(run: Run, failure: str | None) -> TraceToolCall:
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
         arguments = asked.arguments
     is_error, error = span.error is not None or span.error_type is not None, span.error or span.error_type
-    if result is None and asked is not None and asked.response is not None:
-        result = asked.response.get("response")
-        if not is_error:
+    if asked is not None and asked.response is not None:
+        is_marked = asked.response.get("is_error") is True
+        if not is_error and (result is None or is_marked):
             is_error, error = _failure(asked)
+        result = asked.response.get("response") if result is None else result
     if result is None and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(

@@ -1,5 +1,6 @@
 """How many tokens a span tells of, and what they cost."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,7 +30,11 @@ def read_count(collected: Collected, slot: Slot) -> int | None:
 
 def _count(collected: Collected, slot: Slot) -> int | None:
     for _, place, value, source in collected.candidates(slot):
+        if place.path and isinstance(value, str) and place.path[-1] not in value:
+            continue  # a whole answer is not opened for what it cannot tell
         told = collected.member(place, value, source) if place.path else value
+        if told is None and isinstance(value, str):
+            told = _named(value, place.path[-1])
         count = whole(told)
         if count is not None:
             collected.sources[slot] = source
@@ -37,6 +42,17 @@ def _count(collected: Collected, slot: Slot) -> int | None:
         if told is not None:
             collected.note(slot, f"{source} is {(text_of(told) or '')[:40]!r}, which is no count")
     return None
+
+
+def _named(text: str, name: str) -> str | None:
+    """A count by its name in what Python writes of an object: CrewAI's `prompt_tokens=12 completion_tokens=3`."""
+    if text.lstrip()[:1] in ("{", "["):
+        return None
+    found = re.search(rf"(?<!\w){re.escape(name)}=(\d{{1,18}})(?!\w)", text[:_MAX_WRITTEN])
+    return found[1] if found else None
+
+
+_MAX_WRITTEN: Final = 4_096  # characters of such a text; a guess: CrewAI's has some 170
 
 
 def _cached_apart(collected: Collected) -> int:

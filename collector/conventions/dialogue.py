@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collector.conventions.call_ids import with_ids_of_calls, with_ids_of_results, without_made_up
 from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.messages import (
     find_messages,
     message_of,
     messages_of,
-    parts_by_type,
     split_trajectory,
     with_system,
 )
-from collector.conventions.parts import ITEM_ID, parts_of, text_part
+from collector.conventions.parts import parts_of, text_part
 from collector.conventions.pieces import lacks_something, tells_more, with_ids
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
@@ -93,6 +93,10 @@ def _completed(
         answered = _fuller(collected, answered, "output", "assistant")
     if collected.dialect is not None and collected.dialect.name == _OPENLIT:
         asked, answered = _with_ids(asked), _with_call_ids(collected, answered)
+    if collected.candidates("made_up_ids"):
+        asked, answered = _without_made_up(asked), _without_made_up(answered)
+    if collected.candidates("result_ids") and asked.messages is not None:
+        asked = replace(asked, messages=with_ids_of_results(asked.messages))
     return asked, answered
 
 
@@ -125,21 +129,11 @@ def _with_ids(told: SourcedMessages) -> SourcedMessages:
 def _with_call_ids(collected: Collected, told: SourcedMessages) -> SourcedMessages:
     """The calls of an answer with the ids that the span has for them, of which OpenLIT makes one text."""
     ids = [one for _, _, value, _ in collected.candidates("call_ids") for one in (text_of(value) or "").split(", ")]
-    calls = [part for message in told.messages or () for part in parts_by_type(message, "tool_call")]
-    if not calls or len(calls) != len(ids) or not all(str(call.get("id")).startswith(ITEM_ID) for call in calls):
-        return told
-    renamed = dict(zip(map(id, calls), ids, strict=True))
-    messages: list[Message] = [
-        {
-            **message,
-            "parts": [
-                {**part, "id": renamed[id(part)]} if isinstance(part, dict) and id(part) in renamed else part
-                for part in as_list(message["parts"])
-            ],
-        }
-        for message in told.messages or ()
-    ]
-    return replace(told, messages=messages)
+    return told if told.messages is None else replace(told, messages=with_ids_of_calls(told.messages, ids))
+
+
+def _without_made_up(told: SourcedMessages) -> SourcedMessages:
+    return told if told.messages is None else replace(told, messages=without_made_up(told.messages))
 
 
 def _says(told: SourcedMessages) -> bool:

@@ -321,7 +321,7 @@ def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
     """The parts of a message that spreads them over `content`, `tool_calls` and others."""
     content = value.get("contents", value.get("parts", value.get("content")))
-    content = value.get("content") if content in (None, [], "") else content
+    content = value.get("content", value.get("blocks")) if content in (None, [], "") else content
     if role == "tool":
         results = _results(value, content)
         if results is not None:
@@ -331,7 +331,8 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
     parts += parts_of(embedded_blocks(content))
     if not parts and isinstance(value.get("refusal"), str):
         parts.append(text_part(str(value["refusal"])))
-    calls = [as_dict(call) for call in as_list(value.get("tool_calls") or [])]
+    more = as_dict(value.get("additional_kwargs")) if "blocks" in value else {}  # LlamaIndex
+    calls = [as_dict(call) for call in as_list(value.get("tool_calls") or more.get("tool_calls") or [])]
     if isinstance(value.get("function_call"), dict):
         calls.append(as_dict(value["function_call"]))
     if isinstance(value.get("function_call_name"), str):  # OpenInference, of a call that has no id

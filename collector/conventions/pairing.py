@@ -40,6 +40,8 @@ class Run:
             arguments=theirs.tool_arguments if mine.tool_arguments is None else mine.tool_arguments,
             has_stored_arguments=False,
             tool_result=theirs.tool_result if mine.tool_result is None else mine.tool_result,
+            error=theirs.error if mine.error is None else mine.error,
+            error_type=theirs.error_type if mine.error_type is None else mine.error_type,
         )
 
 
@@ -151,9 +153,10 @@ def _can_be(run: Run, call: MessageCall) -> bool:
 
 
 def _join(book: _Book, run: Run, call: MessageCall) -> None:
-    """A run and its call; of two ids that of the run stays, unless it is an item's."""
+    """A run and its call; of two ids that which the model gave counts, unless it is an item's."""
     run.asked = call
-    if run.call_id is None or (call.call_id is not None and run.call_id.startswith(ITEM_ID)):
+    is_given = call.call_id is not None and not call.call_id.startswith(ITEM_ID)
+    if is_given or run.call_id is None or run.call_id.startswith(ITEM_ID):
         run.call_id = call.call_id or run.call_id
     book.taken.add(id(call))
 

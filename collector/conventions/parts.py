@@ -12,7 +12,7 @@ Part = dict[str, JsonValue]
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
 _IDS = ("toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id", "id", "ref")  # `id` can be the item's
 _NAMES = ("name", "toolName", "tool_name")
-_ARGUMENTS = ("arguments", "args", "input", "parameters")
+_ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs")
 _RESPONSES = ("response", "result", "output", "content")
 _MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
 _MAX_WRAPPERS = 6
@@ -293,6 +293,7 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
     ("toolRequest", _genkit_call),
     ("toolResponse", _genkit_result),
     ("tool_call_result", _haystack_result),
+    ("tool_kwargs", call_of),  # LlamaIndex
     ("reasoning", _thoughts),
     ("inline_data", _any_media),
     ("inlineData", _any_media),

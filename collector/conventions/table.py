@@ -21,6 +21,8 @@ Slot: TypeAlias = Literal[
     "whole_input",  # messages, the only one of which can be the JSON of all of them
     "raw_dialogue",  # a request or an answer itself, which may tell more than the messages made of it
     "call_ids",  # of the calls in an answer, several in one text
+    "result_ids",  # messages in which results alone have the ids of calls, and calls those of items
+    "made_up_ids",  # messages in which calls have ids that no model gave them
     "trajectory",  # what was asked and what came of it, in one list
     "system",
     "answer_text",  # the pieces of an answer that is not told as a message

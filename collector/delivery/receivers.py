@@ -14,7 +14,7 @@ import httpx
 from collector.addresses import AddressPolicy, BadUrl
 from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
-from collector.settings import AlertEvent
+from collector.settings import ALERT_EVENTS, AlertEvent
 from storage.errors import Overloaded, require_version
 from storage.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
 from storage.webhooks import Template, Webhook, Webhooks, WebhookText
@@ -51,7 +51,7 @@ class Wish:
     secret: str | None
     keeps_secret: bool = False
     enabled: bool = True
-    events: Sequence[EventType] = EVENTS
+    events: Sequence[EventType] = ALERT_EVENTS
     template: Template = "json"
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
     severities: Sequence[Severity] | None = None  # likewise

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from collector.delivery.alert_document import Document, alert_document, finite, instant_text
-from collector.delivery.words import words_of
+from collector.delivery.run_words import words_of_run
+from collector.delivery.words import Words, words_of
 from storage.alerts import Alert, alert_of
-from storage.outbox import TEST, DueDelivery, EventType
+from storage.outbox import RUN_REGRESSION, TEST, DueDelivery, EventType
 from storage.records import JsonValue
 from storage.webhooks import Template
 
@@ -22,25 +23,28 @@ _DECIMALS = 6  # of the difference, as the seeds round rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """An event as it is told. `alert` is None of a test."""
+    """An event as it is told. `alert` is None of a test, and of an event about a run."""
 
     event_id: str
     type: EventType
     at_ns: int
     project: str | None
     alert: Alert | None
+    run: Document | None = None  # of the event about a run
     secret: str | None  # PagerDuty's routing key
 
 
 def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> Telling:
     """The event of a delivery; `project` is that of the receiver, for a test."""
-    alert = None if due.type == TEST else alert_of(due.document)
+    run = finite(due.document["run"]) if due.type == RUN_REGRESSION else None
+    alert = None if due.type in {TEST, RUN_REGRESSION} else alert_of(due.document)
     return Telling(
         event_id=due.event_id,
         type=due.type,
         at_ns=due.created_at_ns,
-        project=alert.finding.project if alert else project,
+        project=alert.finding.project if alert else str(run["projectName"]) if isinstance(run, dict) else project,
         alert=alert,
+        run=run if isinstance(run, dict) else None,
         secret=secret,
     )
 
@@ -53,6 +57,8 @@ def render(template: Template, telling: Telling) -> bytes:
 
 def _plain(telling: Telling) -> Document:
     """The seeds' fields, with the rule as the experiment and releases as runs, and the alert under `data`."""
+    if telling.run is not None:
+        return _plain_run(telling, telling.run)
     finding = telling.alert.finding if telling.alert else None
     document: Document = alert_document(telling.alert) if telling.alert else {"message": "a test of this webhook"}
     rates = (finding.baseline.rate, finding.candidate.rate) if finding else None
@@ -72,8 +78,28 @@ def _plain(telling: Telling) -> Document:
     }
 
 
+def _plain_run(telling: Telling, run: Document) -> Document:
+    """The seeds' fields of a run, and all that is known of it under `data`."""
+    seeds = ("experimentId", "experimentName", "runId", "baselineRunId")
+    rates = ("baselinePassRate", "candidatePassRate", "passRateDelta")
+    return {
+        "type": telling.type,
+        "timestamp": instant_text(telling.at_ns),
+        "projectName": telling.project,
+        **{name: run[name] for name in (*seeds, *rates)},
+        "regressedCaseCount": run["regressedCount"],
+        "data": run,
+    }
+
+
+def _words(telling: Telling) -> Words:
+    if telling.run is not None:
+        return words_of_run(telling.run)
+    return words_of(telling.type, telling.alert, telling.project)
+
+
 def _slack(telling: Telling) -> Document:
-    words = words_of(telling.type, telling.alert, telling.project)
+    words = _words(telling)
     blocks: list[JsonValue] = [
         {"type": "header", "text": {"type": "plain_text", "text": _cut(words.title, 150), "emoji": False}},
         {"type": "section", "text": _marked(words.summary)},
@@ -90,7 +116,7 @@ def _slack(telling: Telling) -> Document:
 
 
 def _teams(telling: Telling) -> Document:
-    words = words_of(telling.type, telling.alert, telling.project)
+    words = _words(telling)
     body: list[JsonValue] = [
         _line(words.title, weight="Bolder", size="Medium"),
         _line(words.summary),
@@ -114,6 +140,8 @@ def _teams(telling: Telling) -> Document:
 
 def _pagerduty(telling: Telling) -> Document:
     """A test resolves what never was, so that the key is checked and nobody is called."""
+    if telling.run is not None:
+        return _pagerduty_run(telling, telling.run)
     alert = telling.alert
     words = words_of(telling.type, alert, telling.project)
     event: Document = {
@@ -136,10 +164,33 @@ def _pagerduty(telling: Telling) -> Document:
     return event | {"client": "Tracejury", "payload": payload}
 
 
+def _pagerduty_run(telling: Telling, run: Document) -> Document:
+    """One incident for each run, which people resolve: a run stays as it is."""
+    words = words_of_run(run)
+    payload: Document = {
+        "summary": _cut(f"{words.title}: {words.summary}", 1024),
+        "source": telling.project or "tracejury",
+        "severity": "error",
+        "timestamp": instant_text(telling.at_ns),
+        "component": run["experimentName"],
+        "group": telling.project,
+        "class": "run",
+        "custom_details": run,
+    }
+    return {
+        "routing_key": telling.secret,
+        "event_action": _ACTIONS[telling.type],
+        "dedup_key": f"tracejury-run-{run['runId']}",
+        "client": "Tracejury",
+        "payload": payload,
+    }
+
+
 _ACTIONS: Final[Mapping[EventType, str]] = {
     "alert.opened": "trigger",
     "alert.acknowledged": "acknowledge",
     "alert.recovered": "resolve",
+    "RUN_REGRESSION": "trigger",
     "webhook.test": "resolve",
 }
 

@@ -39,6 +39,7 @@ _TITLES: Final[Mapping[EventType, str]] = {
     "alert.opened": "Quality dropped",
     "alert.acknowledged": "Somebody looks after it",
     "alert.recovered": "Quality is back",
+    "RUN_REGRESSION": "A run is worse",
     "webhook.test": "A test",
 }
 _TITLES_OF_METRICS: Final[Mapping[EventType, str]] = {

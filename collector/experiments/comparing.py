@@ -1,13 +1,19 @@
 """Runs that are stored, compared by the engine of the gate."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from collector.experiments.columns import load_run
-from collector.gating.gate import Decision, Policy, judge, without_baseline
+from collector.experiments.columns import LoadedRun, load_run
+from collector.experiments.kept import Kept
+from collector.gating.gate import Decision, Policy, decision_on, without_baseline
 from collector.gating.results import BadFile
+from rules.statistics.runs.comparison import Comparison, Incomparable, compare
+from rules.statistics.runs.items import ItemTable, compare_items
+from rules.statistics.runs.options import Options
+from rules.statistics.runs.records import Item
 from storage.errors import Conflict
-from storage.run_items import RunItems
+from storage.run_items import RunItems, RunStamp
 from storage.runs import Run, Runs
 
 MAX_ITEMS: Final = 200_000
@@ -15,37 +21,150 @@ MAX_ITEMS: Final = 200_000
 
 FINISHED: Final = frozenset({"SUCCESS", "FAILED"})
 
-
-def compare_runs(candidate: Run, baseline: Run | None, items: RunItems, policy: Policy) -> Decision:
-    """What the gate says of a run, compared with another one of its experiment.
-
-    Raises:
-        Conflict: one has not finished, or the two cannot be compared.
-    """
-    both = [each for each in (candidate, baseline) if each is not None]
-    refuse_uncomparable(both, items)
-    try:
-        told = {run.run_id: load_run(run, items, with_texts=True).results for run in both}
-        if baseline is None:
-            why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
-            return without_baseline(told[candidate.run_id], why, policy)
-        return judge(told[baseline.run_id], told[candidate.run_id], f"run {baseline.run_id}", policy)
-    except BadFile as error:
-        raise Conflict(str(error)) from error
+_ITEM_BYTES: Final = 600  # of an item with its key, its text and some metadata
+_CHANGE_BYTES: Final = 300
+_MOST_SLICES: Final = 20  # values of a key of metadata by which it is worth while to compare
 
 
-def refuse_uncomparable(both: Sequence[Run], items: RunItems) -> None:
-    """Refuse runs that go on, and those that are too large to be read.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StampedRun:
+    """A run that has ended, and of what it was at that moment."""
 
-    Raises:
-        Conflict: one of them is so.
-    """
-    for run in both:
+    run: Run
+    stamp: RunStamp
+
+    @property
+    def key(self) -> tuple[str, RunStamp]:
+        """Equal where the run says the same."""
+        return self.run.run_id, self.stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPair:
+    """Two runs that may be compared, and how."""
+
+    baseline: StampedRun
+    candidate: StampedRun
+    options: Options
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal where the comparison is the same."""
+        return self.baseline.key, self.candidate.key, repr(self.options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparedRuns:
+    """Two runs as arrays, and what the engine says of them."""
+
+    pair: RunPair
+    baseline: LoadedRun
+    candidate: LoadedRun
+    comparison: Comparison
+    table: ItemTable
+    slice_keys: Sequence[str]  # keys of metadata with some values, of which each stands in several items
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, roughly."""
+        runs = [of.results.run for of in (self.baseline, self.candidate)]
+        items = sum(len(run.items) for run in runs)
+        cells = sum(int(run.outcomes.size) for run in runs)
+        trials = sum(int(of.numbers.size) for of in (self.baseline, self.candidate))
+        table = 8 * items * (4 + 3 * len(self.table.columns))
+        return 17 * cells + 24 * trials + table + _ITEM_BYTES * items + _CHANGE_BYTES * len(self.comparison.items)
+
+    def decision(self, policy: Policy) -> Decision:
+        """What the gate says of it under a policy with the same options."""
+        return decision_on(self.comparison, self.candidate.results, policy)
+
+
+class RunComparer:
+    """Compares stored runs, and keeps what it found. Safe to use from any thread."""
+
+    def __init__(self, items: RunItems, kept: Kept[ComparedRuns]) -> None:
+        self._items = items
+        self._kept = kept
+
+    def pair(self, candidate: Run, baseline: Run, options: Options) -> RunPair:
+        """Two runs as they are now.
+
+        Raises:
+            Conflict: one has not finished, or they are too large.
+        """
+        one, other = self._stamped(baseline), self._stamped(candidate)
+        _refuse_too_large(one, other)
+        return RunPair(baseline=one, candidate=other, options=options)
+
+    def known(self, pair: RunPair) -> ComparedRuns | None:
+        """What was found of these before; None where it was not, or is not kept any more."""
+        return self._kept.find(pair.key)
+
+    def compare(self, pair: RunPair) -> ComparedRuns:
+        """Read both, unless they are known from another comparison, and compare them.
+
+        Raises:
+            Conflict: the two cannot be compared.
+        """
+        try:
+            before, after = self._loaded(pair.baseline), self._loaded(pair.candidate)
+            if before.results.pairing != after.results.pairing:
+                raise Conflict("the items of one of these runs have keys, and those of the other have not")
+            runs = (before.results.run, after.results.run)
+            found = ComparedRuns(
+                pair=pair,
+                baseline=before,
+                candidate=after,
+                comparison=compare(*runs, pair.options),
+                table=compare_items(*runs, pair.options),
+                slice_keys=_slice_keys(runs[1].items),
+            )
+        except (BadFile, Incomparable) as error:
+            raise Conflict(str(error)) from error
+        self._kept.keep(pair.key, found, found.nbytes)
+        return found
+
+    def without_baseline(self, candidate: Run, policy: Policy) -> Decision:
+        """The decision where there is no run to compare with.
+
+        Raises:
+            Conflict: the run has not finished, or cannot be read.
+        """
+        stamped = self._stamped(candidate)
+        _refuse_too_large(stamped)
+        why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
+        try:
+            return without_baseline(self._loaded(stamped).results, why, policy)
+        except BadFile as error:
+            raise Conflict(str(error)) from error
+
+    def _stamped(self, run: Run) -> StampedRun:
         if run.status not in FINISHED:
             raise Conflict(f"the run {run.run_id} is {run.status}: only what is SUCCESS or FAILED is compared")
-    count = sum(items.count(run.run_id) for run in both)
+        return StampedRun(run=run, stamp=self._items.stamp(run.run_id))
+
+    def _loaded(self, wanted: StampedRun) -> LoadedRun:
+        known = self._kept.first(lambda each: wanted.key in {each.pair.baseline.key, each.pair.candidate.key})
+        if known is not None:
+            return known.baseline if known.pair.baseline.key == wanted.key else known.candidate
+        return load_run(wanted.run, self._items, with_texts=True)
+
+
+def _refuse_too_large(*runs: StampedRun) -> None:
+    count = sum(each.stamp.items for each in runs)
     if count > MAX_ITEMS:
         raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
+
+
+def _slice_keys(items: Sequence[Item]) -> list[str]:
+    """Keys of metadata that have from two to some values in these items, fewer than there are items."""
+    values: dict[str, set[str]] = {}
+    for item in items:
+        for key, value in item.metadata.items():
+            found = values.setdefault(key, set())
+            if len(found) <= _MOST_SLICES:
+                found.add(value)
+    return sorted(key for key, found in values.items() if 1 < len(found) <= min(_MOST_SLICES, len(items) - 1))
 
 
 def baseline_of(candidate: Run, runs: Iterable[Run], *, branch: str | None = None) -> Run | None:

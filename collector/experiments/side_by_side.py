@@ -7,16 +7,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from collector.experiments.columns import LoadedRun, load_run
-from collector.experiments.comparing import refuse_uncomparable
-from collector.gating.results import BadFile
-from rules.statistics.runs.comparison import Incomparable
-from rules.statistics.runs.items import MOVEMENTS, ItemTable, Movement, compare_items
-from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import SCORED, Numbers
-from storage.errors import Conflict
+from collector.experiments.columns import LoadedRun
+from collector.experiments.comparing import ComparedRuns
+from rules.statistics.runs.items import MOVEMENTS, Movement
+from rules.statistics.runs.records import SCORED, Item, Numbers
 from storage.run_items import RunItems
-from storage.runs import Run
 
 DiffFilter: TypeAlias = Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
 ScoreMovement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"]
@@ -66,86 +61,55 @@ class DiffCase:
     candidate: DiffSide | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunDiff:
-    """Two finished runs, read and laid beside each other."""
+def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> list[DiffCase]:
+    """Some items, by their places in the table, with what each run said of them."""
+    table, pair = compared.table, compared.pair
+    before = _sides(compared.baseline, pair.baseline.run.run_id, table.before[list(places)].tolist(), items)
+    after = _sides(compared.candidate, pair.candidate.run.run_id, table.after[list(places)].tolist(), items)
+    return [
+        DiffCase(
+            key=item_of(compared, place).key,
+            movement=MOVEMENTS[table.movements[place]],
+            flip=_FLIPS[int(table.flips[place])],
+            scores=scores_of(compared, place),
+            baseline=one,
+            candidate=other,
+        )
+        for place, one, other in zip(places, before, after, strict=True)
+    ]
 
-    baseline: LoadedRun
-    candidate: LoadedRun
-    baseline_id: str
-    candidate_id: str
-    table: ItemTable
-    epsilon: float
 
-    def cases(self, places: Sequence[int], items: RunItems) -> list[DiffCase]:
-        """Some items, by their places in the table, with what each run said of them."""
-        table = self.table
-        before = _sides(self.baseline, self.baseline_id, table.before[list(places)].tolist(), items)
-        after = _sides(self.candidate, self.candidate_id, table.after[list(places)].tolist(), items)
-        return [
-            DiffCase(
-                key=self._key(place),
-                movement=MOVEMENTS[table.movements[place]],
-                flip=_FLIPS[int(table.flips[place])],
-                scores=self._scores(place),
-                baseline=one,
-                candidate=other,
+def item_of(compared: ComparedRuns, place: int) -> Item:
+    """An item by its place in the table, as the candidate has it, else as the baseline has."""
+    after = int(compared.table.after[place])
+    if after >= 0:
+        return compared.candidate.results.run.items[after]
+    return compared.baseline.results.run.items[int(compared.table.before[place])]
+
+
+def scores_of(compared: ComparedRuns, place: int) -> list[ScoreDifference]:
+    """What each evaluator said of an item in both runs."""
+    found = []
+    epsilon = compared.pair.options.epsilon
+    for column in compared.table.columns:
+        gain = float(column.gains[place])
+        movement: ScoreMovement = "UNSCORED"
+        if not math.isnan(gain):
+            movement = "REGRESSED" if gain < -epsilon else "IMPROVED" if gain > epsilon else "UNCHANGED"
+        before, after = float(column.before[place]), float(column.after[place])
+        found.append(
+            ScoreDifference(
+                name=column.name,
+                baseline_mean=_known(before),
+                candidate_mean=_known(after),
+                delta=_known(after - before),
+                movement=movement,
             )
-            for place, one, other in zip(places, before, after, strict=True)
-        ]
-
-    def _key(self, place: int) -> str:
-        after = int(self.table.after[place])
-        if after >= 0:
-            return self.candidate.results.run.items[after].key
-        return self.baseline.results.run.items[int(self.table.before[place])].key
-
-    def _scores(self, place: int) -> list[ScoreDifference]:
-        found = []
-        for column in self.table.columns:
-            gain = float(column.gains[place])
-            movement: ScoreMovement = "UNSCORED"
-            if not math.isnan(gain):
-                movement = "REGRESSED" if gain < -self.epsilon else "IMPROVED" if gain > self.epsilon else "UNCHANGED"
-            before, after = float(column.before[place]), float(column.after[place])
-            found.append(
-                ScoreDifference(
-                    name=column.name,
-                    baseline_mean=_known(before),
-                    candidate_mean=_known(after),
-                    delta=_known(after - before),
-                    movement=movement,
-                )
-            )
-        return found
+        )
+    return found
 
 
 _FLIPS: Final[Mapping[int, Literal["to_fail", "to_pass"] | None]] = {-1: "to_fail", 0: None, 1: "to_pass"}
-
-
-def diff_runs(candidate: Run, baseline: Run, items: RunItems) -> RunDiff:
-    """Read both, and lay them side by side.
-
-    Raises:
-        Conflict: one has not finished, or the two cannot be compared.
-    """
-    refuse_uncomparable((candidate, baseline), items)
-    options = Options()
-    try:
-        before, after = (load_run(run, items, with_texts=False) for run in (baseline, candidate))
-        if before.results.pairing != after.results.pairing:
-            raise Conflict("the items of one of these runs have keys, and those of the other have not")
-        table = compare_items(before.results.run, after.results.run, options)
-    except (BadFile, Incomparable) as error:
-        raise Conflict(str(error)) from error
-    return RunDiff(
-        baseline=before,
-        candidate=after,
-        baseline_id=baseline.run_id,
-        candidate_id=candidate.run_id,
-        table=table,
-        epsilon=options.epsilon,
-    )
 
 
 def _sides(loaded: LoadedRun, run_id: str, places: Sequence[int], items: RunItems) -> list[DiffSide | None]:

@@ -85,10 +85,11 @@ def judge(before: Results, candidate: Results, baseline: str, policy: Policy) ->
         found = compare(before.run, candidate.run, policy.options)
     except Incomparable as error:
         raise BadFile(f"{baseline}: {error}; update the baseline, or choose evaluators") from error
-    return _compared(found, candidate, policy)
+    return decision_on(found, candidate, policy)
 
 
-def _compared(found: Comparison, candidate: Results, policy: Policy) -> Decision:
+def decision_on(found: Comparison, candidate: Results, policy: Policy) -> Decision:
+    """What the policy makes of a comparison that was made by its options."""
     failures, warnings = list(found.failures), list(found.warnings)
     told = [f"evaluator {name} of the baseline is missing" for name in found.removed_evaluators]
     (failures if policy.fail_on_removed_evaluator else warnings).extend(told)
@@ -118,10 +119,10 @@ def _counted(found: Comparison, alpha: float) -> dict[str, Any]:
     rate = found.rate
     cases = _cases(found.items)
     return {
-        "baselinePassRate": _rounded(rate.baseline_mean),
-        "candidatePassRate": _rounded(rate.candidate_mean),
-        "passRateDelta": _rounded(rate.delta),
-        "significant": rate.adjusted_p_value < alpha,
+        "baselinePassRate": None if rate is None else _rounded(rate.baseline_mean),
+        "candidatePassRate": None if rate is None else _rounded(rate.candidate_mean),
+        "passRateDelta": None if rate is None else _rounded(rate.delta),
+        "significant": rate is not None and rate.adjusted_p_value < alpha,
         "improvedCount": found.better,
         "regressedCount": found.worse,
         "unchangedCount": found.equal,
@@ -168,6 +169,15 @@ def _details(found: Comparison) -> dict[str, Any]:
             }
             for each in found.ratios
         ],
+        "repeats": [
+            {
+                "k": each.k,
+                "items": each.compared,
+                "passAtK": [_rounded(chance) for chance in each.any_of],
+                "passHatK": [_rounded(chance) for chance in each.all_of],
+            }
+            for each in found.repeats
+        ],
     }
 
 
@@ -186,6 +196,7 @@ def _uncompared(status: str, candidate: Results, told: str) -> dict[str, Any]:
         "evaluators": [],
         "slices": [],
         "ratios": [],
+        "repeats": [],
         "failures": [],
         "warnings": [told],
     }

@@ -11,11 +11,13 @@ MARK: Final = "<!-- tracejury-gate -->"
 MAX_COMMENT_CHARS: Final = 60_000  # GitHub takes 65,536
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>~@$])")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_TITLES: Final[Mapping[str | None, str]] = {
-    "regressed": "❌ Regressed",
-    "not_worse": "✅ Not worse",
-    "inconclusive": "⚠️ Inconclusive",
+_MARKS: Final[Mapping[str, str]] = {"regressed": "❌", "not_worse": "✅", "inconclusive": "⚠️"}
+VERDICTS: Final[Mapping[str, str]] = {
+    "regressed": "Regressed",
+    "not_worse": "Not worse",
+    "inconclusive": "Inconclusive",
 }
+"""The verdicts as people read them."""
 
 
 def markdown(verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -25,14 +27,47 @@ def markdown(verdicts: Sequence[Mapping[str, Any]]) -> str:
     return f"{MARK}\n{cut}\n"
 
 
+def moved_text(document: Mapping[str, Any]) -> str:
+    """The pass rates and what became of the items, of a verdict that is about a comparison."""
+    before, after = _percent(document["baselinePassRate"]), _percent(document["candidatePassRate"])
+    counts = f"{document['regressedCount']} items worse, {document['improvedCount']} better"
+    return f"{before} → {after}; {counts}, {document['unchangedCount']} the same."
+
+
+def evaluator_text(each: Mapping[str, Any]) -> str:
+    """What an evaluator says of a comparison, in two or three words."""
+    told = "worse, within the margin" if each["withinMargin"] else "better" if each["improved"] else each["verdict"]
+    return str(told).replace("_", " ")
+
+
+def needed_text(each: Mapping[str, Any]) -> str:
+    """How much an evaluator could find with these items, and how many it would take to know."""
+    needed = f"{each['itemsNeeded']:,} items would prove a margin of {each['margin']:g}" if each["itemsNeeded"] else ""
+    found = each["smallestDetectable"]
+    least = "" if found is None else f"a difference of {found:.2g} would be found four times in five"
+    return f"{each['items']} items; {'; '.join(filter(None, [least, needed])) or 'too few'}"
+
+
+def interval_text(each: Mapping[str, Any]) -> str:
+    """The interval of a difference."""
+    low, high = each["interval"]
+    return "unknown" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
+
+
+def ratio_text(each: Mapping[str, Any]) -> str:
+    """How cost or time changed."""
+    low, high = each["interval"]
+    told = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
+    return f"{each['ratio']:.3g} times ({low or 0:.3g} to {high or 0:.3g}){told}"
+
+
 def _section(document: Mapping[str, Any]) -> str:
-    title = _TITLES.get(document.get("verdict"))
+    verdict = str(document.get("verdict"))
+    title = f"{_MARKS[verdict]} {VERDICTS[verdict]}" if verdict in VERDICTS else None
     title = title or ("⚠️ No baseline" if document["status"] == "NO_BASELINE" else f"{document['status'].capitalize()}")
     lines = [f"### {title}: {plain(str(document.get('experiment', '')))}", ""]
     if document["comparedPass"]:
-        before, after = document["baselinePassRate"], document["candidatePassRate"]
-        counts = f"{document['regressedCount']} items worse, {document['improvedCount']} better, "
-        lines += [f"{_percent(before)} → {_percent(after)}; {counts}{document['unchangedCount']} the same.", ""]
+        lines += [moved_text(document), ""]
         lines += [
             "| evaluator | verdict | baseline | candidate | difference (interval) | p |",
             "|---|---|---|---|---|---|",
@@ -41,10 +76,12 @@ def _section(document: Mapping[str, Any]) -> str:
     if document["slices"]:
         lines += ["", "| slice | evaluator | items | difference | p |", "|---" * 5 + "|"]
         lines += [_slice(each) for each in document["slices"]]
-    lines += ["", *(_ratio(each) for each in document["ratios"])]
+    lines += ["", *(f"- {plain(each['name'])}: {ratio_text(each)}" for each in document["ratios"])]
     lines += [f"- **{plain(each)}**" for each in document["failures"]]
     lines += [f"- {plain(each)}" for each in document["warnings"]]
-    lines += [_to_know(each) for each in document["evaluators"] if each["verdict"] == "inconclusive"]
+    undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
+    lines += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
+    lines += _repeats(document.get("repeats", ()))
     if document["cases"]:
         total = document["regressedCount"]
         lines += [
@@ -62,12 +99,9 @@ def _section(document: Mapping[str, Any]) -> str:
 
 
 def _row(each: Mapping[str, Any]) -> str:
-    told = "worse, within the margin" if each["withinMargin"] else "better" if each["improved"] else each["verdict"]
-    low, high = each["interval"]
-    interval = "unknown" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
     means = " | ".join("-" if mean is None else f"{mean:.3f}" for mean in (each["baselineMean"], each["candidateMean"]))
-    found = f"{each['delta']:+.3f} ({interval}) | {each['adjustedPValue']:.3g}"
-    return f"| {plain(each['evaluator'])} | {told.replace('_', ' ')} | {means} | {found} |"
+    found = f"{each['delta']:+.3f} ({interval_text(each)}) | {each['adjustedPValue']:.3g}"
+    return f"| {plain(each['evaluator'])} | {evaluator_text(each)} | {means} | {found} |"
 
 
 def _slice(each: Mapping[str, Any]) -> str:
@@ -76,19 +110,20 @@ def _slice(each: Mapping[str, Any]) -> str:
     return f"| {name} | {plain(each['evaluator'])} | {found} |"
 
 
-def _ratio(each: Mapping[str, Any]) -> str:
-    low, high = each["interval"]
-    told = f", {each['verdict'].replace('_', ' ')}" if each["verdict"] else ""
-    return f"- {plain(each['name'])}: {each['ratio']:.3g} times ({low or 0:.3g} to {high or 0:.3g}){told}"
+def _repeats(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What several trials say; a verdict that an older version wrote has none of it."""
+    if not found:
+        return []
+    head = ["", "| trials | items | one of them passes (pass@k) | all of them pass (pass^k) |"]
+    rows = [
+        f"| k = {each['k']} | {each['items']} | {_change(each['passAtK'])} | {_change(each['passHatK'])} |"
+        for each in found
+    ]
+    return [*head, "|---" * 4 + "|", *rows]
 
 
-def _to_know(each: Mapping[str, Any]) -> str:
-    needed = f"{each['itemsNeeded']:,} items would prove a margin of {each['margin']:g}" if each["itemsNeeded"] else ""
-    found = each["smallestDetectable"]
-    least = "" if found is None else f"a difference of {found:.2g} would be found four times in five"
-    return (
-        f"- {plain(each['evaluator'])}: {each['items']} items; {'; '.join(filter(None, [least, needed])) or 'too few'}"
-    )
+def _change(chances: Sequence[float]) -> str:
+    return " → ".join(f"{100 * chance:.1f} %" for chance in chances)
 
 
 def _percent(share: float | None) -> str:

@@ -11,6 +11,7 @@ from collector.live.judging_hub import JudgeServices, OwnDoor
 from collector.live.matcher import Matcher, Surroundings
 from collector.live.metric_monitors import MetricMonitorThread
 from collector.live.monitors import MonitorThread
+from collector.live.review_feeder import ReviewFeeder
 from collector.live.rules_in_force import RulesInForce
 from collector.live.run_evaluator import RunEvaluator, RunStore
 from collector.live.trials import JudgesAtHand, Trials
@@ -62,6 +63,7 @@ class Pipeline:
             undo.callback(monitors.close)
             metric_monitors = _metric_monitors(store, settings, rules, judging, ingest_is_behind)
             undo.callback(metric_monitors.close)
+            undo.callback(_review_feeder(store, ingest_is_behind).close)
             workers = Workers(store.jobs, store.windows, rules.revision, judging.judges, _worker_options(settings))
             judging.connections.follow(workers.wake)
             workers.start()
@@ -115,6 +117,13 @@ def _metric_monitors(
     monitors = MetricMonitorThread(store.metric_monitors, shares.share, ingest_is_behind=ingest_is_behind)
     monitors.start()
     return monitors
+
+
+def _review_feeder(store: Store, ingest_is_behind: Callable[[], bool]) -> ReviewFeeder:
+    """What lets results become entries of review queues; it has begun."""
+    feeder = ReviewFeeder(store.review_queues, store.review_feeding, ingest_is_behind=ingest_is_behind)
+    feeder.start()
+    return feeder
 
 
 def _worker_options(settings: Settings) -> WorkerOptions:

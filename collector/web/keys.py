@@ -28,6 +28,7 @@ _ROLES: Final = (
     (Role.EDITOR, "EDITOR: looks, sends spans, changes rules"),
     (Role.ADMIN, "ADMIN: everything"),
     (Role.INGEST, "INGEST: sends spans, and nothing else"),
+    (Role.REVIEWER, "REVIEWER: votes in review queues, and sees nothing else"),
 )
 _FIELDS: Final = ("name", "role", "tenantId", "expiresAt")
 _TO_THE_MINUTE: Final = re.compile(r"\d{4,}-\d{2}-\d{2}T\d{2}:\d{2}")

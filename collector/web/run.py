@@ -125,20 +125,20 @@ def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
 def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "row": item,
-        "input": _value(item["inputs"]),
+        "input": readable(item["inputs"]),
         "scores": {score["name"]: score for score in item["scores"]},
     }
 
 
 def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
     return _listed(item) | {
-        "expected": _value(item["expected_outputs"]),
-        "actual": _value(item["actual_outputs"]),
+        "expected": readable(item["expected_outputs"]),
+        "actual": readable(item["actual_outputs"]),
         "metadata": json.loads(item["metadata"]),
     }
 
 
-def _value(text: str) -> object:
+def readable(text: str) -> object:
     """A map as people read it: of one with one value that value, and None of an empty one."""
     value = json.loads(text)
     if isinstance(value, dict) and len(value) == 1:

@@ -18,7 +18,7 @@ from collector.web.visitor import Sent, cookie_of, give_cookie, sessions_of
 router = APIRouter()
 
 _SEE_OTHER: Final = 303
-_SENDS_ONLY: Final = "This key only sends spans; to look at them takes one with the role VIEWER, EDITOR or ADMIN."
+_SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one with another role."
 
 
 @router.get("/sign-in")
@@ -46,8 +46,9 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     except TooMany as error:
         status, problem = 429, f"{error}; try again in {error.retry_after_s} s"
     else:
-        if caller.may(Permission.READ):
-            answer = RedirectResponse(wanted, _SEE_OTHER)
+        if caller.may(Permission.SEE_QUEUES):
+            first = wanted if caller.may(Permission.READ) or wanted != "/" else "/review"
+            answer = RedirectResponse(first, _SEE_OTHER)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
             here.entrance.journal.note(visit, caller, _SEE_OTHER)

@@ -20,7 +20,7 @@ _KEPT: Final = frozenset("\n\t")
 def one_line(text: object, limit: int = LINE_CHARACTERS) -> Markup:
     """A text on one line, cut where it is long."""
     told = str(text)
-    shown = _visible(" ".join(told[: 4 * limit].split())[:limit])
+    shown = visible(" ".join(told[: 4 * limit].split())[:limit])
     rest = Markup('<span class="cut">…</span>') if len(told) > limit else Markup()
     return Markup("<bdi>{}{}</bdi>").format(shown, rest)
 
@@ -28,38 +28,58 @@ def one_line(text: object, limit: int = LINE_CHARACTERS) -> Markup:
 def code_line(text: str, limit: int = 4 * LINE_CHARACTERS) -> Markup:
     """A line of a text with its blanks, cut where it is long."""
     rest = Markup('<span class="cut">…</span>') if len(text) > limit else Markup()
-    return Markup("<bdi>{}{}</bdi>").format(_visible(text[:limit]), rest)
+    return Markup("<bdi>{}{}</bdi>").format(visible(text[:limit]), rest)
 
 
 def block(text: str, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """A text with its lines; where it is long, its beginning, and a link to the `whole` of it if there is one."""
+    shown, missing = cut_text(text, limit)
+    return framed(visible(shown), missing, whole)
+
+
+def cut_text(text: str, limit: int = BLOCK_CHARACTERS) -> tuple[str, int]:
+    """What is shown of a text at once, and how many characters are not."""
     told = text.replace("\r\n", "\n")
     cut = _cut_at(told, limit)
-    shown = Markup('<pre class="text" dir="auto">{}</pre>').format(_visible(told[:cut]))
-    if cut == len(told):
-        return shown
-    missing = f"{len(told) - cut:,} more characters"
+    return told[:cut], len(told) - cut
+
+
+def framed(shown: Markup, missing: int, whole: str | None = None) -> Markup:
+    """A text with its lines, and what is told of characters that are missing at its end."""
+    framed = Markup('<pre class="text" dir="auto">{}</pre>').format(shown)
+    if not missing:
+        return framed
+    told = f"{missing:,} more characters"
     if whole is None:
-        return shown + Markup('<p class="cut">… {}</p>').format(missing)
-    return shown + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, missing)
+        return framed + Markup('<p class="cut">… {}</p>').format(told)
+    return framed + Markup('<p class="cut">… <a href="{}">{}</a></p>').format(whole, told)
 
 
 def json_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """Any value as indented JSON."""
-    return block(json.dumps(value, indent=2, ensure_ascii=False, default=str), whole, limit=limit)
+    return block(_json_text(value), whole, limit=limit)
 
 
 def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
     """A text as it is, or as indented JSON where it holds that; anything else as JSON."""
+    return block(value_text(value, limit=limit), whole, limit=limit)
+
+
+def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
+    """The same as a text."""
     if not isinstance(value, str):
-        return json_block(value, whole, limit=limit)
+        return _json_text(value)
     stripped = value.strip()
     if len(value) <= limit and stripped[:1] in {"{", "["}:
         try:
-            return json_block(json.loads(stripped), whole, limit=limit)
+            return _json_text(json.loads(stripped))
         except (ValueError, RecursionError):
             pass
-    return block(value, whole, limit=limit)
+    return value
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _cut_at(text: str, limit: int) -> int:
@@ -72,7 +92,7 @@ def _cut_at(text: str, limit: int) -> int:
     return at
 
 
-def _visible(text: str) -> Markup:
+def visible(text: str) -> Markup:
     """The text escaped, and whatever cannot be seen in it spelled out."""
     if text.isascii() and text.isprintable():
         return escape(text)

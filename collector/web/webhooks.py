@@ -17,6 +17,7 @@ from collector.api.pages import MAX_PAGE
 from collector.api.webhooks import WebhookBody
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
+from collector.settings import ALERT_EVENTS
 from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
@@ -46,7 +47,7 @@ class _Values:
     project: str = EVERY_PROJECT
     url: str = ""
     template: str = "json"
-    events: Sequence[str] = EVENTS
+    events: Sequence[str] = ALERT_EVENTS
     enabled: bool = True
     forgets: bool = False
     version: int = 0  # of the receiver, when its form was first shown

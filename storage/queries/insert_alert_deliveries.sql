@@ -22,8 +22,8 @@ WHERE
                 w.enabled
                 AND list_contains(w.events, $type)
                 AND (w.project IS NULL OR w.project = $project)
-                AND (w.rules IS NULL OR list_contains(w.rules, a.rule_id) OR list_contains(w.rules, a."rule"))
-                AND (w.severities IS NULL OR list_contains(w.severities, a.severity))
+                AND (w.rules IS NULL OR $alert_id::VARCHAR IS NULL OR list_contains(w.rules, a.rule_id) OR list_contains(w.rules, a."rule"))
+                AND (w.severities IS NULL OR $alert_id::VARCHAR IS NULL OR list_contains(w.severities, a.severity))
                 AND NOT EXISTS (
                     SELECT 1
                     FROM alert_mute AS m

@@ -1,7 +1,7 @@
 -- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those that somebody
 -- has to look after, where that is given.
 SELECT
-    r.* EXCLUDE (started_at, reported_at, completed_at, "state"),
+    r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, "state"),
     CASE
         WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state

@@ -10,10 +10,8 @@ from tests.conventions.programs_reading import NAMES, a_store_of_programs, expec
 
 PAGE = Path(__file__).parents[2] / "docs" / "programs.md"
 WRONG = {
-    "adk-2-gemini-streamed": 4,  # ADK's own ids of calls that the model gave none
     "claude-code-plain": 3,  # what its log records tell of a tool is in the trace's calls, and not on the tool's span
     "openllmetry-langchain+openai-responses": 2,  # ids of items, as they stand there
-    "openllmetry-openai-agents": 2,  # likewise
 }
 """How many fields of a recording are not read right; of all others none."""
 

@@ -74,15 +74,44 @@ def test_the_input_of_an_observed_function_is_its_arguments(bound: dict[str, Any
 
 
 def test_calls_with_two_ids_are_told_once() -> None:
-    """A run whose id is the framework's own is the call of its name and arguments, under the run's id."""
+    """A run whose id is the framework's own is the call of its name and arguments, under the id that the model gave."""
     model = a_span(
-        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "lookup_0")])},
+        {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("f", OSLO, "call_1")])},
         start_s=0,
     )
-    ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "adk-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
+    ran = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "run-1", "gen_ai.tool.call.arguments": json.dumps(OSLO)}
     tool = a_span({"gen_ai.operation.name": "execute_tool", **ran}, start_s=2)
     (found,) = read_all(model, tool).tool_calls
-    assert (found.call_id, found.span_id) == ("adk-1", tool.span_id)
+    assert (found.call_id, found.span_id) == ("call_1", tool.span_id)
+
+
+def test_ids_that_adk_makes_up_are_none() -> None:
+    """Gemini gives its calls no ids: two equal names are told apart by arguments and order."""
+    calls = [call("f", {"a": number}, f"adk-{number}")["parts"][0] for number in (1, 2)]
+    asked = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": calls}])}
+    numbered = [{**one, "id": f"f_{number}"} for number, one in enumerate(calls)]
+    came = [response("Error: gone", "f_0")["parts"][0], response("7", "f_1")["parts"][0]]
+    sent = [{"role": "assistant", "parts": numbered}, {"role": "tool", "parts": came}]
+    model, scope = {"gen_ai.operation.name": "generate_content"}, "gcp.vertex.agent"
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    tools = [
+        a_span(
+            {**ran, "gen_ai.tool.call.id": f"adk-{number}", "gen_ai.tool.call.arguments": json.dumps({"a": number})},
+            scope=scope,
+            start_s=number,
+        )
+        for number in (1, 2)
+    ]
+    first = a_span({**model, **asked}, scope=scope, start_s=0)
+    then = a_span({**model, "gen_ai.input.messages": json.dumps(sent)}, scope=scope, start_s=4)
+    found = read_all(first, *tools, then)
+    told = [(one.call_id, one.arguments, one.result, one.is_error, one.span_id) for one in found.tool_calls]
+    assert told == [
+        (None, {"a": 1}, "Error: gone", True, tools[0].span_id),
+        (None, {"a": 2}, 7, False, tools[1].span_id),
+    ]
+    (results,) = [one["parts"] for one in found.spans[then.span_id].input_messages or () if one["role"] == "tool"]
+    assert [(part["id"], part["name"]) for part in results] == [(None, "f"), (None, "f")]  # type: ignore[index,call-overload,union-attr]
 
 
 def test_calls_whose_arguments_cannot_be_compared_are_paired_by_name() -> None:
@@ -303,6 +332,14 @@ def test_logfires_own_counts_have_the_cached_tokens() -> None:
     assert [read(one, scope="logfire.anthropic").input_tokens for one in (told, both)] == [30, 30]
 
 
+def test_logfire_tells_what_anthropic_cached_in_the_raw_usage_alone() -> None:
+    """Its input tokens have the cached ones in them; how many these are is in what Anthropic said."""
+    raw = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 8, "input_tokens": 53, "output_tokens": 17}
+    told = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 61, "gen_ai.usage.raw": json.dumps(raw)}
+    found = read(told, scope="logfire.anthropic")
+    assert (found.input_tokens, found.cached_tokens) == (61, 8)
+
+
 def test_mlflows_usage_of_responses_may_stand_beside_the_answer() -> None:
     """The attributes `usage` and `instructions` are read where the answer has none."""
     usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
@@ -349,3 +386,12 @@ def test_genkits_thoughts_are_no_words_of_the_answer() -> None:
     thought = {"type": "reasoning", "content": "Look it up."}
     parts = [thought, *call("weather", OSLO, "c1")["parts"]]
     assert found.output_messages == ({"role": "assistant", "parts": parts},)
+
+
+@pytest.mark.parametrize("written", ["{0}", "UsageMetrics({0})"], ids=["its text", "its form"])
+def test_crewais_usage_may_be_what_python_writes_of_it(written: str) -> None:
+    """Where the map is missing, the counts stand beside their names."""
+    usage = "total_tokens=18 prompt_tokens=11 cached_prompt_tokens=3 completion_tokens=7 reasoning_tokens=2"
+    told = {"crewai.crew.token_usage": written.format(usage), "traceloop.span.kind": "workflow"}
+    found = read(told, scope="opentelemetry.instrumentation.crewai.instrumentation")
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens) == (11, 7, 3, 2)

@@ -48,7 +48,16 @@ class GateRatio(ApiAnswer):
     items: int
     ratio: float | None
     interval: list[float | None]
-    verdict: str
+    verdict: str | None = Field(description="Null where no margin was asked for, so that it decides nothing.")
+
+
+class GateRepeat(ApiAnswer):
+    """What several trials say, as means over the items that have at least k of them in both runs."""
+
+    k: int
+    items: int
+    pass_at_k: list[float] = Field(description="The chance that one of k trials passes: baseline, candidate.")
+    pass_hat_k: list[float] = Field(description="The chance that all of k trials pass, likewise.")
 
 
 class RegressedEvaluator(ApiAnswer):
@@ -105,5 +114,6 @@ class GateVerdict(ApiAnswer):
     evaluators: list[GateEvaluator]
     slices: list[GateSlice]
     ratios: list[GateRatio]
+    repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
     failures: list[str]
     warnings: list[str]

@@ -29,7 +29,9 @@ _CONTENT: frozenset[Slot] = frozenset(
         "pending",
     }
 )
-_CLOSER: frozenset[Slot] = frozenset({"system", "pending", "whole_input", "raw_dialogue", "call_ids"})
+_CLOSER: frozenset[Slot] = frozenset(
+    {"system", "pending", "whole_input", "raw_dialogue", "call_ids", "result_ids", "made_up_ids"}
+)
 _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 
@@ -53,7 +55,7 @@ class Recipe:
 def recipe_of(plan: ShapePlan) -> Recipe:
     """The recipe of a plan."""
     kind = plan.kind or "other"
-    is_quick = kind in TALKING and not (_CLOSER & plan.leads.keys()) and not _is_ours(plan)
+    is_quick = kind in TALKING and not any(plan.leads.get(slot) for slot in _CLOSER) and not _is_ours(plan)
     can_fail = any(slot in plan.told for slot in _FAILURES)
     return Recipe(
         plan=plan,

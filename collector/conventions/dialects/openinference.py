@@ -65,11 +65,19 @@ OPENINFERENCE = Dialect(
         "provider": ("llm.provider", "llm.system"),
         "input_tokens": ("llm.token_count.prompt",),
         "output_tokens": ("llm.token_count.completion",),
-        "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
-        "reasoning_tokens": ("llm.token_count.completion_details.reasoning",),
+        "cached_tokens": (
+            "llm.token_count.prompt_details.cache_read",
+            "only kind llm/output.value#usage.prompt_tokens_details.cached_tokens",
+            "only kind llm/output.value#usage.input_tokens_details.cached_tokens",
+        ),
+        "reasoning_tokens": (
+            "llm.token_count.completion_details.reasoning",
+            "only kind llm/output.value#usage.completion_tokens_details.reasoning_tokens",
+            "only kind llm/output.value#usage.output_tokens_details.reasoning_tokens",
+        ),
         "cost_usd": ("llm.cost.total", "llm.cost"),
-        "session_id": ("only metadata#session_id",),
-        "user_id": ("only metadata#user_id",),
+        "session_id": tuple(f"only metadata#{name}" for name in ("session_id", "sessionId", "thread_id", "threadId")),
+        "user_id": ("only metadata#user_id", "only metadata#userId"),
     },
     capture="unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS where the application runs",
 )

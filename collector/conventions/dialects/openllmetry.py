@@ -11,6 +11,12 @@ _LIBRARIES = (
 )  # fmt: skip
 _PROPERTIES = "traceloop.association.properties"
 
+
+def _crew(name: str) -> tuple[str, ...]:
+    """A count of a whole crew, which is told twice: as a map, and as Python writes the object."""
+    return f"crewai.crew.usage_metrics#{name}", f"crewai.crew.token_usage#{name}"
+
+
 OPENLLMETRY = Dialect(
     name="openllmetry",
     signs=(
@@ -33,10 +39,11 @@ OPENLLMETRY = Dialect(
     places={
         "input": ("json traceloop.entity.input", "crewai.task.description"),
         "output": ("json traceloop.entity.output", "crewai.crew.result"),
-        "input_tokens": ("crewai.crew.usage_metrics#prompt_tokens",),
-        "output_tokens": ("crewai.crew.usage_metrics#completion_tokens",),
-        "cached_tokens": ("crewai.crew.usage_metrics#cached_prompt_tokens",),
-        "reasoning_tokens": ("crewai.crew.usage_metrics#reasoning_tokens",),
+        "input_tokens": _crew("prompt_tokens"),
+        "output_tokens": _crew("completion_tokens"),
+        "cached_tokens": _crew("cached_prompt_tokens"),
+        "reasoning_tokens": _crew("reasoning_tokens"),
+        "result_ids": ("scope opentelemetry.instrumentation.openai_agents/gen_ai.input.messages",),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
         "tool_name": ("traceloop.entity.name",),
         "tool_definitions": ("llm.request.functions.*",),

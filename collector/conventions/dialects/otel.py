@@ -105,6 +105,7 @@ OTEL_GENAI = Dialect(
             "gen_ai.aggregated_usage.cache_read.input_tokens",
             "gen_ai.usage.raw#prompt_tokens_details.cached_tokens",
             "gen_ai.usage.raw#input_tokens_details.cached_tokens",
+            "gen_ai.usage.raw#cache_read_input_tokens",
         ),
         "cached_apart": tuple(
             f"scope {scope}/gen_ai.usage.{cached}input_tokens"
@@ -198,6 +199,14 @@ ADK = Dialect(
         "tool_arguments": ("gcp.vertex.agent.tool_call_args",),
         "tool_result": ("gcp.vertex.agent.tool_response",),
         "tool_definitions": ("gcp.vertex.agent.llm_request#config.tools",),
+        "made_up_ids": (
+            "gcp.vertex.agent.event_id",
+            "only gen_ai.output.messages",
+            "only gen_ai.input.messages",
+            "gcp.vertex.agent.llm_response",
+            "gcp.vertex.agent.llm_request",
+            "scope openinference.instrumentation.google_adk/output.value",
+        ),
         "session_id": ("gcp.vertex.agent.session_id",),
     },
     capture=f"{_CAPTURE_LATEST}, or with version 1 ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true",

@@ -1,7 +1,6 @@
 """Two finished runs compared: by each evaluator, on each item, in each slice, in cost and time."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -10,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.statistics.formulas.pairs import fisher
-from rules.statistics.formulas.resampling import signs_p_value, t_interval
 from rules.statistics.formulas.several import benjamini_hochberg, holm
-from rules.statistics.intervals import Interval
 from rules.statistics.runs.differences import Difference, Verdict, decided, difference_of
-from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of
+from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options
+from rules.statistics.runs.ratios import USAGE, Ratio, ratio_of
 from rules.statistics.runs.records import Numbers, Run
+from rules.statistics.runs.repeats import PassChance, pass_chances
+from rules.statistics.runs.slices import SliceDifference, slices_of
+from rules.statistics.runs.thresholds import with_thresholds
 
 Flip: TypeAlias = Literal["to_fail", "to_pass", "none"]
-Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 LISTED: Final = 500
 """Items that are told of each measure which became worse, and as many which became better. A guess."""
@@ -48,41 +48,13 @@ class ItemChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SliceDifference:
-    """One measure in the items with one value of metadata."""
-
-    key: str
-    value: str
-    measure: str
-    compared: int
-    baseline_mean: float
-    candidate_mean: float
-    delta: float
-    p_value: float
-    adjusted_p_value: float  # Benjamini-Hochberg over slices and measures
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
-    """Cost or time: how many times the baseline's, over the items that both runs know it of."""
-
-    name: str
-    compared: int
-    baseline_total: float
-    candidate_total: float
-    ratio: float  # geometric mean over items
-    interval: Interval
-    p_value: float
-    p95: tuple[float, float] | None  # of items' means, on each side
-    verdict: Verdict | None  # None: it decides nothing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """What is known of two runs."""
 
     verdict: Verdict
     differences: Sequence[Difference]
+    rate: Difference | None  # the pass rate, or the evaluator that says the same; None where passes are not known
+    repeats: Sequence[PassChance]  # of several trials; none where one of the runs has one of each item
     items: Sequence[ItemChange]  # what became worse first, by how much
     slices: Sequence[SliceDifference]
     ratios: Sequence[Ratio]
@@ -97,11 +69,6 @@ class Comparison:
     failures: tuple[str, ...]  # what makes it regressed beside the tests: floors, severity, refused trials
     warnings: tuple[str, ...]
 
-    @property
-    def rate(self) -> Difference:
-        """The pass rate; where an evaluator says the same, what that one says."""
-        return next((each for each in self.differences if each.name == PASS_RATE), self.differences[0])
-
 
 def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Comparison:
     """The candidate against the baseline. It is a function of its arguments, random draws included.
@@ -111,16 +78,18 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
     """
     chosen = options or Options()
     names, warnings = common_evaluators(baseline, candidate, chosen)
+    baseline, candidate = (with_thresholds(run, chosen.thresholds) for run in (baseline, candidate))
     before, after = ({item.key: at for at, item in enumerate(run.items)} for run in (baseline, candidate))
     keys = [key for key in before if key in after]
     places = np.array([before[k] for k in keys], dtype=np.intp), np.array([after[k] for k in keys], dtype=np.intp)
     measures = measures_of(baseline, candidate, names)
+    passes = pass_rate_of(baseline, candidate, names)
     differences = _decided(measures, places, chosen)
     items = _items(measures, places, candidate, chosen) if chosen.paired else []
-    failures = [*_refused(measures, chosen), *_floors(measures, candidate, chosen), *_severe(items, chosen)]
-    ratios = [each for each in (_ratio(name, baseline, candidate, places, chosen) for name in _USAGE) if each]
+    failures = [*_refused(measures, chosen), *_floors(passes, candidate, chosen), *_severe(items, chosen)]
+    ratios = [each for each in (ratio_of(name, baseline, candidate, places, chosen) for name in USAGE) if each]
     unknown = [
-        n for n, margin in _USAGE.items() if getattr(chosen, margin) is not None and n not in {r.name for r in ratios}
+        n for n, margin in USAGE.items() if getattr(chosen, margin) is not None and n not in {r.name for r in ratios}
     ]
     warnings += [f"{name} has a margin and is not known of both runs" for name in unknown]
     verdict = _overall([*differences, *(each for each in ratios if each.verdict)], failures)
@@ -130,8 +99,10 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
     return Comparison(
         verdict="inconclusive" if unknown and verdict == "not_worse" else verdict,
         differences=differences,
+        rate=next((one for one, of in zip(differences, measures, strict=True) if of.is_pass_rate), None),
+        repeats=pass_chances(passes, places) if chosen.paired else [],
         items=items,
-        slices=_slices(measures, places, candidate, chosen) if chosen.paired else [],
+        slices=slices_of(measures, places, candidate, chosen) if chosen.paired else [],
         ratios=ratios,
         compared=len(keys),
         worse=moved[0],
@@ -158,6 +129,8 @@ def common_evaluators(baseline: Run, candidate: Run, options: Options) -> tuple[
         names = [name for name in names if name in options.evaluators]
     if not names:
         raise Incomparable("the runs have no evaluator in common")
+    if unknown := sorted(options.thresholds.keys() - set(names)):
+        raise Incomparable(f"a threshold is given for {unknown[0]!r}, and the runs have no such evaluator to compare")
     warnings = []
     for each in sorted(candidate.evaluators, key=lambda evaluator: evaluator.name):
         if each.name not in names:
@@ -170,7 +143,7 @@ def common_evaluators(baseline: Run, candidate: Run, options: Options) -> tuple[
             )
         if known.better != each.better:
             raise Incomparable(f"evaluator {each.name!r} was better {known.better} and is better {each.better}")
-        if known.threshold != each.threshold:
+        if each.name not in options.thresholds and known.threshold != each.threshold:
             warnings.append(f"the threshold of {each.name} was {known.threshold} and is {each.threshold}")
     return names, warnings
 
@@ -274,16 +247,15 @@ def _refused(measures: Sequence[Measure], options: Options) -> list[str]:
     ]
 
 
-def _floors(measures: Sequence[Measure], candidate: Run, options: Options) -> list[str]:
+def _floors(passes: Measure, candidate: Run, options: Options) -> list[str]:
     """Items that pass too few of their trials, whatever they did before; what has no score is no pass."""
     if options.floor is None:
         return []
-    every = next((each for each in measures if each.name == PASS_RATE), measures[-1])
-    passes = _counts(every.candidate.scores)[:, 0]
-    trials = (every.candidate.outcomes > 0).sum(axis=1)
+    found = _counts(passes.candidate.scores)[:, 0]
+    trials = (passes.candidate.outcomes > 0).sum(axis=1)
     return [
-        f"item {candidate.items[at].key} passed {passes[at]} of {trials[at]} trials, and {options.floor} are needed"
-        for at in np.flatnonzero(passes < options.floor).tolist()
+        f"item {candidate.items[at].key} passed {found[at]} of {trials[at]} trials, and {options.floor} are needed"
+        for at in np.flatnonzero(found < options.floor).tolist()
     ]
 
 
@@ -295,76 +267,6 @@ def _severe(items: Sequence[ItemChange], options: Options) -> list[str]:
         for each in items
         if each.worse and each.measure != PASS_RATE and round(abs(each.delta), 6) > options.severity
     ]
-
-
-def _slices(measures: Sequence[Measure], places: Places, candidate: Run, options: Options) -> list[SliceDifference]:
-    found: list[SliceDifference] = []
-    values: dict[tuple[str, str], list[int]] = {}
-    for pair, at in enumerate(places[1].tolist()):
-        for key in options.slices:
-            if key in candidate.items[at].metadata:
-                values.setdefault((key, candidate.items[at].metadata[key]), []).append(pair)
-    for measure in measures:
-        before, after = measure.baseline.means()[places[0]], measure.candidate.means()[places[1]]
-        for (key, value), pairs in sorted(values.items()):
-            both = [pair for pair in pairs if not math.isnan(before[pair] + after[pair])]
-            if both:
-                changes = after[both] - before[both]
-                p_value = signs_p_value(changes, options.draws, f"{measure.name}\x1f{key}\x1f{value}")
-                found.append(
-                    SliceDifference(
-                        key=key,
-                        value=value,
-                        measure=measure.name,
-                        compared=len(both),
-                        baseline_mean=float(before[both].mean()),
-                        candidate_mean=float(after[both].mean()),
-                        delta=float(changes.mean()),
-                        p_value=p_value,
-                        adjusted_p_value=p_value,
-                    )
-                )
-    adjusted = benjamini_hochberg([each.p_value for each in found])
-    return [replace(each, adjusted_p_value=p) for each, p in zip(found, adjusted, strict=True)]
-
-
-_USAGE: Mapping[str, str] = {"cost_usd": "cost_margin", "latency_ms": "latency_margin"}
-
-
-def _ratio(name: str, baseline: Run, candidate: Run, places: Places, options: Options) -> Ratio | None:
-    sides = (getattr(baseline, name), getattr(candidate, name))
-    if sides[0] is None or sides[1] is None:
-        return None
-    before, after = (_mean_of_known(side)[at] for side, at in zip(sides, places, strict=True))
-    both = (before > 0) & (after > 0)
-    before, after = before[both], after[both]
-    if not before.size:
-        return None
-    logs = np.log(after / before)
-    found = t_interval(logs, 1 - options.alpha)
-    margin, p_value = getattr(options, _USAGE[name]), signs_p_value(logs, options.draws, name)
-    verdict: Verdict | None = None
-    if margin is not None:
-        lost = found.low > 0 and p_value < options.alpha
-        verdict = "not_worse" if found.high < math.log1p(margin) else "regressed" if lost else "inconclusive"
-    low, high = (math.exp(min(end, 700.0)) for end in (found.low, found.high))
-    return Ratio(
-        name=name,
-        compared=before.size,
-        baseline_total=float(before.sum()),
-        candidate_total=float(after.sum()),
-        ratio=float(np.exp(logs.mean())),
-        interval=Interval(low=low, high=high),
-        p_value=p_value,
-        p95=(float(np.quantile(before, 0.95)), float(np.quantile(after, 0.95))),
-        verdict=verdict,
-    )
-
-
-def _mean_of_known(usage: Numbers) -> Numbers:
-    known = ~np.isnan(usage)
-    means: Numbers = np.where(known, usage, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return means
 
 
 def _unscored_warnings(differences: Sequence[Difference]) -> list[str]:

@@ -12,6 +12,7 @@ from rules.statistics.runs.comparison import common_evaluators
 from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass_rate_of
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Numbers, Run
+from rules.statistics.runs.thresholds import with_thresholds
 
 Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
 Places: TypeAlias = NDArray[np.intp]
@@ -74,6 +75,7 @@ def compare_items(baseline: Run, candidate: Run, options: Options | None = None)
     """
     chosen = options or Options()
     names, warnings = common_evaluators(baseline, candidate, chosen)
+    baseline, candidate = (with_thresholds(run, chosen.thresholds) for run in (baseline, candidate))
     before, after = _places(baseline, candidate)
     measures = [_column(each, before, after) for each in measures_of(baseline, candidate, names)]
     passes = _column(pass_rate_of(baseline, candidate, names), before, after)

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rules.statistics.runs.options import KINDS, Options
 from rules.statistics.runs.records import FAILED, MISSING, NO_TRIAL, SCORED, SKIPPED, UNSCORED, Direction, Numbers, Run
+
+Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Where each paired item is in the baseline and in the candidate."""
 
 PASS_RATE: Final = "pass rate"  # noqa: S105 - no password
 """The measure of trials that every evaluator passed."""
@@ -53,6 +56,7 @@ class Measure:
     better: Direction
     baseline: Side
     candidate: Side
+    is_pass_rate: bool = False  # it is, or its scores say the same
 
     @property
     def sign(self) -> int:
@@ -75,7 +79,7 @@ class Measure:
         return self._with(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
 
     def _with(self, baseline: Side, candidate: Side) -> "Measure":
-        return Measure(name=self.name, better=self.better, baseline=baseline, candidate=candidate)
+        return replace(self, baseline=baseline, candidate=candidate)
 
 
 def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure]:
@@ -92,15 +96,18 @@ def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure
     ]
     rate = pass_rate_of(baseline, candidate, names)
     known = all((~np.isnan(side.scores)).any() for side in (rate.baseline, rate.candidate))
-    if names and known and not any(_are_same(each, rate.baseline, rate.candidate) for each in found):
-        found.append(rate)
-    return found
+    if not known:
+        return found
+    same = next((at for at, each in enumerate(found) if _are_same(each, rate.baseline, rate.candidate)), None)
+    if same is None:
+        return [*found, rate]
+    return [replace(each, is_pass_rate=at == same) for at, each in enumerate(found)]
 
 
 def pass_rate_of(baseline: Run, candidate: Run, names: list[str]) -> Measure:
     """Whether all evaluators passed each trial."""
     sides = [_passes(run, [_evaluators(run)[name] for name in names]) for run in (baseline, candidate)]
-    return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1])
+    return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1], is_pass_rate=True)
 
 
 def _evaluators(run: Run) -> Mapping[str, int]:
@@ -127,7 +134,7 @@ def _passes(run: Run, chosen: list[int]) -> Side:
 
 
 def _are_same(measure: Measure, before: Side, after: Side) -> bool:
-    return all(
+    return measure.better == "higher" and all(
         np.array_equal(one.scores, other.scores, equal_nan=True)
         for one, other in ((measure.baseline, before), (measure.candidate, after))
     )

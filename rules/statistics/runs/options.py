@@ -1,5 +1,6 @@
 """What is chosen before two runs are compared."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -41,6 +42,7 @@ class Options:
     latency_margin: float | None = None
     slices: tuple[str, ...] = ()  # keys of metadata
     evaluators: tuple[str, ...] | None = None  # only these
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # by evaluator: scores pass by these instead
     draws: Draws = field(default_factory=Draws)
 
     def __post_init__(self) -> None:
@@ -51,6 +53,9 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must be 0 or more")
+        for name, threshold in self.thresholds.items():
+            if not math.isfinite(threshold):
+                raise ValueError(f"the threshold of {name} must be a finite number")
         for kind, policy in self.unscored.items():
             if kind not in KINDS or policy not in POLICIES:
                 raise ValueError(f"unscored: {kind} cannot be {policy}")

@@ -1,0 +1,130 @@
+"""How long two runs of 10,000 items with 5 trials and 5 evaluators take beside each other: page, route and gate.
+
+python -m benchmarks.diffing --directory /var/tmp
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import httpx
+
+from benchmarks.server import Server, tracejury
+from collector.conventions.own import NO_KEYS
+from collector.reading.spans import ConventionsReader
+from storage.run_items import NewRunItem, NewScore
+from storage.runs import NewRun
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
+
+ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
+AT_ONCE: Final = 5_000
+TIMES: Final = 11
+
+
+def fill(data: Path, items: int) -> tuple[str, str, str]:
+    """Two runs of an experiment in a new store: the experiment, the baseline and the candidate."""
+    with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS))))) as store:
+        found = []
+        for seed in (1, 2):
+            now_us = time.time_ns() // 1_000
+            new = NewRun(tenant="", project="shop", experiment="large", trials=TRIALS, idle_s=3_600)
+            run, _ = store.runs.begin(new, now_us=now_us)
+            told = list(_told(random.Random(seed), items))
+            for first in range(0, len(told), AT_ONCE):
+                part = told[first : first + AT_ONCE]
+                store.run_items.add(run, [item for item, _ in part], [scores for _, scores in part], now_us=now_us)
+            store.runs.end(run, "SUCCESS", now_us=time.time_ns() // 1_000)
+            found.append(run)
+        return found[0].experiment_id, found[0].run_id, found[1].run_id
+
+
+def _told(source: random.Random, items: int) -> Iterator[tuple[NewRunItem, list[NewScore]]]:
+    for at in range(items):
+        for trial in range(1, TRIALS + 1):
+            answer = " ".join(source.choices(("the", "order", "is", "on", "its", "way", "refund", "days"), k=60))
+            item = NewRunItem(
+                item_key=f"case-{at}",
+                is_keyed=True,
+                dataset_item_id=None,
+                trial=trial,
+                digest=f"{at}/{trial}",
+                inputs=json.dumps({"question": f"Where is order {at}, and when does it come?"}),
+                expected_outputs="{}",
+                actual_outputs=json.dumps({"output": answer}),
+                metadata=json.dumps({"topic": f"topic {at % 8}"}),
+                cost_usd=source.random() / 100,
+                latency_ms=1_000 * source.random(),
+            )
+            scores = (source.random() for _ in range(EVALUATORS))
+            yield (
+                item,
+                [
+                    NewScore(name=f"evaluator-{n}", outcome="scored", score=each, passed=each >= 0.1, threshold=0.1)
+                    for n, each in enumerate(scores)
+                ],
+            )
+
+
+def ask(data: Path, experiment: str, baseline: str, candidate: str) -> None:
+    """Ask for each several times, and say how long the first answer and the median of the others took."""
+    page = f"/runs/{candidate}/diff?baseline={baseline}"
+    route = f"/api/v1/experiments/{experiment}/runs/{candidate}/diff?baselineRunId={baseline}"
+    question = {"candidateRunId": candidate, "baselineRunId": baseline}
+    with Server(tracejury(data), data) as server:
+        with httpx.Client(base_url=server.api, timeout=120, headers={"accept": "text/html"}) as client:
+            questions: list[tuple[str, str, str, object]] = [
+                ("page", "GET", page, None),
+                ("page, what is worse", "GET", f"{page}&show=worse&page=3", None),
+                ("page, by topic", "GET", f"{page}&slices=topic", None),
+                ("route", "GET", route, None),
+                ("gate", "POST", f"/api/v1/experiments/{experiment}/gate", question),
+                ("gate, another margin", "POST", f"/api/v1/experiments/{experiment}/gate", question | {"margin": 0.01}),
+            ]
+            for name, method, path, body in questions:
+                first_cpu_s = server.cpu_s()
+                first_ms = _timed(client, method, path, body)
+                later_cpu_s = server.cpu_s()
+                later_ms = [_timed(client, method, path, body) for _ in range(TIMES)]
+                cpu_ms = (server.cpu_s() - later_cpu_s) * 1e3 / TIMES
+                print(
+                    f"{name:<22} first {first_ms:6.0f} ms (CPU {(later_cpu_s - first_cpu_s) * 1e3:5.0f} ms)  "
+                    f"later p50 {median(later_ms):4.0f} ms  max {max(later_ms):4.0f} ms (CPU {cpu_ms:4.0f} ms)",
+                    flush=True,
+                )
+        server.stop()
+
+
+def _timed(client: httpx.Client, method: str, path: str, body: object = None) -> float:
+    start_s = time.monotonic()
+    client.request(method, path, json=body).raise_for_status()
+    return (time.monotonic() - start_s) * 1e3
+
+
+def main() -> None:
+    """Fill a store in a new directory, and ask a server over it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=ITEMS)
+    parser.add_argument("--directory", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=chosen.directory) as directory:
+        data = Path(directory) / "data"
+        start_s = time.monotonic()
+        runs = fill(data, chosen.items)
+        print(
+            f"{chosen.items:,} items x {TRIALS} x {EVALUATORS} twice, in {time.monotonic() - start_s:.0f} s", flush=True
+        )
+        ask(data, *runs)
+
+
+if __name__ == "__main__":
+    main()

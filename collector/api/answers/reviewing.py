@@ -1,0 +1,119 @@
+"""Queues of what people are to judge."""
+
+from typing import Any, Literal
+
+from collector.api.answers.annotating import AnnotationDocument
+from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+
+
+class ReviewQueueDocument(ApiAnswer):
+    """A queue and how far it is. `feeds` is null to a key that only reviews, where the queue is blind."""
+
+    id: str
+    tenant: str
+    name: str
+    question: str
+    instructions: str
+    labels: list[str]
+    reviewers: int
+    blind: bool
+    feeds: list[JsonObject] | None
+    version: int
+    entries: int
+    done: int
+    votes: int
+    leased: int
+    created_by: str | None
+    created_at: str
+    updated_at: str
+
+
+class ReviewEntryDocument(ApiAnswer):
+    """What is to be judged. `hidden`: why it is here is null, the queue is blind and the asker has not voted."""
+
+    id: str
+    queue_id: str
+    tenant: str
+    target: Literal["trace", "span", "run_item"]
+    project_name: str | None
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_result_id: str | None
+    hidden: bool
+    reason: Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"] | None
+    rule_id: str | None
+    probability: float | None
+    added_by: str | None
+    added_at: str
+    vote_count: int
+    leased: int
+    voted: bool
+
+
+class ReviewEntryPage(PageAnswer):
+    """A page of entries."""
+
+    content: list[ReviewEntryDocument]
+
+
+class ReviewedContent(ApiAnswer):
+    """What there is to judge: what went in, what came out, what was said and which tools were called."""
+
+    input: Any
+    output: Any
+    expected: Any
+    conversation: list[JsonObject]
+    earlier_messages: int
+    tool_calls: list[JsonObject]
+
+
+class ReviewedResult(ApiAnswer):
+    """What a judge, or a check, said of it."""
+
+    name: str
+    outcome: str
+    passed: bool | None
+    score: float | None
+    threshold: float | None
+    reason: str | None
+
+
+class ReviewEntryDetail(ReviewEntryDocument):
+    """An entry with what there is to judge; `results` and `votes` are null while they are hidden."""
+
+    content: ReviewedContent
+    results: list[ReviewedResult] | None
+    votes: list[AnnotationDocument] | None
+
+
+class NextReview(ApiAnswer):
+    """What the asker is to look at, and until when nobody else is given it in his place; null: there is nothing."""
+
+    entry: ReviewEntryDetail | None
+    leased_until: str | None
+
+
+class AddedEntries(ApiAnswer):
+    """How many entries were added; what is in the queue already, or was not drawn, is not."""
+
+    added: int
+
+
+class ReviewerDocument(ApiAnswer):
+    """What one person did in a queue."""
+
+    author: str
+    votes: int
+    skipped: int
+    leased: int
+
+
+class ReviewProgress(ApiAnswer):
+    """How far a queue is, and what each person did, by name."""
+
+    entries: int
+    done: int
+    votes: int
+    leased: int
+    reviewers: list[ReviewerDocument]

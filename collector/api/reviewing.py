@@ -1,0 +1,134 @@
+"""Reviewing over HTTP: the next entry of a queue, the vote on it, leaving it out, and taking that back."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.annotations import Note, author_of, expected_text
+from collector.api.answers.declared import answers
+from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
+from collector.api.context import Context, Here, Who
+from collector.api.exact_json import body_of, exactly
+from collector.api.review_documents import entry_detail
+from collector.api.review_queues import By, EntryId, Own, entry_in
+from collector.api.times import time_text
+from storage.annotations import NewAnnotation, Source
+from storage.errors import BadQuery
+from storage.review_queues import ReviewQueue
+from storage.review_turns import Turn
+
+router = APIRouter(prefix="/api/v1/review-queues")
+
+_NEXT: Final = "/{queue_id}/next"
+_ENTRY: Final = "/{queue_id}/entries/{entry_id}"
+
+
+class VoteBody(BaseModel):
+    """A vote: one of the queue's labels, perhaps a note, and what would have been right."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Annotated[str, Field(min_length=1, max_length=100)]
+    note: Note | None = None
+    overriddenExpectedOutput: Any = None  # noqa: N815 - as it is written
+
+
+Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]
+
+
+@router.post(_NEXT)
+@needs(Permission.REVIEW, by_tenant=True)
+@answers(NextReview)
+def take_next(queue: Own, here: Here, who: Who, by: By = None) -> dict[str, object]:
+    """Give the asker an entry that he has not voted on and that has room; it is his until the lease ends.
+
+    Who asks again before he has voted is given the same one, with a new lease.
+    """
+    turn = turn_of(here, who, by)
+    entry_id = here.reviews.turns.next(queue, turn)
+    if entry_id is None:
+        return {"entry": None, "leasedUntil": None}
+    return {
+        "entry": entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author)),
+        "leasedUntil": time_text((turn.now_us + turn.lease_us) * 1_000),
+    }
+
+
+@router.put(
+    _ENTRY + "/vote",
+    openapi_extra=body_of(VoteBody),
+    responses={409: {"description": "Enough others voted on it, or look at it."}},
+)
+@needs(Permission.REVIEW, by_tenant=True)
+@answers(ReviewEntryDetail)
+def vote(queue: Own, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> dict[str, object]:
+    """Answer the queue's question; the vote is stored before it is answered, with what may be known from then on."""
+    turn = turn_of(here, who, by)
+    cast_vote(here, queue, entry_id, body, turn, goes_on=False)
+    return entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author))
+
+
+@router.delete(_ENTRY + "/vote", status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.REVIEW, by_tenant=True)
+def undo(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """Take back the asker's vote, or that he left the entry out, and give it to him again if it has room."""
+    take_back(here, queue, entry_id, turn_of(here, who, by))
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ENTRY + "/skip", status_code=HTTPStatus.NO_CONTENT, responses={409: {"description": "He voted on it."}})
+@needs(Permission.REVIEW, by_tenant=True)
+def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """Leave it to others: the asker is not given it again."""
+    here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def turn_of(here: Context, who: Caller, by: str | None) -> Turn:
+    """Who acts now."""
+    lease_us = int(here.reviews.lease_s * 1_000_000)
+    return Turn(author=author_of(who, by), now_us=here.now_ns() // 1000, lease_us=lease_us)
+
+
+def cast_vote(
+    here: Context, queue: ReviewQueue, entry_id: str, body: VoteBody, turn: Turn, *, goes_on: bool
+) -> str | None:
+    """Store a vote; with `goes_on` the id of the next entry.
+
+    Raises:
+        BadQuery: the queue has no such label, or the correction cannot be stored.
+        Conflict: enough others voted on it, or look at it.
+        Missing: the entry is not there.
+    """
+    if body.label not in queue.labels:
+        raise BadQuery(f"label: one of {', '.join(queue.labels)}")
+    said = NewAnnotation(
+        about=entry_in(here, queue, entry_id, turn.author).about,
+        name=queue.question,
+        label=body.label,
+        note=here.redacted(body.note),
+        expected=expected_text(here, body.overriddenExpectedOutput),
+        source="person",
+        author=turn.author,
+    )
+    return here.reviews.turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
+
+
+def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: Turn) -> None:
+    """Take back a vote, or that an entry was left out.
+
+    Raises:
+        Missing: the entry is not there.
+    """
+    about = entry_in(here, queue, entry_id, turn.author).about
+    sources: tuple[Source, ...] = ("person", "adjudicator")
+    withdrawn = [
+        NewAnnotation(about=about, name=queue.question, source=each, author=turn.author, withdrawn=True)
+        for each in sources
+    ]
+    here.reviews.turns.undo(queue, entry_id, withdrawn, turn)

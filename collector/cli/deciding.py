@@ -1,0 +1,80 @@
+"""Options of the commands that compare two runs: when a difference is one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from rules.statistics.runs.options import Options
+
+_OPTIONS: Final = (
+    click.option("--evaluator", "evaluators", multiple=True, help="Only this one; again for more."),
+    click.option(
+        "--threshold",
+        "thresholds",
+        multiple=True,
+        metavar="NAME=NUMBER",
+        help="Scores of this evaluator pass by this threshold, in both runs; again for more.",
+    ),
+    click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of a false alarm."),
+    click.option("--margin", type=float, default=0.05, show_default=True, help="A smaller loss is tolerated."),
+    click.option("--severity-margin", type=float, help="No single item may lose more by any evaluator."),
+    click.option("--floor", type=int, help="Each item must pass at least so many of its trials."),
+    click.option("--cost-margin", type=float, help="How much more it may cost: 0.1 is 10 %."),
+    click.option("--latency-margin", type=float, help="How much longer it may take."),
+    click.option("--slice", "slices", multiple=True, help="A key of metadata to compare by; again for more."),
+    click.option("--unscored", multiple=True, metavar="KIND=WHAT", help="What failed, skipped or missing trials do."),
+)
+
+
+def with_deciding_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with these options."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def engine_options(given: Mapping[str, Any], **more: Any) -> "Options":
+    """What the engine is told by these options.
+
+    Raises:
+        ValueError: one is out of its range.
+    """
+    from rules.statistics.runs.options import Options
+
+    return Options(
+        alpha=given["alpha"],
+        margin=given["margin"],
+        severity=given["severity_margin"],
+        floor=given["floor"],
+        cost_margin=given["cost_margin"],
+        latency_margin=given["latency_margin"],
+        slices=given["slices"],
+        evaluators=given["evaluators"] or None,
+        thresholds=thresholds_of(given["thresholds"]),
+        unscored=unscored_of(given["unscored"]),
+        **more,
+    )
+
+
+def thresholds_of(given: Sequence[str]) -> dict[str, float]:
+    """Thresholds by evaluator.
+
+    Raises:
+        click.UsageError: one is no NAME=NUMBER.
+    """
+    pairs = [each.rpartition("=") for each in given]
+    try:
+        found = {name: float(number) for name, _, number in pairs}
+    except ValueError:
+        raise click.UsageError("--threshold takes NAME=NUMBER") from None
+    if "" in found:
+        raise click.UsageError("--threshold takes NAME=NUMBER")
+    return found
+
+
+def unscored_of(given: Sequence[str]) -> dict[str, Any]:
+    """What trials without a score do."""
+    pairs = [each.partition("=") for each in given]
+    return {kind: policy for kind, _, policy in pairs}

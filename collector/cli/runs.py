@@ -1,0 +1,106 @@
+"""`tracejury runs compare`: two runs that are there decided about again, without running or paying anything."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import open_server
+from collector.cli.connecting import DEFAULT_SERVER, NoAnswer
+from collector.cli.deciding import engine_options, thresholds_of, unscored_of, with_deciding_options
+from collector.cli.gate import BadInput
+from collector.cli.options import read_view
+from collector.cli.render import print_json
+from collector.cli.verdict_text import print_verdict
+from collector.visible import one_line
+
+_REGRESSED: Final = 1
+_INCONCLUSIVE: Final = 3
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Candidate(_Shape):
+    id: str
+    experiment_id: str
+
+
+@click.group()
+def runs() -> None:
+    """Runs of experiments that are there already."""
+
+
+@runs.command()
+@click.argument("baseline")
+@click.argument("candidate")
+@with_deciding_options
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@click.pass_context
+def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **given: Any) -> None:
+    """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
+
+    Both are ids of runs on the server, or both files with the JSON export of a run, which need no server. Exits with 0
+    when it passes, 1 when it regressed, 2 when they cannot be compared, 3 when it is inconclusive and that was to fail.
+    """
+    files = [Path(each) for each in (baseline, candidate)]
+    are_files = [each.is_file() for each in files]
+    if any(are_files) and not all(are_files):
+        raise click.UsageError("both have to be files, or both ids of runs")
+    try:
+        document = _of_files(files, given) if all(are_files) else _of_server(baseline, candidate, given)
+    except ValueError as error:
+        raise BadInput(one_line(str(error))) from error
+    if as_json:
+        print_json(document)
+    else:
+        print_verdict(document)
+    if not document["passed"]:
+        context.exit(_REGRESSED if document["verdict"] == "regressed" else _INCONCLUSIVE)
+
+
+def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    from collector.gating.gate import Policy, judge
+    from collector.gating.results import read_results
+
+    before, after = (read_results(each) for each in files)
+    policy = Policy(options=engine_options(given), fail_on_inconclusive=given["fail_on_inconclusive"])
+    return judge(before, after, str(files[0]), policy).document
+
+
+def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    body = {
+        "alpha": given["alpha"],
+        "margin": given["margin"],
+        "severityMargin": given["severity_margin"],
+        "floor": given["floor"],
+        "costMargin": given["cost_margin"],
+        "latencyMargin": given["latency_margin"],
+        "slices": list(given["slices"]),
+        "evaluators": list(given["evaluators"]) or None,
+        "thresholds": thresholds_of(given["thresholds"]),
+        "unscored": unscored_of(given["unscored"]),
+        "failOnInconclusive": given["fail_on_inconclusive"],
+    }
+    with open_server(given["server"], None) as asking:
+        try:
+            found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(candidate, safe='')}", size=1))
+            body |= {"candidateRunId": found.id, "baselineRunId": baseline}
+            document = asking.post(f"/api/v1/experiments/{quote(found.experiment_id, safe='')}/gate", body)
+        except NoAnswer as error:
+            raise BadInput(error.message) from error
+    return read_view(_Verdict, document).model_dump(by_alias=True)
+
+
+class _Verdict(_Shape):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    passed: bool
+    verdict: str | None

@@ -1,0 +1,40 @@
+"""The verdict of a gate as lines."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from collector.visible import one_line
+
+_CASES: Final = 10
+
+
+def print_verdict(document: Mapping[str, Any]) -> None:
+    """What was found, with warnings on standard error."""
+    from collector.gating.summary import moved_text, needed_text, ratio_text
+
+    click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
+    if document["comparedPass"]:
+        click.echo(f"  {moved_text(document)}")
+    for each in document["evaluators"]:
+        low, high = each["interval"]
+        interval = "unknown" if low is None or high is None else f"{low:+.4f} to {high:+.4f}"
+        told = f"{each['evaluator']}: {each['verdict']}, {each['delta']:+.4f} ({interval})"
+        known = needed_text(each) if each["verdict"] == "inconclusive" else f"{each['items']} items"
+        click.echo(one_line(f"  {told}, {known}"))
+    for each in document["ratios"]:
+        click.echo(one_line(f"  {each['name']}: {ratio_text(each)}"))
+    for each in document["repeats"]:
+        any_of, all_of = (f"{100 * was:.1f} % → {100 * now:.1f} %" for was, now in (each["passAtK"], each["passHatK"]))
+        click.echo(f"  k = {each['k']}: pass@k {any_of}, pass^k {all_of}, {each['items']} items")
+    for case in document["cases"][:_CASES]:
+        drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
+        click.echo(one_line(f"  worse: {case['key']} {case['input']}: {drops or 'pass rate'}"))
+    for each in document["slices"]:
+        told = f"{each['evaluator']} {each['delta']:+.4f}, p {each['adjustedPValue']:.3g}, {each['items']} items"
+        click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
+    for text in document["failures"]:
+        click.echo(one_line(f"failed: {text}"))
+    for text in document["warnings"]:
+        click.echo(one_line(f"warning: {text}"), err=True)

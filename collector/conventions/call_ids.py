@@ -1,0 +1,83 @@
+"""The ids of calls in messages: those that a library leaves out and tells beside them, and those that it makes up."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from collector.conventions.messages import parts_by_type
+from collector.conventions.parts import ITEM_ID, Part
+from collector.conventions.values import as_list
+from storage.records import JsonValue, Message
+
+MADE_UP: Final = "adk-"
+"""How the ids begin that ADK gives to calls of models that give none; a model is never sent them."""
+
+_NUMBERED: Final = re.compile(r"(.+)_\d+", re.DOTALL)  # by ADK, for messages whose calls have no id: lookup_0
+
+
+def is_made_up(call_id: str | None) -> bool:
+    """Whether a framework made an id up."""
+    return call_id is not None and call_id.startswith(MADE_UP)
+
+
+def without_made_up(messages: list[Message]) -> list[Message]:
+    """Messages without the ids that ADK made up: a result is its call's by name and order."""
+    names = {part.get("name") for message in messages for part in parts_by_type(message, "tool_call")}
+    return _changed(messages, lambda part: _as_it_was(part, names))
+
+
+def _as_it_was(part: Part, names: set[JsonValue]) -> Part:
+    identity = part.get("id")
+    if not isinstance(identity, str):
+        return part
+    if is_made_up(identity):
+        return {**part, "id": None}
+    numbered = _NUMBERED.fullmatch(identity)
+    if numbered is None or numbered[1] not in names or part.get("name") not in (None, numbered[1]):
+        return part
+    return {**part, "id": None, "name": numbered[1]}
+
+
+def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Message]:
+    """Messages whose calls have the ids that the span has for them, instead of those of the items."""
+    calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
+    if not calls or len(calls) != len(ids) or not all(_is_item(call) for call in calls):
+        return messages
+    return _renamed(messages, zip(map(id, calls), ids, strict=True))
+
+
+def with_ids_of_results(messages: list[Message]) -> list[Message]:
+    """Messages whose calls have the ids that their results have, instead of those of the items.
+
+    Results come in the order of their calls; where they are not as many, or some has an item's id, all stays.
+    """
+    calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
+    results = [part for message in messages for part in parts_by_type(message, "tool_call_response")]
+    if not calls or not all(_is_item(call) for call in calls):
+        return messages
+    ids = [identity for part in results if isinstance(identity := part.get("id"), str) and not _is_item(part)]
+    if not len(ids) == len(results) == len(calls) == len(set(ids)):
+        return messages
+    return _renamed(messages, zip(map(id, calls), ids, strict=True))
+
+
+def _is_item(part: Part) -> bool:
+    return str(part.get("id")).startswith(ITEM_ID)
+
+
+def _renamed(messages: list[Message], ids: Iterable[tuple[int, str]]) -> list[Message]:
+    names = dict(ids)
+    return _changed(messages, lambda part: {**part, "id": names[id(part)]} if id(part) in names else part)
+
+
+def _changed(messages: list[Message], change: Callable[[Part], Part]) -> list[Message]:
+    """Messages with changed parts; the very same where no part changes."""
+    found: list[Message] = []
+    is_other = False
+    for message in messages:
+        parts = as_list(message["parts"])
+        changed: list[JsonValue] = [change(part) if isinstance(part, dict) else part for part in parts]
+        is_same = all(part is before for part, before in zip(changed, parts, strict=True))
+        found.append(message if is_same else {**message, "parts": changed})
+        is_other = is_other or not is_same
+    return found if is_other else messages

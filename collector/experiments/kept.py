@@ -1,0 +1,47 @@
+"""What was made of runs that have ended, kept for whoever asks for the same again."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+MAX_KEPT_BYTES: Final = 128 << 20
+"""Three or four comparisons of 10,000 items with 5 trials and 5 evaluators, at 24 to 32 MB each. A guess."""
+
+
+class Kept(Generic[T]):
+    """Values by what they were made of, the latest asked ones, within so many bytes. Safe to use from any thread."""
+
+    def __init__(self, *, most_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._nbytes = 0
+        self._changing = threading.Lock()
+
+    def find(self, key: Hashable) -> T | None:
+        """The value of a key, which is then the last to leave."""
+        with self._changing:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def first(self, fits: Callable[[T], bool]) -> T | None:
+        """The latest asked value that fits."""
+        with self._changing:
+            return next((value for value, _ in reversed(self._values.values()) if fits(value)), None)
+
+    def keep(self, key: Hashable, value: T, nbytes: int) -> None:
+        """Keep a value of this size; others leave for it, and one that is too large for all of the room is not kept."""
+        with self._changing:
+            _, before = self._values.pop(key, (None, 0))
+            self._nbytes -= before
+            if nbytes > self._most_bytes:
+                return
+            self._values[key] = value, nbytes
+            self._nbytes += nbytes
+            while self._nbytes > self._most_bytes:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._nbytes -= gone

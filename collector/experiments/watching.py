@@ -1,0 +1,135 @@
+"""The thread that looks at runs that have ended: whether they are worse than the one before, for whoever asks."""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from collector.experiments.kept import Kept
+from storage.errors import Conflict, Overloaded
+from storage.outbox import RUN_REGRESSION, WebhookEvent
+from storage.run_items import RunItems
+from storage.run_looks import RunLooks
+from storage.runs import Run, Runs
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns
+
+log = logging.getLogger(__name__)
+
+_TICK_S: Final = 1.0  # a guess: soon enough for whoever waits for a run, and one statement over the runs
+_AT_ONCE: Final = 20
+
+
+class RunWatcher:
+    """Looks at each run once when it has ended, and again when it was judged again; each is told of once."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        items: RunItems,
+        looks: RunLooks,
+        kept: "Kept[ComparedRuns]",
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._runs = runs
+        self._items = items
+        self._looks = looks
+        self._kept = kept
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="run-regressions", daemon=True)
+
+    def start(self) -> None:
+        """Begin with those that ended while nobody looked."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._thread.join()
+
+    def look_now(self) -> int:
+        """Look at runs that have ended; how many these were.
+
+        Raises:
+            Overloaded: some were looked at, and it is not stored that they were.
+        """
+        due = self._looks.due(most=_AT_ONCE)
+        for run_id in due:
+            at_ns = self._clock()  # before anything is read: what comes later is looked at again
+            self._looks.note(run_id, at_ns, self._event(run_id, at_ns))
+        return len(due)
+
+    def _event(self, run_id: str, at_ns: int) -> WebhookEvent | None:
+        run = self._runs.find(None, run_id)
+        if run is None or not self._looks.is_asked_for(run.tenant, run.project, RUN_REGRESSION):
+            return None
+        try:
+            return self._regression(run, at_ns)
+        except Conflict as error:
+            log.info("the run %s is not compared with the one before: %s", run_id, error)
+        except Exception:  # noqa: BLE001 - one run that cannot be compared must not hold up the others
+            log.exception("the run %s could not be compared with the one before", run_id)
+        return None
+
+    def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
+        """What is told of a run that is worse by the gate at its defaults; None of any other."""
+        # Imported here: they bring scipy, which a server that compares nothing should not load.
+        from collector.experiments.comparing import RunComparer, baseline_of, newest_first  # noqa: PLC0415
+        from collector.gating.gate import Policy  # noqa: PLC0415
+
+        before = baseline_of(run, newest_first(self._runs, run.experiment_id))
+        if before is None:
+            return None
+        policy = Policy()
+        comparer = RunComparer(self._items, self._kept)
+        pair = comparer.pair(run, before, policy.options)
+        found = comparer.known(pair) or comparer.compare(pair)
+        document = found.decision(policy).document
+        if document["verdict"] != "regressed":
+            return None
+        log.info("the run %s of %r is worse than %s", run.run_id, run.experiment, before.run_id)
+        return WebhookEvent(
+            tenant=run.tenant,
+            event_id=hashlib.sha256(f"{RUN_REGRESSION}/{run.run_id}".encode()).hexdigest()[:32],
+            project=run.project,
+            type=RUN_REGRESSION,
+            alert_id=None,
+            document={"run": _told(run, before, document)},
+            at_ns=at_ns,
+        )
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TICK_S):
+            try:
+                while self.look_now() and not self._stopping.is_set():
+                    pass
+            except Overloaded as error:
+                log.warning("looking at runs pauses: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end watching for good
+                log.exception("looking at runs failed; it goes on")
+
+
+def _told(run: Run, before: Run, document: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("baselinePassRate", "candidatePassRate", "passRateDelta", "verdict", "significant", "regressedCount")
+    return {
+        "tenant": run.tenant,
+        "projectName": run.project,
+        "experimentId": run.experiment_id,
+        "experimentName": run.experiment,
+        "runId": run.run_id,
+        "runName": run.name,
+        "baselineRunId": before.run_id,
+        "baselineRunName": before.name,
+        "gitBranch": run.git_branch,
+        "gitSha": run.git_sha,
+        **{name: document[name] for name in names},
+        "improvedCount": document["improvedCount"],
+        "regressedEvaluators": document["regressedEvaluators"],
+        "failures": document["failures"],
+        "warnings": document["warnings"],
+    }

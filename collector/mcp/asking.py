@@ -1,0 +1,99 @@
+"""What tools ask of the server: its HTTP API, with the key of whoever asks, so that his rights are those of the key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from collector.access.permission import Permission
+from collector.mcp.errors import NoServer, Refused
+
+Value = str | int | float | bool | None
+
+_MOST_PAGES: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What a key may do."""
+
+    permissions: frozenset[Permission]
+    sees_all: bool  # not only what belongs to one tenant
+
+
+class Api:
+    """The HTTP API of a server, for one caller."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def rights(self) -> Rights:
+        """What the caller may do.
+
+        Raises:
+            Refused: the key opens nothing, or nobody answers.
+        """
+        told = await self.get("/api/v1/caller")
+        return Rights(permissions=frozenset(map(Permission, told["permissions"])), sees_all=told["seesAll"])
+
+    async def get(self, path: str, **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """What is there, as JSON.
+
+        Raises:
+            Refused: nothing is, it may not be seen, or nobody answers.
+        """
+        return await self._ask("GET", path, params={name: _text(v) for name, v in parameters.items() if v is not None})
+
+    async def post(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """What came of it, as JSON; likewise."""
+        params = {name: _text(value) for name, value in parameters.items() if value is not None}
+        return await self._ask("POST", path, json=dict(body), params=params)
+
+    async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """What it is from now on, as JSON; likewise."""
+        params = {name: _text(value) for name, value in parameters.items() if value is not None}
+        return await self._ask("PUT", path, json=dict(body), params=params)
+
+    async def rows(self, statement: str, **parameters: Value) -> list[dict[str, Any]]:
+        """The rows of an SQL statement, by the names of its columns; likewise."""
+        told = await self.post("/api/v1/sql", {"sql": statement, "parameters": parameters})
+        names = [column["name"] for column in told["columns"]]
+        return [dict(zip(names, row, strict=True)) for row in told["rows"]]
+
+    async def listed(self, path: str, most: int, **parameters: Value) -> list[Any]:
+        """The first so many of a list that comes in pages, each an array or a document with `content`; likewise."""
+        found: list[Any] = []
+        for page in range(_MOST_PAGES):
+            told = await self.get(path, page=page, size=min(most, 200), **parameters)
+            content = told["content"] if isinstance(told, dict) else told
+            found += content
+            if len(found) >= most or len(content) < min(most, 200):
+                break
+        return found[:most]
+
+    async def _ask(self, method: str, path: str, **content: Any) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        try:
+            answer = await self._client.request(method, path, **content)
+        except httpx.TransportError as error:
+            raise NoServer(
+                f"no server answers at {self._client.base_url}: {str(error) or type(error).__name__}"
+            ) from error
+        try:
+            document = answer.json()
+        except ValueError as error:
+            raise Refused(f"what answers at {self._client.base_url} is not a Tracejury server") from error
+        if not answer.is_success:
+            told = document.get("error") if isinstance(document, dict) else None
+            raise Refused(str(told or f"the server answers {answer.status_code}"))
+        return document
+
+
+def part(text: str) -> str:
+    """One part of a path, whatever is in it."""
+    return quote(text, safe="")
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,120 @@
+"""The protocol at the HTTP address: `/mcp`, with the keys, rights and limits of the API."""
+
+import asyncio
+import importlib
+import json
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import httpx
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from collector.access.errors import Elsewhere
+from collector.access.origin import Names
+from collector.mcp.asking import Api
+
+PATH: Final = "/mcp"
+_MOST_BYTES: Final = 1 << 20
+"""Of a request. A guess: a rule with its conditions is a hundredth of it."""
+
+_HEADERS: Final = ("authorization", "host", "origin", "x-request-id")
+"""What tells who asks and from where, which the API is asked with."""
+
+
+class McpDoor:
+    """An ASGI application in front of the API's own, which has all else. It is made by `with_mcp`.
+
+    What speaks the protocol is loaded by its first request: it takes a second of CPU and 40 MB, and many servers are
+    never asked.
+    """
+
+    def __init__(self, application: ASGIApp, names: Names) -> None:
+        self._application = application
+        self._names = names
+        self._speaking: asyncio.Task[None] | None = None
+        self._spoken: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+
+    async def close(self) -> None:
+        """End what is under way."""
+        if self._speaking is not None:
+            self._speaking.cancel()
+            await asyncio.wait([self._speaking])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a message of the protocol, or let the API answer."""
+        if scope["type"] != "http" or scope["path"] != PATH:
+            await self._application(scope, receive, send)
+        elif scope["method"] != "POST":
+            await _told(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
+        else:
+            answer = await self._refusal(scope) or await self._protocol()
+            await answer(scope, receive, send)
+
+    async def _protocol(self) -> ASGIApp:
+        """What answers messages, which runs in a task of its own from the first one on."""
+        if self._speaking is None:
+            self._speaking = asyncio.create_task(self._speak())
+        return await asyncio.shield(self._spoken)
+
+    async def _speak(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:  # noqa: BLE001 - whoever asks is told
+            if self._spoken.done():
+                raise
+            self._spoken.set_exception(error)  # each request is told, and the server goes on without the protocol
+
+    async def _serve(self) -> None:
+        transport = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
+        server = await asyncio.to_thread(importlib.import_module, "collector.mcp.server")
+        manager = transport.StreamableHTTPSessionManager(
+            app=server.make_server(self._api_of_request),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=_MOST_BYTES,
+        )
+        async with manager.run():
+            self._spoken.set_result(manager.handle_request)
+            await asyncio.Event().wait()
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        """What the API answers to a caller that may not even ask what he may do; None: he may."""
+        headers = Headers(scope=scope)
+        if (
+            "authorization" not in headers
+        ):  # a page of another origin could send this in the name of whoever looks at it
+            try:
+                self._names.check(headers.get("host"), headers.get("origin"), changes=True)
+            except Elsewhere as error:
+                return _told(403, str(error), {})
+        async with self._client(scope) as client:
+            answer = await client.get("/api/v1/caller")
+        if answer.is_success:
+            return None
+        told = {name: answer.headers[name] for name in ("www-authenticate", "retry-after") if name in answer.headers}
+        return _told(answer.status_code, str(answer.json().get("error")), told)
+
+    def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is of what is loaded late
+        return Api(self._client(request.request.scope))
+
+    def _client(self, scope: Scope) -> httpx.AsyncClient:
+        """A client of the API beside us, as the one who asks, so that rights, limits and audit are those of the API."""
+        wanted = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = {name: value for name, value in wanted if name in _HEADERS}
+        transport = httpx.ASGITransport(
+            app=self._application, raise_app_exceptions=False, client=tuple(scope.get("client") or ("127.0.0.1", 0))
+        )
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers, trust_env=False)
+
+
+def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names) -> McpDoor:
+    """The door in front of an application, until the stack is closed."""
+    door = McpDoor(application, names)
+    stack.push_async_callback(door.close)
+    return door
+
+
+def _told(status: int, why: str, headers: dict[str, str]) -> Response:
+    return Response(json.dumps({"error": why}), status_code=status, headers=headers, media_type="application/json")

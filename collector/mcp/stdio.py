@@ -1,0 +1,18 @@
+"""The protocol over standard input and output, for a client that starts a program: everything is asked of a server."""
+
+from contextlib import suppress
+
+import httpx
+from mcp.server.stdio import stdio_server
+
+from collector.mcp.asking import Api
+from collector.mcp.server import make_server
+
+
+async def serve_stdio(client: httpx.AsyncClient) -> None:
+    """Answer until the input ends."""
+    api = Api(client)
+    server = make_server(lambda _: api)
+    async with client, stdio_server() as (incoming, outgoing):
+        with suppress(BrokenPipeError):
+            await server.run(incoming, outgoing, server.create_initialization_options())

@@ -1,0 +1,71 @@
+"""What a tool is: a name, what it takes and answers, what it may do, and how it asks the server."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mcp import types
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission
+from collector.mcp.asking import Api, Rights
+
+
+class Arguments(BaseModel):
+    """What a tool takes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    """What a tool answers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cut: list[str] = Field(default=[], description="What was cut to fit, by where it stands; ask for less at once.")
+
+
+Taken = TypeVar("Taken", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(Generic[Taken]):
+    """One thing that a model may ask for. `of_everything`: it is closed to keys with a tenant."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Taken]
+    answer: type[Answer]
+    run: Callable[[Api, Taken], Awaitable[Answer]]
+    permission: Permission = Permission.READ
+    of_everything: bool = False
+    idempotent: bool = True
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.permission is not Permission.READ
+
+    def is_for(self, rights: Rights) -> bool:
+        """Whether a caller may use it."""
+        return self.permission in rights.permissions and (rights.sees_all or not self.of_everything)
+
+    def told(self) -> types.Tool:
+        """How a client is told about it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=self.answer.model_json_schema(),
+            annotations=types.ToolAnnotations(
+                read_only_hint=not self.writes,
+                destructive_hint=False,  # what is added can be withdrawn, and nothing is deleted
+                idempotent_hint=self.idempotent,
+                open_world_hint=False,
+            ),
+        )
+
+
+AnyTool = Tool[Any]

@@ -1,0 +1,1 @@
+"""What a model may ask for, by what it is about."""

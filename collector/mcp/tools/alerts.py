@@ -1,0 +1,99 @@
+"""Alerts: what became worse, and on what evidence."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission
+from collector.mcp.asking import Api, part
+from collector.mcp.tool import Answer, Arguments, Tool
+
+
+class ListAlerts(Arguments):
+    """Which alerts."""
+
+    project: str | None = None
+    rule: str | None = Field(default=None, description="Name or id of a rule or of a monitor of a metric.")
+    state: Literal["open", "acknowledged", "recovered"] | None = None
+    limit: int = Field(default=20, ge=1, le=100)
+
+
+class AlertLine(BaseModel):
+    """An alert as a list tells it."""
+
+    alertId: str  # noqa: N815 - as the API spells it
+    projectName: str  # noqa: N815
+    ruleName: str  # noqa: N815
+    kind: str
+    severity: str
+    state: str
+    openedAt: str  # noqa: N815
+    recoveredAt: str | None  # noqa: N815
+    baseline: dict[str, Any]
+    candidate: dict[str, Any]
+
+
+class ListedAlerts(Answer):
+    """Alerts, the newest first."""
+
+    alerts: list[AlertLine]
+
+
+async def list_alerts(api: Api, asked: ListAlerts) -> ListedAlerts:
+    """List them."""
+    filters = asked.model_dump(exclude={"limit"}, exclude_none=True)
+    page = await api.get("/api/v1/alerts", size=asked.limit, **filters)
+    return ListedAlerts(
+        alerts=[AlertLine(**{name: alert[name] for name in AlertLine.model_fields}) for alert in page["content"]]
+    )
+
+
+class OneAlert(Arguments):
+    """Which alert."""
+
+    alert_id: str
+
+
+class ShownAlert(Answer):
+    """An alert with its evidence."""
+
+    alert: dict[str, Any]
+
+
+async def get_alert(api: Api, asked: OneAlert) -> ShownAlert:
+    """Show it."""
+    return ShownAlert(alert=await api.get(f"/api/v1/alerts/{part(asked.alert_id)}"))
+
+
+async def acknowledge_alert(api: Api, asked: OneAlert) -> ShownAlert:
+    """Note that somebody looks after it."""
+    return ShownAlert(alert=await api.post(f"/api/v1/alerts/{part(asked.alert_id)}/acknowledge", {}))
+
+
+TOOLS = (
+    Tool(
+        name="list_alerts",
+        title="List alerts",
+        description="Alerts about quality or metrics that became worse, the newest first.",
+        arguments=ListAlerts,
+        answer=ListedAlerts,
+        run=list_alerts,
+    ),
+    Tool(
+        name="get_alert",
+        title="Show an alert",
+        description="One alert: both sides with intervals, evidence, examples of traces, and the SQL behind it.",
+        arguments=OneAlert,
+        answer=ShownAlert,
+        run=get_alert,
+    ),
+    Tool(
+        name="acknowledge_alert",
+        title="Acknowledge an alert",
+        description="Notes that somebody looks after an alert.",
+        arguments=OneAlert,
+        answer=ShownAlert,
+        run=acknowledge_alert,
+        permission=Permission.WRITE,
+    ),
+)

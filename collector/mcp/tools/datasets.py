@@ -1,0 +1,190 @@
+"""Datasets: what there is, and what is added from traces; and what somebody says of a trace."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission
+from collector.mcp.asking import Api, part
+from collector.mcp.errors import Refused
+from collector.mcp.tool import Answer, Arguments, Tool
+
+_MOST_DATASETS = 200
+
+
+class ListDatasets(Arguments):
+    """Nothing."""
+
+
+class DatasetLine(BaseModel):
+    """A dataset as a list tells it."""
+
+    id: str
+    name: str
+    description: str
+    latestVersion: int | None  # noqa: N815 - as the API spells it
+    latestItemCount: int | None  # noqa: N815
+
+
+class ListedDatasets(Answer):
+    """Datasets, by name."""
+
+    datasets: list[DatasetLine]
+
+
+async def list_datasets(api: Api, asked: ListDatasets) -> ListedDatasets:  # noqa: ARG001 - a tool takes its arguments
+    """List them."""
+    found = await api.listed("/api/v1/datasets", _MOST_DATASETS)
+    return ListedDatasets(
+        datasets=[DatasetLine(**{name: one[name] for name in DatasetLine.model_fields}) for one in found]
+    )
+
+
+class GetDataset(Arguments):
+    """Which dataset."""
+
+    name: str
+    version: int | None = Field(default=None, ge=1, description="Without it the latest.")
+    page: int = Field(default=0, ge=0)
+    limit: int = Field(default=20, ge=1, le=100)
+
+
+class ShownDataset(Answer):
+    """Items of a version of a dataset."""
+
+    name: str
+    version: int
+    total: int
+    items: list[dict[str, Any]]
+
+
+async def get_dataset(api: Api, asked: GetDataset) -> ShownDataset:
+    """Show its items.
+
+    Raises:
+        Refused: there is no such dataset, or it has no version.
+    """
+    known = {each["name"]: each for each in await api.listed("/api/v1/datasets", _MOST_DATASETS)}
+    if asked.name not in known:
+        raise Refused(f"no dataset is called {asked.name!r}; list_datasets tells their names")
+    version = asked.version or known[asked.name]["latestVersion"]
+    if version is None:
+        raise Refused(f"the dataset {asked.name!r} has no version yet")
+    where = f"/api/v1/datasets/{part(known[asked.name]['id'])}/versions/{version}/items"
+    page = await api.get(where, page=asked.page, size=asked.limit)
+    return ShownDataset(name=asked.name, version=version, total=page["totalElements"], items=page["content"])
+
+
+class PromotedItem(BaseModel):
+    """What becomes an item: a trace, a span of it, a session, or an item of a run."""
+
+    trace_id: str | None = None
+    span_id: str | None = None
+    session_id: str | None = None
+    item_id: str | None = Field(default=None, description="Of a run, as get_failing_queries tells it.")
+    expected_output: Any = Field(default=None, description="What would have been right.")
+    use_output: bool = Field(default=False, description="What came out is what is expected.")
+
+
+class PromoteToDataset(Arguments):
+    """What is added, and where."""
+
+    dataset_name: str
+    items: list[PromotedItem] = Field(min_length=1, max_length=200)
+    description: str = ""
+
+
+class MadeVersion(Answer):
+    """The version that has them."""
+
+    dataset_name: str
+    version: int
+    item_count: int
+    added: int
+    changed: int
+
+
+async def promote_to_dataset(api: Api, asked: PromoteToDataset) -> MadeVersion:
+    """Add them as a new version; what is there already is not added again."""
+    items = [
+        {
+            "traceId": each.trace_id,
+            "spanId": each.span_id,
+            "sessionId": each.session_id,
+            "itemResultId": each.item_id,
+            "overriddenExpectedOutput": each.expected_output,
+            "useOutput": each.use_output,
+        }
+        for each in asked.items
+    ]
+    body = {"datasetName": asked.dataset_name, "description": asked.description, "items": items}
+    made = await api.post("/api/v1/datasets/promote", body)
+    return MadeVersion(
+        dataset_name=made["datasetName"],
+        version=made["version"],
+        item_count=made["itemCount"],
+        added=made["added"],
+        changed=made["changed"],
+    )
+
+
+class Annotate(Arguments):
+    """A vote about a trace, or a span of it."""
+
+    trace_id: str
+    span_id: str | None = None
+    verdict: Literal["CORRECT", "INCORRECT", "UNSURE"]
+    note: str | None = Field(default=None, max_length=10_000)
+    expected_output: Any = Field(default=None, description="What would have been right.")
+
+
+class Annotated(Answer):
+    """The vote as it is kept."""
+
+    annotation: dict[str, Any]
+
+
+async def annotate(api: Api, asked: Annotate) -> Annotated:
+    """Vote, in the name of the key."""
+    body = {"verdict": asked.verdict, "note": asked.note, "overriddenExpectedOutput": asked.expected_output}
+    told = {name: value for name, value in body.items() if value is not None}
+    where = f"/api/v1/traces/{part(asked.trace_id)}/annotation"
+    return Annotated(annotation=await api.put(where, told, spanId=asked.span_id))
+
+
+TOOLS = (
+    Tool(
+        name="list_datasets",
+        title="List datasets",
+        description="Datasets with their latest version and how many items it has.",
+        arguments=ListDatasets,
+        answer=ListedDatasets,
+        run=list_datasets,
+    ),
+    Tool(
+        name="get_dataset",
+        title="Show a dataset",
+        description="Items of a version of a dataset: inputs, expected outputs, metadata.",
+        arguments=GetDataset,
+        answer=ShownDataset,
+        run=get_dataset,
+    ),
+    Tool(
+        name="promote_to_dataset",
+        title="Add to a dataset",
+        description="Adds traces, spans, sessions or items of runs to a dataset, as a new version of it.",
+        arguments=PromoteToDataset,
+        answer=MadeVersion,
+        run=promote_to_dataset,
+        permission=Permission.WRITE,
+    ),
+    Tool(
+        name="annotate",
+        title="Annotate a trace or span",
+        description="Says whether a trace or span is right, with a note; kept with its author.",
+        arguments=Annotate,
+        answer=Annotated,
+        run=annotate,
+        permission=Permission.WRITE,
+    ),
+)

@@ -1,0 +1,296 @@
+"""Rules: what they are, what they would match, and how good the results were, by day and by release."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission
+from collector.mcp.asking import Api, part
+from collector.mcp.errors import Refused
+from collector.mcp.tool import Answer, Arguments, Tool
+from rules.statistics.finished import unpaired_passes
+from rules.statistics.formulas.rates import newcombe_two_samples, wilson
+
+_MOST_RULES = 500
+_ALPHA = 0.05
+
+
+class ListRules(Arguments):
+    """Which rules."""
+
+    project: str | None = Field(default=None, description="Those that are about this project; without it all.")
+
+
+class RuleLine(BaseModel):
+    """A rule as a list tells it."""
+
+    id: str
+    name: str
+    project: str | None = Field(description="Null: of every project.")
+    target: str
+    evaluator: str
+    enabled: bool
+    sampleRate: float  # noqa: N815 - as the API spells it
+    problem: str | None = Field(description="Why it judges nothing at present.")
+
+
+class ListedRules(Answer):
+    """Rules, the oldest first."""
+
+    rules: list[RuleLine]
+
+
+async def list_rules(api: Api, asked: ListRules) -> ListedRules:
+    """List them."""
+    where = "/api/v1/trace-eval-rules" if asked.project is None else _rules_of(asked.project)
+    found = await api.listed(where, _MOST_RULES)
+    return ListedRules(rules=[RuleLine(**{name: rule[name] for name in RuleLine.model_fields}) for rule in found])
+
+
+class TestRule(Arguments):
+    """A rule, which is not made."""
+
+    project: str = Field(description="The project that it is about; * for all.")
+    rule: dict[str, Any] = Field(
+        description="As POST /api/v1/projects/{project}/trace-eval-rules takes it: name, target (SPAN or TRACE), "
+        "conditions [{field, op, value}], evaluator or criteria, threshold, sampleRate, …"
+    )
+    last_seconds: int = Field(default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago.")
+    trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
+
+
+class Tested(Answer):
+    """What a rule would do."""
+
+    result: dict[str, Any]
+
+
+async def test_rule(api: Api, asked: TestRule) -> Tested:
+    """Try it; nothing is stored, and no judge is asked."""
+    of_trace = asked.trace_id is not None
+    result = await api.post(
+        f"{_rules_of(asked.project)}/test",
+        asked.rule,
+        trace=asked.trace_id,
+        lastSeconds=None if of_trace else asked.last_seconds,
+    )
+    return Tested(result=result)
+
+
+class CreateRule(Arguments):
+    """A rule, which is in force from now on."""
+
+    project: str = Field(description="The project that it is about; * for all.")
+    rule: dict[str, Any] = Field(description="As for test_rule. A judge needs a budget: {callsPerDay: 1000}.")
+
+
+class CreatedRule(Answer):
+    """The rule that was made."""
+
+    rule: dict[str, Any]
+
+
+async def create_rule(api: Api, asked: CreateRule) -> CreatedRule:
+    """Make it.
+
+    Raises:
+        Refused: it asks a judge and says no budget.
+    """
+    evaluator = asked.rule.get("evaluator")
+    asks_a_judge = "criteria" in asked.rule or (isinstance(evaluator, str) and evaluator.startswith("llm"))
+    if (asks_a_judge or asked.rule.get("connectionId")) and not asked.rule.get("budget"):
+        raise Refused("a rule that asks a model needs a budget of its own, such as {'callsPerDay': 1000}")
+    return CreatedRule(rule=await api.post(_rules_of(asked.project), asked.rule))
+
+
+class QualityOfRule(Arguments):
+    """Of which rule, and by what."""
+
+    rule: str = Field(description="Its name.")
+    project: str | None = None
+    days: int = Field(default=30, ge=1, le=3650)
+    by: Literal["day", "release", "project"] = "day"
+
+
+class Rate(BaseModel):
+    """How many passed. The interval is Wilson's, of 95 %."""
+
+    passed: int
+    results: int
+    rate: float | None
+    low: float
+    high: float
+
+
+class QualityLine(BaseModel):
+    """Results that agree in their day, release or project, and in what judged them."""
+
+    group: str | None
+    fingerprint: str | None = Field(description="Of the evaluator: compare results only where it is the same.")
+    passes: Rate
+    scored: int
+    failed: int = Field(description="Could not be judged.")
+    skipped: int
+    mean_score: float | None
+    cost_usd: float | None
+
+
+class ShownQuality(Answer):
+    """How good the results of a rule were."""
+
+    rule: str
+    by: str
+    lines: list[QualityLine]
+
+
+_QUALITY = """
+SELECT
+    {group} AS "group",
+    fingerprint,
+    sum(passed)::BIGINT AS passed,
+    sum(passed + not_passed)::BIGINT AS results,
+    sum(scored)::BIGINT AS scored,
+    sum(failed)::BIGINT AS failed,
+    sum(skipped)::BIGINT AS skipped,
+    sum(score_sum) / nullif(sum(scored), 0) AS mean_score,
+    sum(cost_usd) AS cost_usd
+FROM evaluation_days
+WHERE rule = $rule AND day > current_date - $days::INTEGER AND ($project::VARCHAR IS NULL OR project = $project)
+GROUP BY ALL
+ORDER BY max(day) DESC, 1 DESC
+LIMIT 500
+"""
+_GROUPS = {"day": "day::VARCHAR", "release": '"release"', "project": "project"}
+
+
+async def quality_of_rule(api: Api, asked: QualityOfRule) -> ShownQuality:
+    """Add them up."""
+    rows = await _quality(api, asked)
+    return ShownQuality(rule=asked.rule, by=asked.by, lines=[_line(row) for row in rows])
+
+
+async def _quality(api: Api, asked: QualityOfRule) -> list[dict[str, Any]]:
+    statement = _QUALITY.replace("{group}", _GROUPS[asked.by])
+    rows = await api.rows(statement, rule=asked.rule, days=asked.days, project=asked.project)
+    if not rows:
+        raise Refused(f"no rule that is called {asked.rule!r} has results in these days; list_rules tells their names")
+    return rows
+
+
+def _line(row: dict[str, Any]) -> QualityLine:
+    same = ("group", "fingerprint", "scored", "failed", "skipped", "mean_score", "cost_usd")
+    return QualityLine(passes=_rate(row["passed"], row["results"]), **{name: row[name] for name in same})
+
+
+def _rate(passed: int, results: int) -> Rate:
+    bounds = wilson(passed, results)
+    rate = passed / results if results else None
+    return Rate(passed=passed, results=results, rate=rate, low=bounds.low, high=bounds.high)
+
+
+class CompareReleases(Arguments):
+    """Which releases, by which rule."""
+
+    rule: str = Field(description="Its name.")
+    baseline: str = Field(description="The release before, such as 1.4.2: what the rule's compareBy tells.")
+    candidate: str = Field(description="The release after.")
+    project: str | None = None
+    days: int = Field(default=90, ge=1, le=3650)
+
+
+class ComparedReleases(Answer):
+    """Two releases by what one evaluator said of them."""
+
+    fingerprint: str | None
+    baseline: Rate
+    candidate: Rate
+    difference: float = Field(description="Candidate less baseline.")
+    low: float = Field(description="Of the interval of the difference (Newcombe, 95 %).")
+    high: float
+    p_value: float
+    method: str
+    verdict: Literal["better", "worse", "unclear"]
+
+
+async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases:
+    """Compare the rates at which their results passed.
+
+    Raises:
+        Refused: no evaluator judged both, with a fingerprint that is the same.
+    """
+    question = QualityOfRule(rule=asked.rule, project=asked.project, days=asked.days, by="release")
+    rows = [row for row in await _quality(api, question) if row["results"]]
+    before = {row["fingerprint"]: row for row in rows if row["group"] == asked.baseline}
+    after = {row["fingerprint"]: row for row in rows if row["group"] == asked.candidate}
+    common = [fingerprint for fingerprint in after if fingerprint in before]
+    if not common:
+        known = sorted({str(row["group"]) for row in rows if row["group"]})
+        raise Refused(f"no evaluator judged both releases; releases with results: {', '.join(known[:50]) or 'none'}")
+    fingerprint = max(common, key=lambda each: after[each]["results"])
+    first, second = ((int(row["passed"]), int(row["results"])) for row in (before[fingerprint], after[fingerprint]))
+    test, bounds = unpaired_passes(first, second), newcombe_two_samples(first, second)
+    rates = _rate(*first), _rate(*second)
+    difference = (rates[1].rate or 0.0) - (rates[0].rate or 0.0)
+    return ComparedReleases(
+        fingerprint=fingerprint,
+        baseline=rates[0],
+        candidate=rates[1],
+        difference=difference,
+        low=bounds.low,
+        high=bounds.high,
+        p_value=test.p_value,
+        method=test.method,
+        verdict="unclear" if test.p_value >= _ALPHA else "better" if difference > 0 else "worse",
+    )
+
+
+def _rules_of(project: str) -> str:
+    return f"/api/v1/projects/{part(project)}/trace-eval-rules"
+
+
+TOOLS = (
+    Tool(
+        name="list_rules",
+        title="List rules",
+        description="The rules that decide what is evaluated: target, evaluator, whether they work.",
+        arguments=ListRules,
+        answer=ListedRules,
+        run=list_rules,
+    ),
+    Tool(
+        name="test_rule",
+        title="Try a rule",
+        description="What a rule would match of stored spans, and its cost. Stores nothing and asks no judge.",
+        arguments=TestRule,
+        answer=Tested,
+        run=test_rule,
+    ),
+    Tool(
+        name="quality_of_rule",
+        title="Quality by a rule",
+        description="How many results of a rule passed, by day, release or project, with intervals, scores and costs.",
+        arguments=QualityOfRule,
+        answer=ShownQuality,
+        run=quality_of_rule,
+        of_everything=True,
+    ),
+    Tool(
+        name="compare_releases",
+        title="Compare two releases",
+        description="Whether one release passes a rule less often than another, with an interval and a test.",
+        arguments=CompareReleases,
+        answer=ComparedReleases,
+        run=compare_releases,
+        of_everything=True,
+    ),
+    Tool(
+        name="create_rule",
+        title="Create a rule",
+        description="Puts a rule in force. Try it with test_rule first. One that asks a model must say a budget.",
+        arguments=CreateRule,
+        answer=CreatedRule,
+        run=create_rule,
+        permission=Permission.WRITE,
+        idempotent=False,
+    ),
+)

@@ -1,0 +1,259 @@
+"""Experiments: runs, what fails in one, and two of them beside each other."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from collector.mcp.asking import Api, part
+from collector.mcp.tool import Answer, Arguments, Tool
+
+_MOST_CASES = 50
+_MOST_ITEMS = 200
+_MOST_PROJECTS = 50
+
+
+class ListExperiments(Arguments):
+    """Which runs."""
+
+    limit: int = Field(default=20, ge=1, le=200)
+    dataset_name: str | None = Field(default=None, description="Only runs on this dataset.")
+
+
+class RunLine(BaseModel):
+    """A run as a list tells it."""
+
+    run_id: str
+    timestamp: str
+    experiment_name: str
+    project: str
+    dataset: str | None
+    status: str
+    total_examples: int
+    pass_rate: float | None
+    average_scores: dict[str, float | None]
+
+
+class ListedRuns(Answer):
+    """Runs, the newest first."""
+
+    count: int
+    runs: list[RunLine]
+
+
+async def list_experiments(api: Api, asked: ListExperiments) -> ListedRuns:
+    """List them."""
+    runs: list[dict[str, Any]] = []
+    for project in await api.listed("/api/v1/projects", _MOST_PROJECTS):
+        for experiment in await api.listed(f"/api/v1/projects/{part(project['name'])}/experiments", _MOST_ITEMS):
+            runs += await api.listed(f"/api/v1/experiments/{part(experiment['id'])}/runs", asked.limit)
+    wanted = [run for run in runs if asked.dataset_name in {None, run["datasetName"]}]
+    wanted.sort(key=lambda run: run["startedAt"], reverse=True)
+    lines = [await _line(api, run["id"]) for run in wanted[: asked.limit]]
+    return ListedRuns(count=len(lines), runs=lines)
+
+
+async def _line(api: Api, run_id: str) -> RunLine:
+    run = await api.get(f"/api/v1/runs/{part(run_id)}", size=1)
+    return RunLine(
+        run_id=run["id"],
+        timestamp=run["startedAt"],
+        experiment_name=run["experimentName"],
+        project=run["projectName"],
+        dataset=run["datasetName"],
+        status=run["status"],
+        total_examples=run["totalItems"],
+        pass_rate=run["passRate"],
+        average_scores={each["evaluatorName"]: each["averageScore"] for each in run["evaluators"]},
+    )
+
+
+class CompareRuns(Arguments):
+    """Which two."""
+
+    run_id_a: str = Field(description="The baseline.")
+    run_id_b: str = Field(description="The candidate, a run of the same experiment.")
+
+
+class ComparedPassRate(BaseModel):
+    """How many pass."""
+
+    run_a: float | None
+    run_b: float | None
+    delta: float | None
+    status: str = Field(description="improved, regressed or unchanged.")
+    significant: bool | None
+    p_value: float | None
+    method: str | None
+
+
+class Comparison(BaseModel):
+    """What changed from the baseline to the candidate."""
+
+    pass_rate: ComparedPassRate
+    verdict: str | None = Field(description="regressed, not worse or inconclusive, over all evaluators.")
+    evaluators: list[dict[str, Any]] = Field(description="Means, difference, interval and p-value of each.")
+    regressions: list[str] = Field(description="The evaluators that are worse.")
+    has_regressions: bool
+    summary_counts: dict[str, int]
+    composition_changed: bool
+    composition_note: str | None
+    warnings: list[str]
+    cases: list[dict[str, Any]] = Field(description="Items that changed, the worst first.")
+    cases_truncated: bool
+    changed_case_count: int
+
+
+class ComparedRuns(Answer):
+    """Two runs beside each other."""
+
+    run_a: RunLine
+    run_b: RunLine
+    comparison: Comparison
+
+
+async def compare_runs(api: Api, asked: CompareRuns) -> ComparedRuns:
+    """Compare them, as the gate does."""
+    run_a, run_b = await _line(api, asked.run_id_a), await _line(api, asked.run_id_b)
+    experiment = (await api.get(f"/api/v1/runs/{part(asked.run_id_b)}", size=1))["experimentId"]
+    where = f"/api/v1/experiments/{part(experiment)}"
+    gate = await api.post(f"{where}/gate", {"candidateRunId": asked.run_id_b, "baselineRunId": asked.run_id_a})
+    diff = await api.get(f"{where}/runs/{part(asked.run_id_b)}/diff", baselineRunId=asked.run_id_a, size=_MOST_CASES)
+    return ComparedRuns(run_a=run_a, run_b=run_b, comparison=_comparison(gate, diff))
+
+
+def _comparison(gate: dict[str, Any], diff: dict[str, Any]) -> Comparison:
+    summary, cases = diff["summary"], diff["cases"]
+    changed = summary["regressedCount"] + summary["improvedCount"]
+    moved = summary["addedCount"] + summary["removedCount"]
+    counts = ("regressedCount", "improvedCount", "unchangedCount", "addedCount", "removedCount")
+    return Comparison(
+        pass_rate=_pass_rate(gate, summary),
+        verdict=gate["verdict"],
+        evaluators=gate["evaluators"],
+        regressions=[each["evaluator"] for each in gate["regressedEvaluators"]],
+        has_regressions=not gate["passed"],
+        summary_counts={name.removesuffix("Count"): summary[name] for name in counts},
+        composition_changed=moved > 0,
+        composition_note=f"{moved} items are in one run alone; they are in no comparison" if moved else None,
+        warnings=[*gate["failures"], *gate["warnings"]],
+        cases=cases["content"],
+        cases_truncated=not cases["last"],
+        changed_case_count=changed,
+    )
+
+
+def _pass_rate(gate: dict[str, Any], summary: dict[str, Any]) -> ComparedPassRate:
+    passes = [each for each in gate["evaluators"] if each["method"] in {"mcnemar_exact", "mcnemar_mid_p", "mcnemar"}]
+    tested = passes[0] if len(passes) == 1 else None
+    delta = summary["passRateDelta"]
+    return ComparedPassRate(
+        run_a=summary["baselinePassRate"],
+        run_b=summary["candidatePassRate"],
+        delta=delta,
+        status="unchanged" if not delta else "improved" if delta > 0 else "regressed",
+        significant=gate["significant"],
+        p_value=tested["pValue"] if tested else None,
+        method=tested["method"] if tested else None,
+    )
+
+
+class GetFailingQueries(Arguments):
+    """Of which run."""
+
+    run_id: str
+    threshold: float | None = Field(
+        default=None, ge=0, le=1, description="Also items with any score below this; without it the stored verdict."
+    )
+    limit: int = Field(default=50, ge=1, le=_MOST_ITEMS)
+
+
+class FailingQuery(BaseModel):
+    """An item that failed."""
+
+    item_id: str
+    trial: int
+    trace_id: str | None
+    input: Any
+    expected_output: Any
+    actual_output: Any
+    success: bool
+    outcome: str
+    error: str | None
+    evaluations: list[dict[str, Any]]
+
+
+class FailingQueries(Answer):
+    """The items of a run that fail."""
+
+    run_id: str
+    failing_count: int = Field(description="Of those that were looked at.")
+    looked_at: int
+    failing_queries: list[FailingQuery]
+
+
+async def get_failing_queries(api: Api, asked: GetFailingQueries) -> FailingQueries:
+    """List them."""
+    looked_at, failing, page = 0, [], 0
+    while page < _MOST_CASES:
+        told = (await api.get(f"/api/v1/runs/{part(asked.run_id)}", page=page, size=_MOST_ITEMS))["items"]
+        looked_at += len(told["content"])
+        failing += [item for item in told["content"] if _fails(item, asked.threshold)]
+        page += 1
+        if told["last"] or not told["content"]:
+            break
+    return FailingQueries(
+        run_id=asked.run_id,
+        failing_count=len(failing),
+        looked_at=looked_at,
+        failing_queries=[_failing(item) for item in failing[: asked.limit]],
+    )
+
+
+def _fails(item: dict[str, Any], threshold: float | None) -> bool:
+    if not item["success"]:
+        return True
+    scores = [each["score"] for each in item["evalResults"]]
+    return threshold is not None and any(score is not None and score < threshold for score in scores)
+
+
+def _failing(item: dict[str, Any]) -> FailingQuery:
+    return FailingQuery(
+        item_id=item["id"],
+        trial=item["trial"],
+        trace_id=item["traceId"],
+        input=item["input"],
+        expected_output=item["expectedOutput"],
+        actual_output=item["actualOutput"],
+        success=item["success"],
+        outcome=item["outcome"],
+        error=item["error"],
+        evaluations=item["evalResults"],
+    )
+
+
+TOOLS = (
+    Tool(
+        name="list_experiments",
+        title="List runs of experiments",
+        description="Runs of experiments, the newest first, with pass rate and the mean of each evaluator.",
+        arguments=ListExperiments,
+        answer=ListedRuns,
+        run=list_experiments,
+    ),
+    Tool(
+        name="compare_runs",
+        title="Compare two runs",
+        description="Whether a candidate run is worse than its baseline, how sure that is, and on which items.",
+        arguments=CompareRuns,
+        answer=ComparedRuns,
+        run=compare_runs,
+    ),
+    Tool(
+        name="get_failing_queries",
+        title="Failing items of a run",
+        description="The items of a run that failed, with input, expected and actual output, scores and reasons.",
+        arguments=GetFailingQueries,
+        answer=FailingQueries,
+        run=get_failing_queries,
+    ),
+)

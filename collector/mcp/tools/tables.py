@@ -1,0 +1,87 @@
+"""SQL over the documented views."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from collector.mcp.asking import Api
+from collector.mcp.tool import Answer, Arguments, Tool
+from storage.sql import documented_views
+
+
+class QuerySql(Arguments):
+    """A statement."""
+
+    sql: str = Field(description="One SELECT over the views, in DuckDB's SQL. list_views tells their columns.")
+    parameters: dict[str, str | int | float | bool | None] = Field(default={}, description="What its $names stand for.")
+    limit: int = Field(default=100, ge=1, le=1000, description="Rows of the answer.")
+
+
+class Column(BaseModel):
+    """A column of an answer."""
+
+    name: str
+    type: str
+
+
+class SqlResult(Answer):
+    """What a statement answers."""
+
+    columns: list[Column]
+    rows: list[list[Any]]
+    truncated: bool
+
+
+async def query_sql(api: Api, asked: QuerySql) -> SqlResult:
+    """Ask it."""
+    told = await api.post("/api/v1/sql", {"sql": asked.sql, "parameters": asked.parameters})
+    is_cut = told["truncated"] or len(told["rows"]) > asked.limit
+    return SqlResult(columns=told["columns"], rows=told["rows"][: asked.limit], truncated=is_cut)
+
+
+class ListViews(Arguments):
+    """Nothing."""
+
+
+class View(BaseModel):
+    """A view and its columns, each with its type."""
+
+    name: str
+    columns: dict[str, str]
+
+
+class ListedViews(Answer):
+    """What SQL may be about."""
+
+    views: list[View]
+
+
+async def list_views(api: Api, asked: ListViews) -> ListedViews:  # noqa: ARG001 - a tool takes its arguments
+    """List them."""
+    views = []
+    for name in documented_views():
+        told = await api.post("/api/v1/sql", {"sql": f'FROM "{name}" LIMIT 0'})
+        views.append(View(name=name, columns={column["name"]: column["type"] for column in told["columns"]}))
+    return ListedViews(views=views)
+
+
+TOOLS = (
+    Tool(
+        name="query_sql",
+        title="Ask in SQL",
+        description="A read-only SELECT in DuckDB's SQL over the views that list_views tells.",
+        arguments=QuerySql,
+        answer=SqlResult,
+        run=query_sql,
+        of_everything=True,
+    ),
+    Tool(
+        name="list_views",
+        title="List views",
+        description="The views that SQL may be about, with their columns and types.",
+        arguments=ListViews,
+        answer=ListedViews,
+        run=list_views,
+        of_everything=True,
+    ),
+)

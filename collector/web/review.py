@@ -1,0 +1,143 @@
+"""Reviewing in a browser: queues, and one entry after the other, by keyboard."""
+
+import json
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.api.review_content import reviewed, told_of
+from collector.api.review_queues import By, EntryId, Own, Seen, entry_in
+from collector.api.reviewing import VoteBody, cast_vote, take_back, turn_of
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.talk import conversation
+from collector.web.visitor import Sent, with_query
+from storage.review_queues import ReviewQueue
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_ONE: Final = "/review/{queue_id}"
+_ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"
+
+
+@router.get("/review")
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def list_queues(request: Request, here: Here, who: Who) -> Response:
+    """All queues, and how far each is."""
+    queues = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    return page(request, "review_queues.html", queues=queues, server=str(request.base_url).rstrip("/"))
+
+
+@router.get(_ONE)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def show_queue(
+    request: Request,
+    queue: Seen,
+    here: Here,
+    who: Who,
+    by: By = None,
+    through: Annotated[str, Query(max_length=10)] = "",
+) -> Response:
+    """How far a queue is, who did what, and where to begin; `through`: there was nothing more for who asks."""
+    return page(
+        request,
+        "review_queue.html",
+        queue=queue,
+        people=here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000),
+        may_review=_may_review(who, queue),
+        by=by,
+        through=through,
+    )
+
+
+@router.get(_ENTRY)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """An entry: what there is to judge, the question, and its answers, each with its key."""
+    turn = turn_of(here, who, by)
+    entry = entry_in(here, queue, entry_id, turn.author)
+    content = reviewed(here, entry)
+    return page(
+        request,
+        "review_entry.html",
+        queue=queue,
+        entry=entry,
+        content=content,
+        said=conversation(content.conversation),
+        told=told_of(here, queue, entry),
+        may_review=_may_review(who, queue),
+        may_undo=here.reviews.turns.last(queue, turn.author) is not None,
+        by=by,
+    )
+
+
+@router.post(_ONE + "/next")
+@needs(Permission.REVIEW, by_tenant=True)
+def take_next(queue: Own, here: Here, who: Who, form: Sent) -> Response:
+    """Begin, or go on."""
+    by = form.text("by") or None
+    return _on(queue, here.reviews.turns.next(queue, turn_of(here, who, by)), by)
+
+
+@router.post(_ENTRY + "/vote")
+@needs(Permission.REVIEW, by_tenant=True)
+def vote(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+    """Store a vote, and go on with the next entry."""
+    by = form.text("by") or None
+    sent = {
+        "label": form.required("label"),
+        "note": form.text("note").strip() or None,
+        "overriddenExpectedOutput": _typed(form.text("expected").strip()),
+    }
+    try:
+        body = VoteBody.model_validate(sent)
+    except ValidationError as error:
+        raise HTTPException(400, "; ".join(f"{name}: {text}" for name, text in by_field(error).items())) from None
+    return _on(queue, cast_vote(here, queue, entry_id, body, turn_of(here, who, by), goes_on=True), by)
+
+
+@router.post(_ENTRY + "/skip")
+@needs(Permission.REVIEW, by_tenant=True)
+def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+    """Leave it to others, and go on with the next entry."""
+    by = form.text("by") or None
+    return _on(queue, here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
+
+
+@router.post(_ONE + "/undo")
+@needs(Permission.REVIEW, by_tenant=True)
+def undo(queue: Own, here: Here, who: Who, form: Sent) -> Response:
+    """Take back what this person did last, and show it again."""
+    by = form.text("by") or None
+    turn = turn_of(here, who, by)
+    entry_id = here.reviews.turns.last(queue, turn.author)
+    if entry_id is None:
+        raise HTTPException(409, "there is nothing to take back")
+    take_back(here, queue, entry_id, turn)
+    return _on(queue, entry_id, by)
+
+
+def _on(queue: ReviewQueue, entry_id: str | None, by: str | None) -> Response:
+    path = f"/review/{queue.queue_id}"
+    if entry_id is None:
+        return RedirectResponse(with_query(path, through="true", by=by), _SEE_OTHER)
+    return RedirectResponse(with_query(f"{path}/entries/{entry_id}", by=by), _SEE_OTHER)
+
+
+def _may_review(who: Caller, queue: ReviewQueue) -> bool:
+    return who.may(Permission.REVIEW) and who.owns(queue.tenant)
+
+
+def _typed(text: str) -> object:
+    """What somebody typed: an object of JSON, or else the text; None of nothing."""
+    try:
+        return json.loads(text) if text.startswith("{") else text or None
+    except ValueError:
+        return text

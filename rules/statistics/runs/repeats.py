@@ -1,0 +1,52 @@
+"""What repeated trials say of two runs: the chance that one of k trials passes, and that all of them do."""
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rules.statistics.formulas.trials import pass_at_k, pass_hat_k
+from rules.statistics.runs.measures import Measure, Places, Side
+
+Counts: TypeAlias = NDArray[np.int64]
+
+MOST_TRIALS: Final = 10
+"""The largest k that is told. A guess: agents are told of with k up to 8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassChance:
+    """Means over the items that have at least k trials of which it is known whether they passed, in both runs."""
+
+    k: int
+    compared: int
+    any_of: tuple[float, float]  # pass@k of the baseline and of the candidate
+    all_of: tuple[float, float]  # pass^k, likewise
+
+
+def pass_chances(passes: Measure, places: Places) -> list[PassChance]:
+    """These chances from k = 1 on; none where items of one of the runs have one trial."""
+    before, after = (_passed(side)[at] for side, at in zip((passes.baseline, passes.candidate), places, strict=True))
+    known = np.minimum(before[:, 0], after[:, 0])
+    most = min(int(known.max(initial=0)), MOST_TRIALS)
+    found = []
+    for k in range(1, most + 1) if most > 1 else ():
+        enough = known >= k
+        one, other = _means(before[enough], k), _means(after[enough], k)
+        found.append(PassChance(k=k, compared=int(enough.sum()), any_of=(one[0], other[0]), all_of=(one[1], other[1])))
+    return found
+
+
+def _passed(side: Side) -> Counts:
+    """Of each item, of how many trials it is known whether they passed, and how many did."""
+    counts = (~np.isnan(side.scores)).sum(axis=1), np.nansum(side.scores, axis=1)
+    found: Counts = np.stack(counts, axis=1).astype(np.int64)
+    return found
+
+
+def _means(counts: Counts, k: int) -> tuple[float, float]:
+    kinds, times = np.unique(counts, axis=0, return_counts=True)
+    chances = [(pass_at_k(n, passed, k) or 0.0, pass_hat_k(n, passed, k) or 0.0) for n, passed in kinds.tolist()]
+    one, every = np.average(np.array(chances), axis=0, weights=times).tolist()
+    return one, every

@@ -1,0 +1,2 @@
+-- Forget what a reviewer did with an entry.
+DELETE FROM review_turn WHERE queue_id = $queue_id AND entry_id = $entry_id AND author = $author;

@@ -1,0 +1,25 @@
+-- The entry that a reviewer is to look at: what he has already, else the first that has room for him.
+WITH votes AS (
+    SELECT entry_id, author FROM review_vote WHERE queue_id = $queue_id
+),
+taken AS (
+    SELECT entry_id, author FROM votes
+    UNION
+    SELECT entry_id, author
+    FROM review_turn
+    WHERE queue_id = $queue_id AND "state" = 'leased' AND leased_until > make_timestamp($now_us::BIGINT)
+),
+sums AS (
+    SELECT entry_id, count(*) AS taken, bool_or(author = $author) AS is_mine FROM taken GROUP BY entry_id
+)
+SELECT e.entry_id
+FROM review_entry AS e
+LEFT JOIN sums AS s ON s.entry_id = e.entry_id
+WHERE e.queue_id = $queue_id
+    AND e.entry_id NOT IN (SELECT entry_id FROM votes WHERE author = $author)
+    AND e.entry_id NOT IN (
+        SELECT entry_id FROM review_turn WHERE queue_id = $queue_id AND author = $author AND "state" = 'skipped'
+    )
+    AND (coalesce(s.is_mine, false) OR coalesce(s.taken, 0) < $reviewers)
+ORDER BY coalesce(s.is_mine, false) DESC, CASE WHEN $blind THEN e.entry_id END, e.number
+LIMIT 1;

@@ -1,0 +1,42 @@
+-- Queues of a tenant and of none (NULL: of all), or one of them, by name, and how far each is.
+WITH found AS (
+    SELECT *
+    FROM review_queue
+    WHERE ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) AND ($queue_id::VARCHAR IS NULL OR queue_id = $queue_id)
+),
+votes AS (
+    SELECT entry_id, count(*) AS votes
+    FROM review_vote
+    WHERE queue_id IN (SELECT queue_id FROM found)
+    GROUP BY entry_id
+),
+leases AS (
+    SELECT queue_id, count(*) AS leased
+    FROM review_turn
+    WHERE "state" = 'leased' AND leased_until > make_timestamp($now_us::BIGINT)
+    GROUP BY queue_id
+)
+SELECT
+    q.tenant,
+    q.queue_id,
+    q.name,
+    q.question,
+    q.instructions,
+    q.labels,
+    q.reviewers,
+    q.blind,
+    q.feeds,
+    q.version,
+    q.created_by,
+    epoch_us(q.created_at) AS created_us,
+    epoch_us(q.updated_at) AS updated_us,
+    count(e.entry_id) AS entries,
+    count(e.entry_id) FILTER (WHERE v.votes >= q.reviewers) AS done,
+    coalesce(sum(v.votes), 0)::BIGINT AS votes,
+    coalesce(any_value(l.leased), 0) AS leased
+FROM found AS q
+LEFT JOIN review_entry AS e ON e.queue_id = q.queue_id
+LEFT JOIN votes AS v ON v.entry_id = e.entry_id
+LEFT JOIN leases AS l ON l.queue_id = q.queue_id
+GROUP BY ALL
+ORDER BY q.name, q.tenant, q.queue_id;

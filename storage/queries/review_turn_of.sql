@@ -1,0 +1,26 @@
+-- What a reviewer did with an entry last, and how many others voted on it or look at it.
+SELECT
+    (
+        SELECT any_value("state")
+        FROM review_turn
+        WHERE queue_id = $queue_id AND entry_id = $entry_id AND author = $author
+    ) AS "state",
+    (
+        SELECT count(*) FROM review_vote WHERE queue_id = $queue_id AND entry_id = $entry_id AND author = $author
+    ) > 0 AS has_voted,
+    (
+        SELECT count(DISTINCT author)
+        FROM (
+            SELECT author FROM review_vote WHERE queue_id = $queue_id AND entry_id = $entry_id
+            UNION ALL
+            SELECT author
+            FROM review_turn
+            WHERE queue_id = $queue_id
+                AND entry_id = $entry_id
+                AND "state" = 'leased'
+                AND leased_until > make_timestamp($now_us::BIGINT)
+        )
+        WHERE author <> $author
+    ) AS others
+FROM review_entry
+WHERE queue_id = $queue_id AND entry_id = $entry_id;

@@ -1,0 +1,15 @@
+-- Who voted on which entry of a queue: an answer to its question, wherever it was given, that was not taken back.
+CREATE OR REPLACE VIEW review_vote AS
+SELECT e.tenant, e.queue_id, e.entry_id, a.author, arg_max(a.label, a.number) AS label
+FROM review_entry AS e
+INNER JOIN review_queue AS q ON q.queue_id = e.queue_id
+INNER JOIN annotation AS a
+    ON a.tenant = e.tenant
+    AND a.name = q.question
+    AND a.target = e.target
+    AND a.trace_id IS NOT DISTINCT FROM e.trace_id
+    AND a.span_id IS NOT DISTINCT FROM e.span_id
+    AND a.item_number IS NOT DISTINCT FROM e.item_number
+WHERE a.source IN ('person', 'adjudicator')
+GROUP BY ALL
+HAVING NOT arg_max(a.withdrawn, a.number);

@@ -1,0 +1,96 @@
+"""What libraries that OpenInference instruments send, that no recording holds: each in the form of its library."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conventions.making import a_span, call, read, read_all, text
+
+OSLO: dict[str, Any] = {"city": "Oslo"}
+
+
+@pytest.mark.parametrize(
+    "usage, expected",
+    [
+        (
+            {"prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 4}},
+            (61, 8, 4),
+        ),
+        ({"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 4}}, (61, 8, 4)),
+        ({"prompt_tokens": 61}, (61, None, None)),
+    ],
+)
+def test_counts_that_openinference_leaves_out_are_in_the_raw_answer(
+    usage: dict[str, Any], expected: tuple[int | None, ...]
+) -> None:
+    """Its instrumentation of Mistral tells neither cached nor reasoning tokens; the answer has them."""
+    told = {
+        "openinference.span.kind": "LLM",
+        "llm.token_count.prompt": 61,
+        "output.value": json.dumps({"usage": usage}),
+    }
+    found = read(told, scope="openinference.instrumentation.mistralai")
+    assert (found.input_tokens, found.cached_tokens, found.reasoning_tokens) == expected
+
+
+def test_langgraphs_metadata_tells_session_and_user() -> None:
+    """What a run of a graph is given as metadata is on each of its spans."""
+    metadata = {"thread_id": "th-1", "userId": "u-1", "ls_integration": "langgraph"}
+    found = read({"openinference.span.kind": "CHAIN", "metadata": json.dumps(metadata)})
+    assert (found.session_id, found.user_id) == ("th-1", "u-1")
+
+
+def test_llama_indexs_messages_are_blocks() -> None:
+    """The span around the client has the answer as LlamaIndex writes it: words and calls are blocks."""
+    asked = {"tool_call_id": "c1", "tool_name": "weather", "tool_kwargs": json.dumps(OSLO)}
+    again = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": json.dumps(OSLO)}}
+    blocks = [{"text": "Looking."}, asked]
+    message = {"role": "assistant", "additional_kwargs": {"tool_calls": [again]}, "blocks": blocks}
+    told = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    found = read({**told, "output.value": json.dumps({"message": message, "raw": None})})
+    parts = [*text("assistant", "Looking.")["parts"], *call("weather", OSLO, "c1")["parts"]]
+    assert (found.output, found.output_messages) == ("Looking.", ({"role": "assistant", "parts": parts},))
+
+
+def test_autogens_own_span_tells_that_a_tool_failed() -> None:
+    """OpenInference's span around it has the text of the failure as a result, and no error."""
+    told = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
+    outer = a_span({**told, "output.value": "unknown city: Oslo"}, scope="openinference.instrumentation.autogen")
+    ran = {"gen_ai.system": "autogen", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
+    inner = a_span(
+        {**ran, "gen_ai.tool.call.id": "c1", "error.type": "ValueError"},
+        scope="autogen-core",
+        parent=outer,
+        status_code=2,
+        status_message="ValueError: unknown city: Oslo",
+    )
+    (found,) = read_all(outer, inner).tool_calls
+    assert (found.call_id, found.arguments, found.is_error) == ("c1", OSLO, True)
+    assert found.error == "ValueError: unknown city: Oslo"
+
+
+def test_a_result_that_says_it_is_an_error_is_one() -> None:
+    """What the model is sent tells of a failure that the tool's span does not."""
+    asked = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    model = a_span(
+        {
+            "openinference.span.kind": "LLM",
+            f"{asked}.id": "c1",
+            f"{asked}.function.name": "weather",
+            f"{asked}.function.arguments": json.dumps(OSLO),
+        }
+    )
+    told = {"openinference.span.kind": "TOOL", "tool.name": "weather", "input.value": json.dumps(OSLO)}
+    tool = a_span({**told, "output.value": "unknown city: Oslo"}, start_s=1)
+    result = json.dumps({"name": "weather", "content": "unknown city: Oslo", "call_id": "c1", "is_error": True})
+    then = a_span(
+        {
+            "openinference.span.kind": "LLM",
+            "llm.input_messages.0.message.role": "function",
+            "llm.input_messages.0.function.0": result,
+        },
+        start_s=2,
+    )
+    (found,) = read_all(model, tool, then).tool_calls
+    assert (found.call_id, found.is_error, found.error) == ("c1", True, "unknown city: Oslo")

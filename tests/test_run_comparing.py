@@ -1,0 +1,204 @@
+"""Stored runs compared again: what is kept and when it no longer counts, other thresholds, and what is too large."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from collector.cli.main import main
+from collector.experiments.columns import MAX_CELLS
+from collector.experiments.comparing import MAX_ITEMS
+from collector.experiments.kept import Kept
+from rules.statistics.runs.comparison import Incomparable, compare
+from rules.statistics.runs.options import Options
+from rules.statistics.runs.records import Evaluator, Item, Result, Run, run_of
+from storage.run_items import NewScore
+from tests.offline import Offline, an_offline_server
+from tests.test_run_diff import Scores, difference, stored
+
+
+@pytest.fixture(name="api", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all; each test has an experiment of its own."""
+    with an_offline_server(tmp_path_factory.mktemp("comparing") / "data") as server:
+        yield server
+
+
+def gate(api: Offline, run: str, answered: int = 200, **question: Any) -> Any:
+    """What the gate says of a run."""
+    experiment = api.ask("GET", f"runs/{run}")["experimentId"]
+    return api.ask("POST", f"experiments/{experiment}/gate", answered, json={"candidateRunId": run, **question})
+
+
+def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None = None) -> Run:
+    """A run of evaluator `grade`, which passes from 0.5 on, and of `right`, which says 1 or 0, where that is given."""
+    told = [("grade", scores), *([("right", passes)] if passes else [])]
+    results = [
+        Result(item=key, evaluator=name, trial=trial, score=score, passed=score >= 0.5)
+        for name, of in told
+        for key, values in of.items()
+        for trial, score in enumerate(values)
+    ]
+    return run_of([Item(key=key) for key in scores], [Evaluator(name=name, threshold=0.5) for name, _ in told], results)
+
+
+def test_scores_that_come_later_are_compared(api: Offline) -> None:
+    """A run that was compared and then judged again is compared by what it says now."""
+    before, after = stored(api, "later", {"a": [1.0], "b": [1.0]}), stored(api, "later", {"a": [1.0], "b": [1.0]})
+    assert difference(api, after)["summary"]["regressedCount"] == 0
+    assert gate(api, after)["regressedCount"] == 0
+    assert api.running is not None
+    store = api.running.store
+    run = store.runs.find(None, after)
+    assert run is not None
+    (number, _) = (int(each["id"]) for each in api.ask("GET", f"runs/{after}")["items"]["content"])
+    score = NewScore(name="exact", outcome="scored", score=0.0, passed=False, threshold=0.5, fingerprint="f1")
+    store.run_items.add_scores(run, "again", [(number, score)], now_us=1)
+    (case,) = difference(api, after, status="REGRESSED")["cases"]["content"]
+    assert (case["key"], case["candidate"]["outcome"]) == ("a", "not_passed")
+    assert gate(api, after, baselineRunId=before)["regressedCount"] == 1
+
+
+def test_another_threshold_decides_again(api: Offline) -> None:
+    """Stored scores pass by the threshold that is given, in both runs; scores themselves stay what they are."""
+    scores: Scores = {f"{at}": [0.6] for at in range(10)}
+    stored(api, "threshold", {key: [0.9] for key in scores})
+    after = stored(api, "threshold", scores)
+    told = gate(api, after)
+    assert (told["baselinePassRate"], told["candidatePassRate"], told["verdict"]) == (1, 1, "regressed")
+    strict = gate(api, after, thresholds={"exact": 0.7})
+    assert (strict["baselinePassRate"], strict["candidatePassRate"]) == (1, 0)
+    assert {each["evaluator"]: each["delta"] for each in strict["evaluators"]}["exact"] == -0.3
+    assert gate(api, after, thresholds={"exact": 0.95})["baselinePassRate"] == 0
+    assert gate(api, after)["candidatePassRate"] == 1
+    assert "no such evaluator" in gate(api, after, 409, thresholds={"exakt": 0.7})["detail"]
+
+
+def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
+    """At most the threshold passes where lower is better, and what has no score passes by none."""
+    results = [Result(item="a", evaluator="e", score=0.3), Result(item="b", evaluator="e", outcome="failed")]
+    run = run_of([Item(key="a"), Item(key="b")], [Evaluator(name="e", better="lower", threshold=0.1)], results)
+    found = compare(run, run, Options(thresholds={"e": 0.3}))
+    assert found.rate is not None
+    assert (found.rate.candidate_mean, found.rate.compared) == (1.0, 1)
+    stricter = compare(run, run, Options(thresholds={"e": 0.2}))
+    assert stricter.rate is not None
+    assert stricter.rate.candidate_mean == 0.0
+    with pytest.raises(ValueError, match="finite"):
+        Options(thresholds={"e": float("nan")})
+    with pytest.raises(Incomparable):
+        compare(run, run, Options(thresholds={"f": 0.5}))
+
+
+def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
+    """Where one of several evaluators says what the pass rate would, that one is taken, and not the first by name."""
+    before = judged({"a": [0.9], "b": [0.8]}, {"a": [1.0], "b": [1.0]})
+    after = judged({"a": [0.7], "b": [0.6]}, {"a": [1.0], "b": [0.0]})
+    found = compare(before, after)
+    assert [each.name for each in found.differences] == ["grade", "right"]
+    assert found.rate is not None
+    assert (found.rate.name, found.rate.baseline_mean, found.rate.candidate_mean) == ("right", 1.0, 0.5)
+    floored = compare(before, after, Options(floor=1))
+    assert list(floored.failures) == ["item b passed 0 of 1 trials, and 1 are needed"]
+
+
+def test_without_passes_there_is_no_pass_rate() -> None:
+    """Scores of which nobody said whether they pass have a mean and no pass rate; a floor is not met by them."""
+    run = run_of([Item(key="a")], [Evaluator(name="e")], [Result(item="a", evaluator="e", score=0.7)])
+    found = compare(run, run, Options(floor=1))
+    assert (found.rate, found.repeats, len(found.failures)) == (None, [], 1)
+
+
+def test_several_trials_say_what_one_gets_of_k_tries() -> None:
+    """pass@k and pass^k are means of the unbiased estimates over items with so many trials."""
+    found = compare(judged({"a": [1, 1, 0], "b": [1, 0]}), judged({"a": [1, 0, 0], "b": [0, 0]})).repeats
+    assert [(each.k, each.compared) for each in found] == [(1, 2), (2, 2), (3, 1)]
+    assert found[0].any_of == pytest.approx(found[0].all_of)
+    assert found[0].any_of == pytest.approx(((2 / 3 + 1 / 2) / 2, 1 / 6))
+    assert found[1].any_of == pytest.approx((1.0, (2 / 3 + 0) / 2))
+    assert found[1].all_of == pytest.approx(((1 / 3 + 0) / 2, 0.0))
+    assert (found[2].any_of, found[2].all_of) == ((1.0, 1.0), (0.0, 0.0))
+    assert compare(judged({"a": [1, 1]}), judged({"a": [1]})).repeats == []
+
+
+def test_kept_values_leave_when_there_is_no_room() -> None:
+    """The latest asked ones stay within the bytes, and one that is too large for all of the room is not kept."""
+    kept: Kept[str] = Kept(most_bytes=10)
+    for name in "abc":
+        kept.keep(name, name, 4)
+    assert [kept.find(name) for name in "abc"] == [None, "b", "c"]
+    assert kept.find("b") == "b"
+    kept.keep("d", "d", 4)
+    assert [kept.find(name) for name in "bcd"] == ["b", None, "d"]
+    assert kept.first(lambda value: value in "bd") == "d"
+    kept.keep("e", "e", 11)
+    assert [kept.find(name) for name in "bde"] == ["b", "d", None]
+    kept.keep("d", "again", 10)
+    assert [kept.find(name) for name in "bd"] == [None, "again"]
+
+
+def test_arrays_of_too_many_cells_are_refused(api: Offline) -> None:
+    """A case with very many trials among many cases would make arrays of mostly nothing, and is refused before."""
+    run = api.begin(experimentName="cells")
+    said = [{"name": "exact", "score": 1.0, "threshold": 0.5}]
+    trials = 2_002
+    cases = MAX_CELLS // trials + 1
+    items = [{"itemKey": "a", "trial": trial, "evalResults": said} for trial in range(1, trials + 1)]
+    items += [{"itemKey": f"b{at}", "evalResults": said} for at in range(cases - 1)]
+    for first in range(0, len(items), 500):
+        api.report(run, *items[first : first + 500])
+    api.end(run)
+    small = stored(api, "cells", {"a": [1.0]})
+    assert f"1 evaluators, {cases} items and {trials} trials are too many" in gate(api, small, 409)["detail"]
+
+
+def test_runs_of_too_many_items_are_refused(api: Offline) -> None:
+    """Two runs with more items than can be compared are told to be compared as files."""
+    large, small = stored(api, "items", {"a": [1.0]}), stored(api, "items", {"a": [1.0]})
+    assert gate(api, small)["status"] == "PASS"
+    assert api.running is not None
+    statement = (
+        "INSERT INTO run_item SELECT r.* REPLACE (r.item_number + 1000000 + n AS item_number, 'k' || n AS item_key)"
+        f" FROM run_item AS r, range({MAX_ITEMS - 1}) AS t(n) WHERE r.run_id = '{large}'"
+    )
+    api.running.store._writer.store(lambda cursor: cursor.execute(statement), 1)  # what would take the API minutes
+    for answer in (gate(api, small, 409), difference(api, small, 409)):
+        assert f"{MAX_ITEMS + 1} items" in answer["detail"]
+
+
+def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tmp_path: Path) -> None:
+    """Runs by their ids and as exports have the same verdict, and the exit code says it."""
+    before = stored(api, "again", {f"{at}": [0.9] for at in range(20)})
+    after = stored(api, "again", {f"{at}": [0.6] for at in range(20)})
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, run in zip(files, (before, after), strict=True):
+        file.write_text(api.answer("GET", f"runs/{run}/export?format=json").text)
+
+    def asked(*options: str) -> tuple[int, int, Any, Any]:
+        server = CliRunner().invoke(main, ["runs", "compare", before, after, "--json", *options, "--server", api.url])
+        local = CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--json", *options])
+        told = [json.loads(each.stdout) for each in (server, local)]
+        return server.exit_code, local.exit_code, *told
+
+    for options, code, rates in (
+        ((), 1, (1, 1)),
+        (("--margin", "0.5"), 0, (1, 1)),
+        (("--threshold", "exact=0.7", "--evaluator", "exact"), 1, (1, 0)),
+    ):
+        one, other, told, local = asked(*options)
+        assert (one, other) == (code, code)
+        assert told | {"candidateRunId": None, "baselineRunId": None} == local | {
+            "candidateRunId": None,
+            "baselineRunId": None,
+        }
+        assert (told["baselinePassRate"], told["candidatePassRate"]) == rates
+    text = CliRunner().invoke(main, ["runs", "compare", *map(str, files)]).stdout
+    assert "FAIL: regressed\n  100.0 % → 100.0 %; 20 items worse, 0 better, 0 the same." in text
+    refused = CliRunner().invoke(main, ["runs", "compare", before, after, "--threshold", "x=1", "--server", api.url])
+    assert (refused.exit_code, "no such evaluator" in refused.stderr) == (2, True)
+    mixed = CliRunner().invoke(main, ["runs", "compare", str(files[0]), after])
+    assert mixed.exit_code == 2
+    assert CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--threshold", "exact"]).exit_code == 2

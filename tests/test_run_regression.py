@@ -1,0 +1,112 @@
+"""Webhooks about runs that are worse: who is told, of what, once, and also of what ended while nobody looked."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from standardwebhooks import Webhook as StandardWebhook
+
+from tests.alerting import Script, a_receiver
+from tests.live import until
+from tests.offline import Offline, an_offline_server
+from tests.test_run_diff import Scores, stored
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OPTIONS: dict[str, Any] = {"webhook_private_hosts": ("127.0.0.0/8",), "encryption_key": "0" * 64}
+GOOD: Scores = {f"{at}": [1.0] for at in range(20)}
+BAD: Scores = {f"{at}": [0.0] for at in range(20)}
+
+
+def looked_at(api: Offline, run: str) -> None:
+    """Wait until it was looked at a run."""
+    assert api.running is not None
+    looks = api.running.store.run_looks
+    until(lambda: looks.due(most=100), lambda due: run not in due)
+
+
+def webhook(api: Offline, url: str, *events: str) -> str:
+    """A receiver that is told of these."""
+    body: dict[str, Any] = {"url": url, "secret": SECRET} | ({"events": [*events]} if events else {})
+    return str(api.ask("POST", "projects/shop/alert-webhooks", 201, json=body)["id"])
+
+
+def told(script: Script) -> list[dict[str, Any]]:
+    """What the receiver was told, with signatures that hold."""
+    return [StandardWebhook(SECRET).verify(each.body, dict(each.headers)) for each in script.taken]
+
+
+@pytest.mark.timeout(300)
+def test_a_run_that_is_worse_is_told_once_to_who_asks(tmp_path: Path) -> None:
+    """The payload says what the gate says, signed; nobody else hears of it, and nobody of runs that are not worse."""
+    with (
+        a_receiver() as (url, script),
+        a_receiver() as (other_url, other),
+        an_offline_server(tmp_path / "data", **OPTIONS) as api,
+    ):
+        webhook(api, url, "RUN_REGRESSION")
+        webhook(api, other_url)
+        before = stored(api, "e", GOOD)
+        same = stored(api, "e", GOOD)
+        after = stored(api, "e", BAD)
+        until(lambda: len(script.taken), lambda count: count == 1)
+        few = stored(api, "e", {"0": [0.0]})
+        for run in (before, same, after, few):
+            looked_at(api, run)
+        (body,) = told(script)
+        experiment = api.ask("GET", f"runs/{after}")["experimentId"]
+        verdict = api.ask("POST", f"experiments/{experiment}/gate", json={"candidateRunId": after})
+        assert (verdict["verdict"], verdict["baselineRunId"]) == ("regressed", same)
+        assert {name: body[name] for name in body if name not in {"data", "timestamp"}} == {
+            "type": "RUN_REGRESSION",
+            "projectName": "shop",
+            "experimentId": experiment,
+            "experimentName": "e",
+            "runId": after,
+            "baselineRunId": same,
+            "baselinePassRate": 1.0,
+            "candidatePassRate": 0.0,
+            "passRateDelta": -1.0,
+            "regressedCaseCount": 20,
+        }
+        assert body["data"]["verdict"] == verdict["verdict"]
+        assert body["data"]["regressedEvaluators"] == verdict["regressedEvaluators"]
+        assert other.taken == []
+
+
+@pytest.mark.timeout(300)
+def test_what_ended_before_a_restart_is_told_and_what_was_told_is_not(tmp_path: Path) -> None:
+    """A run that nobody looked at before the server ended is told after the next start, and no run is told twice."""
+    with a_receiver() as (url, script):
+        with an_offline_server(tmp_path / "data", **OPTIONS) as api:
+            webhook(api, url, "RUN_REGRESSION")
+            stored(api, "e", GOOD)
+            after = stored(api, "e", BAD)
+            until(lambda: len(script.taken), lambda count: count == 1)
+            looked_at(api, after)
+            stored(api, "e", GOOD)
+            going_on = stored(api, "e", BAD, end="RUNNING")
+        statement = f"UPDATE run SET looked_at = NULL, state = 'SUCCESS' WHERE run_id IN ('{after}', '{going_on}')"
+        with duckdb.connect(tmp_path / "data" / "tracejury.duckdb") as file:
+            file.execute(statement)  # as if the server had been killed before it looked
+        with an_offline_server(tmp_path / "data", **OPTIONS) as api:
+            looked_at(api, after)
+            looked_at(api, going_on)
+            until(lambda: len(script.taken), lambda count: count >= 2)
+            assert [each["runId"] for each in told(script)] == [after, going_on]
+            assert api.sql("SELECT count(*) FROM alert_delivery") == [[2]]
+
+
+@pytest.mark.timeout(300)
+def test_who_asks_later_is_not_told_of_earlier_runs(tmp_path: Path) -> None:
+    """A run that ended while nobody asked stays untold, also where it is looked at again."""
+    with a_receiver() as (url, script), an_offline_server(tmp_path / "data", **OPTIONS) as api:
+        stored(api, "e", GOOD)
+        earlier = stored(api, "e", BAD)
+        looked_at(api, earlier)
+        webhook(api, url, "RUN_REGRESSION", "alert.opened")
+        stored(api, "e", GOOD)
+        later = stored(api, "e", BAD)
+        until(lambda: len(script.taken), lambda count: count == 1)
+        looked_at(api, later)
+        assert [each["runId"] for each in told(script)] == [later]
