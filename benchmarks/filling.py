@@ -10,8 +10,8 @@ from typing import Final
 
 import duckdb
 
-from collector.conventions.own import NO_KEYS
 from collector.reading.spans import edition_of
+from collector.settings import Settings
 from storage.database import CATALOG, ROW_GROUP_ROWS, Database, DatabaseOptions
 
 SPANS_A_TRACE: Final = 8
@@ -38,6 +38,7 @@ _TABLES: Final = {
             MAP {'user.id': marker, 'gen_ai.request.model': 'gpt-' || number % 5,
                  'input.value': marker || ' asks ' || repeat(md5(random()::VARCHAR), $text // 64),
                  'output.value': marker || ' hears ' || repeat(md5(random()::VARCHAR), $text // 64)} AS attributes,
+            'ssss' AS attribute_types,
             'shop' AS project, 'shop' AS service_name, now()::TIMESTAMP AS received_at, $batch AS batch, seq,
             to_json(MAP {'service.name': 'shop', 'owner': marker || ' owns'})::VARCHAR AS resource_attributes,
             'llm' AS span_type, marker AS user_id, marker || ' asks' AS input,
@@ -89,7 +90,7 @@ def fill(directory: Path, spans: int, *, users: int, text: int) -> int:
                 "commits": commits,
                 "rows": ROW_GROUP_ROWS,
                 "seq": last_seq,
-                "edition": edition_of(NO_KEYS),
+                "edition": edition_of(Settings().own_keys),
             }
             cursor.execute(statement, {name: value for name, value in parameters.items() if f"${name}" in statement})
         cursor.execute(f"CHECKPOINT {CATALOG}")

@@ -37,9 +37,11 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
     "/datasets/{dataset_id}/versions/{version}/text": "?item=one",
     "/traces/{trace_id}/spans/{span_id}/text": "?of=tool_result",
+    "/runs/{run_id}/diff": "?baseline={candidate_id}",
     "/quality/compare": "?rule={rule_id}&project=shop",
     "/quality/results": "?rule={rule_id}&project=shop",
 }
+OF_AN_ENDED_RUN = {"/runs/{run_id}/diff": "/runs/{candidate_id}/diff"}
 NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
@@ -164,6 +166,7 @@ _ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
 def path_of(template: str, ids: dict[str, str], question: str = "") -> str:
     """A path about these things."""
     values = ids | {"mark": mark_of(ids["tenant"])}
+    template = OF_AN_ENDED_RUN.get(template, template)
     return re.sub(_NAMED, lambda named: values[named.group(1)], template + question)
 
 

@@ -92,7 +92,7 @@ def test_an_item_stands_beside_what_was_expected(shown: Shown, visit: Visit) -> 
 def test_an_experiment_shows_how_its_runs_went(shown: Shown, visit: Visit) -> None:
     """Its trend leads to each run, and the list of experiments to the latest one."""
     page = visit.get(an_experiment(shown)).text
-    assert len(set(re.findall(r'<a href="(/runs/[^"]+)"', page))) == 3
+    assert len(set(re.findall(r'<a href="(/runs/[^"/]+)"', page))) == 3
     assert "Mean score of each run" in page
     listed = visit.get("/experiments?project=shop").text
     assert f"/runs/{a_run(shown)}" in listed
