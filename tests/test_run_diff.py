@@ -115,6 +115,16 @@ def test_the_summary_counts_as_the_gate_does(api: Offline) -> None:
     names = ["significant", "pairing", "baselinePassRate", "candidatePassRate", "passRateDelta"]
     assert [told[name] for name in names] == [verdict[name] for name in names]
     assert (told["flippedToFailCount"], told["flippedToPassCount"]) == (1, 1)
+    assert told["repeats"] == []
+
+
+def test_the_summary_tells_the_chances_of_several_trials(api: Offline) -> None:
+    """Of three trials, all passed before and one after: one of k passes surely, then by 1/3, 2/3, 1; all of k never."""
+    before, after = stored(api, "chances", {"a": [1.0, 1.0, 1.0]}), stored(api, "chances", {"a": [0.0, 1.0, 0.0]})
+    found = difference(api, after, baselineRunId=before)["summary"]["repeats"]
+    chances = [(each["k"], each["items"], each["passAtK"], each["passHatK"]) for each in found]
+    third = [1.0, 0.333333]
+    assert chances == [(1, 1, third, third), (2, 1, [1.0, 0.666667], [1.0, 0.0]), (3, 1, [1.0, 1.0], [1.0, 0.0])]
 
 
 def test_a_side_shows_the_trial_that_fell_short(api: Offline) -> None:

@@ -75,6 +75,8 @@ def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> 
 
 
 def _summary(found: "ComparedRuns") -> dict[str, Any]:
+    from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
+
     table, rate = found.table, found.comparison.rate
     rates = table.pass_rates or (None, None)
     delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]
@@ -87,6 +89,7 @@ def _summary(found: "ComparedRuns") -> dict[str, Any]:
         **{f"{name.lower()}Count": count for name, count in table.counts.items()},
         "flippedToFailCount": int((table.flips < 0).sum()),
         "flippedToPassCount": int((table.flips > 0).sum()),
+        "repeats": repeats_document(found.comparison.repeats),
         "warnings": list(found.comparison.warnings),
     }
 

@@ -11,6 +11,7 @@ from rules.statistics.runs.comparison import Comparison, Incomparable, ItemChang
 from rules.statistics.runs.differences import Difference
 from rules.statistics.runs.measures import PASS_RATE
 from rules.statistics.runs.options import Options
+from rules.statistics.runs.repeats import PassChance
 
 MAX_CASES: Final = 50
 PASSED: Final = 0
@@ -169,16 +170,21 @@ def _details(found: Comparison) -> dict[str, Any]:
             }
             for each in found.ratios
         ],
-        "repeats": [
-            {
-                "k": each.k,
-                "items": each.compared,
-                "passAtK": [_rounded(chance) for chance in each.any_of],
-                "passHatK": [_rounded(chance) for chance in each.all_of],
-            }
-            for each in found.repeats
-        ],
+        "repeats": repeats_document(found.repeats),
     }
+
+
+def repeats_document(found: Sequence[PassChance]) -> list[dict[str, Any]]:
+    """What several trials say, for each k."""
+    return [
+        {
+            "k": each.k,
+            "items": each.compared,
+            "passAtK": [_rounded(chance) for chance in each.any_of],
+            "passHatK": [_rounded(chance) for chance in each.all_of],
+        }
+        for each in found
+    ]
 
 
 def _uncompared(status: str, candidate: Results, told: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonObject, PageAnswer
+from collector.api.answers.gating import GateRepeat
 
 
 class DiffSummary(ApiAnswer):
@@ -22,6 +23,7 @@ class DiffSummary(ApiAnswer):
     removed_count: int
     flipped_to_fail_count: int
     flipped_to_pass_count: int
+    repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
     warnings: list[str]
 
 
