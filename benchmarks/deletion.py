@@ -122,11 +122,11 @@ class Trial:
         for _ in range(2):  # as the last server left it, and after a checkpoint of everything
             with self._server() as server:
                 self._check_rows(server)
-                assert self._words() == []
+                self._check_words()
                 began_s = time.monotonic()
                 server.stop()
                 self.measured.stop_s = max(self.measured.stop_s, time.monotonic() - began_s)
-            assert self._words() == []
+            self._check_words()
         assert self.measured.failures == []
         if timed:
             self._check_measured()
@@ -239,10 +239,11 @@ class Trial:
         assert answer.is_success, answer.text
         return int(answer.json()["rows"][0][0])
 
-    def _words(self) -> list[str]:
-        """Where words of the deleted users are, in all files of the data directory."""
-        words = re.compile("|".join(marker(user) for user in self._users).encode())
-        return [str(path) for path in sorted(self._data.rglob("*")) if path.is_file() and _holds(path, words)]
+    def _check_words(self) -> None:
+        """No word of the deleted users is in any file of the data directory."""
+        words = re.compile(b"|".join(marker(user).encode() for user in self._users))
+        found = {path.name: _found(path, words) for path in sorted(self._data.rglob("*")) if path.is_file()}
+        assert not any(found.values()), {name: (len(where), where[:5]) for name, where in found.items() if where}
 
     def _check_measured(self) -> None:
         measured = self.measured
@@ -254,14 +255,18 @@ class Trial:
         assert measured.stop_s < STOP_S, measured.stop_s
 
 
-def _holds(path: Path, words: re.Pattern[bytes]) -> bool:
+def _found(path: Path, words: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
+    """Where words are in a file, and what stands around each."""
+    found, rest, at = [], b"", 0
     with path.open("rb") as file:
-        rest = b""
         while chunk := file.read(CHUNK):
-            if words.search(rest + chunk):
-                return True
-            rest = chunk[-64:]
-    return False
+            text = rest + chunk
+            found += [
+                (at + each.start(), text[max(0, each.start() - 40) : each.end() + 40]) for each in words.finditer(text)
+            ]
+            rest = text[-64:]
+            at += len(text) - len(rest)
+    return found
 
 
 def _line(name: str, seconds: Sequence[float]) -> str:
