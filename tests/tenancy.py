@@ -256,7 +256,8 @@ def _spans(mark: str) -> dict[str, Any]:
     }
     root = {"traceId": TRACE, "spanId": "1" * 16, "name": f"root {mark}", **_times(10)}
     call = {"traceId": TRACE, "spanId": TOOL_CALL, "parentSpanId": "1" * 16, "name": f"call {mark}", **_times(5)}
-    return {"scopeSpans": [{"spans": [root, call | {"attributes": _attributes(tool)}]}]}
+    session = {"attributes": _attributes({"session.id": mark})}
+    return {"scopeSpans": [{"spans": [root | session, call | {"attributes": _attributes(tool)}]}]}
 
 
 def _logs(mark: str) -> dict[str, Any]:
