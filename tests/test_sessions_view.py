@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
 from tests.live import until
 from tests.offline import an_offline_server
 from tests.serving import an_export, post
@@ -25,7 +27,7 @@ def test_a_session_has_one_row_with_what_its_traces_add_up_to(tmp_path: Path) ->
             call.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
             call.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 7
             if number == 0:
-                root.status.code = 2
+                root.status.code = Status.STATUS_CODE_ERROR
             post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
         export = an_export("f" * 32, "ask")  # which tells no session
         post(f"http://{api.running.otlp_http}/v1/traces", export.SerializeToString())
