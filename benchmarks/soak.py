@@ -32,7 +32,7 @@ from tests.model_server import Says, a_model
 
 VERDICT: Final = Says({"score": 0.9, "reason": "good"})
 SAMPLE_S: Final = 5.0
-CALIBRATION_S: Final = 8.0
+CALIBRATION_S: Final = 60.0  # in eight seconds the queues take much of what then lasts no longer
 DRAIN_S: Final = 900.0
 RESTARTS: Final = ((0.05, "stop"), (0.1, "kill"), (0.15, "stop"), (0.2, "kill"), (0.25, "stop"))
 """At which part of the time, and how."""

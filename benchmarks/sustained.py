@@ -41,7 +41,7 @@ class Sustained:
     acknowledged_per_s: float
     kept_up: bool
     matching_lag_s: float  # the longest
-    traces_lag_s: float  # likewise, until traces are added up
+    traces_lag_s: float  # the longest until traces are added up
     answer_p99_ms: float
     cpu_us_per_span: float  # of all processes of the server, until all was matched and added up
     memory_mib: tuple[float, float]  # after a third of the time, and at its end

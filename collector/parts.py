@@ -82,6 +82,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
         ),
         writer=WriterOptions(
             commit_interval_s=settings.commit_interval_ms / 1000,
+            gathered_bytes=settings.backlog_bytes // 3,
             retention_days=settings.retention_days,
             project_retention_days=settings.project_retention_days,
             reads=ConventionsReader(settings.own_keys, counts),

@@ -58,9 +58,9 @@ class WebhookSettings(BaseModel):
     url: SecretStr | None = None
     urlEnv: str | None = None  # noqa: N815 - as it is written
     secret: SecretStr | None = None
-    secretEnv: str | None = None  # noqa: N815 - likewise
-    previousSecret: SecretStr | None = None  # noqa: N815 - likewise
-    previousSecretEnv: str | None = None  # noqa: N815 - likewise
+    secretEnv: str | None = None  # noqa: N815 - as it is written
+    previousSecret: SecretStr | None = None  # noqa: N815 - as it is written
+    previousSecretEnv: str | None = None  # noqa: N815 - as it is written
     enabled: bool = True
     events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
     template: Literal["json", "slack", "teams", "pagerduty"] = "json"
@@ -109,7 +109,7 @@ class Redaction(BaseModel):
 
     @property
     def plan(self) -> RedactionPlan:
-        """The same, ready to be applied."""
+        """What is taken out, ready to be applied."""
         return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
 
 
@@ -137,7 +137,12 @@ class Settings(BaseModel):
         Field(description="Spans and logs that are durable, not committed; above this, senders are told to wait."),
     ] = 48 * _MIB
     commit_interval_ms: Annotated[
-        int, Field(ge=1, le=10_000, description="Spans wait at most this long for their commit.")
+        int,
+        Field(
+            ge=1,
+            le=10_000,
+            description="Spans wait at most this long for their commit, and up to three times as long under load.",
+        ),
     ] = 300
     retention_days: Annotated[
         int, Field(ge=1, le=36_500, description="A trace expires this long after its latest span came.")

@@ -96,8 +96,12 @@ class Backlog:
         with self._changed:
             return self._changed.wait_for(lambda: not self._groups, timeout_s)
 
-    def next_work(self, interval_s: float, *, most_rows: int = 2 * MAX_COMMIT_ROWS) -> Chunk | WriteTask | None:
-        """Whole row groups as soon as there are some; all there is after `interval_s`. None once closed and empty.
+    def next_work(
+        self, wait_s: Callable[[int], float], *, most_rows: int = 2 * MAX_COMMIT_ROWS
+    ) -> Chunk | WriteTask | None:
+        """Whole row groups as soon as there are some; all there is once the oldest has waited as long as it shall.
+
+        `wait_s` tells how long that is while so many bytes wait. None once closed and empty.
 
         With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
         where it began.
@@ -109,7 +113,7 @@ class Backlog:
                 now_s = time.monotonic()
                 if self._write_tasks and now_s - self._write_tasks[0].since_s > _WRITE_TASK_PATIENCE_S:
                     return self._write_tasks.popleft()
-                due_in_s = self._groups[0][0] + interval_s - now_s if self._groups else None
+                due_in_s = self._groups[0][0] + wait_s(self.nbytes) - now_s if self._groups else None
                 if self._spans >= min(most_rows, MAX_COMMIT_ROWS) or (
                     due_in_s is not None and (due_in_s <= 0 or self._closed)
                 ):
