@@ -284,8 +284,12 @@ def test_a_reviewer_reviews_and_does_nothing_else(tmp_path: Path) -> None:
         assert ask("GET", queue, "viewer").json()["feeds"] == []
         for path in ("traces", f"traces/{trace_id(0)}", "annotations", "trace-eval-rules", "jobs"):
             assert ask("GET", path).status_code == 403
-        noted = ask("GET", "audit", "admin").json()["content"]
-        assert {each["path"].rpartition("/")[2] for each in noted if each["keyName"] == "reviewer"} >= {"next", "vote"}
+
+        def noted() -> set[str]:
+            entries = ask("GET", "audit", "admin").json()["content"]
+            return {each["path"].rpartition("/")[2] for each in entries if each["keyName"] == "reviewer"}
+
+        until(noted, lambda found: found >= {"next", "vote"})
 
 
 def test_the_command_line_makes_fills_and_shows_a_queue(api: Offline) -> None:
