@@ -45,7 +45,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The same bytes are welcome later; after how long, if the server said so."""
+    """What was sent is welcome later; after how long, if the server said so."""
 
     retry_s: float | None
 

@@ -161,7 +161,7 @@ class Server:
         return self._ask(TALLY)
 
     def committed(self) -> int:
-        """The same as the server's own numbers have it."""
+        """Give the number of spans committed so far, as the server's own metrics have it."""
         return sum(int(float(line.split()[-1])) for line in self.metrics().splitlines() if line.startswith(COMMITTED))
 
     def metrics(self) -> str:

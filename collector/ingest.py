@@ -49,7 +49,7 @@ class SpansRefused(Overloaded):
 
 
 class SpansFailed(Exception):
-    """Spans that were decoded, and met a bug on their way to the disk. Likewise."""
+    """Spans that were decoded, and met a bug on their way to the disk. They are counted, as above."""
 
 
 class ByteBudget:
@@ -184,7 +184,7 @@ class Ingest:
             return failed(error)
 
     def _redacted(self, decoded: Decoded) -> Decoded:
-        """The same without what is to be taken out. Where that fails the requests do: nothing goes on as it came."""
+        """What was decoded, without what is to be taken out. Where that fails the requests fail."""
         if self.redactor is None or not decoded.batch.num_rows:
             return decoded
         return replace(decoded, batch=self.redactor.redact(decoded.batch))

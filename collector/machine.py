@@ -41,5 +41,5 @@ def _processors() -> int:
 def _number(file: Path) -> int | None:
     try:
         return int(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):  # likewise
+    except (OSError, ValueError):  # no control group, or one without a limit
         return None

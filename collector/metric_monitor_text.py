@@ -89,7 +89,7 @@ class ChangeText(BaseModel):
 
     @property
     def settings(self) -> MonitorSettings:
-        """The same for the monitors."""
+        """The settings as monitors take them."""
         return MonitorSettings(
             alpha=self.alpha,
             margin=self.margin,

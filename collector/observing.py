@@ -39,7 +39,7 @@ def is_ours(batch: SpanBatch) -> bool:
 
 
 def all_ours(spans: pa.Table, columns: Mapping[str, Mapping[str, object]]) -> bool:
-    """The same of a window of spans, whose columns are told by the parameters of their expressions."""
+    """Whether all spans of a window are about the server; columns are named by the parameters of expressions."""
     marks = [name for name, parameters in columns.items() if MARKER in parameters.values()]
     if not marks:
         return False

@@ -27,7 +27,7 @@ def number_of(value: Scalar) -> float | None:
 
 
 def number_sql(value: str) -> str:
-    """The same of a text in SQL."""
+    """The number that a text spells in decimal, in SQL; NULL where it is none, or not finite."""
     spelled = f"CASE WHEN regexp_full_match({value}, '{_NUMBER.pattern}') THEN TRY_CAST({value} AS DOUBLE) END"
     return finite_sql(f"({spelled})")
 

@@ -64,7 +64,7 @@ Tree: TypeAlias = Characters | Sequence | Alternation | Repeat | EdgeTest
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """The same characters as ascending ranges with gaps between them."""
+    """The characters of these pairs as ascending ranges with gaps between them."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(pairs):
         if merged and first <= merged[-1][1] + 1:

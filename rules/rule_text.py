@@ -47,7 +47,7 @@ def parse_rule(text: str) -> RuleText:
 
 
 def parse_json(text: str, *, passing_over: Collection[str] = ()) -> RuleText:
-    """The same of JSON, as it comes over HTTP, which YAML does not take wherever JSON may write it.
+    """A rule in JSON, as it comes over HTTP, which YAML does not take wherever JSON may write it.
 
     Keys in `passing_over` are no part of the rule.
 

@@ -23,5 +23,5 @@ def is_sampled(trace_id: str, rate: float) -> bool:
 
 
 def sampled_sql(trace_id: str, bound_parameter: str) -> str:
-    """The same in SQL, of a trace id's expression and the parameter that holds `bound`."""
+    """Whether a trace is looked at, in SQL, of a trace id's expression and the parameter that holds `bound`."""
     return f"left(sha256({trace_id}), {_DIGITS}) < {bound_parameter}::VARCHAR"

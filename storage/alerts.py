@@ -126,7 +126,7 @@ def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: 
 def recover_alert(
     cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int
 ) -> bool:
-    """Note that an alert is over and queue `alert.recovered`, likewise; False where it is not there, or was over."""
+    """Note that an alert is over and queue `alert.recovered`; False where it is not there, or was over."""
     if not _change(cursor, "alert.recovered", (tenant, alert_id), {"recovery": json.dumps(recovery)}, at_ns):
         return False
     cursor.execute(sql.query("unpin_traces"), {"tenant": tenant, "why": _why(alert_id)})
@@ -136,7 +136,7 @@ def recover_alert(
 def acknowledge_alert(
     cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, by: str | None, at_ns: int
 ) -> bool:
-    """Note that somebody looks after an alert and queue `alert.acknowledged`, likewise; False where it is not open."""
+    """Note that somebody looks after an alert and queue `alert.acknowledged`; False where it is not open."""
     return _change(cursor, "alert.acknowledged", (tenant, alert_id), {"by": by}, at_ns)
 
 
@@ -181,7 +181,7 @@ class Alerts:
             return _alerts(cursor, tenant, asdict(wanted) | {"offset": offset, "limit": limit})
 
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
-        """One alert, likewise."""
+        """One alert, of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:
             found = _alerts(cursor, tenant, {"alert_id": alert_id})
         return found[0] if found else None

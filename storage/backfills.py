@@ -101,7 +101,7 @@ class BackfillTable:
             return window(cursor, statements, _bounds(backfill, tenant), wanted, {"revision": backfill.revision})
 
     def traces(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
-        """The traces of the next spans that have settled and are not decided about, and up to where; None likewise."""
+        """Traces of the next spans that have settled and are not decided about, and up to where; None: no more."""
         with self._database.snapshot() as cursor:
             bounds = _bounds(backfill, tenant)
             found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()

@@ -252,7 +252,7 @@ class SpanBatch:
 
     @classmethod
     def from_streams(cls, streams: Iterable[pa.Buffer]) -> "SpanBatch":
-        """The same from the streams one by one. They are not copied: the batch holds these buffers and nothing else."""
+        """A batch from its streams, one by one. They are not copied: the batch holds these buffers and nothing else."""
         tables = [
             _conform(pa.ipc.open_stream(stream).read_all(), schema)
             for stream, schema in zip(streams, (SPANS, RESOURCES, SCOPES, LOGS), strict=False)

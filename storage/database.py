@@ -252,7 +252,7 @@ class Database:
 
     @property
     def raised_bytes(self) -> int | None:
-        """The same where what was set was not enough; else None."""
+        """What DuckDB may hold in memory where what was set was not enough; else None."""
         return self._opener.raised_bytes
 
     def size(self) -> Size:

@@ -121,7 +121,7 @@ class Datasets:
         return self._datasets(tenant, None)
 
     def named(self, tenant: str | None, key: str) -> list[Dataset]:
-        """Those of that name or id, likewise: names are unique within a tenant only."""
+        """Those of that name or id: of a tenant and shared ones; None for all. Names are unique within a tenant."""
         return self._datasets(tenant, key)
 
     def create(self, tenant: str, name: str, text: DatasetText, *, now_us: int) -> Dataset:

@@ -106,10 +106,10 @@ class Exports:
             yield from self._read(export, _Window(first_ns=from_ns, last_ns=to_ns - 1))
 
     def spans(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[list[Span]]:
-        """The spans themselves, some hundreds at a time; likewise.
+        """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
 
         Raises:
-            Overloaded: likewise.
+            Overloaded: at the first batch: as many are exported at once as may be.
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
         export = _Export(sql.query("export_spans"), selection, _spans, _Pace())
@@ -150,7 +150,7 @@ class Exports:
             yield from self._read(export, part)
 
     def _whole(self, export: _Export[_Item], window: _Window) -> Iterable[_Item] | None:
-        """The same of a window that fits; None if it does not, neither here nor into what DuckDB may have."""
+        """What becomes of the rows of a window; None if they fit neither here nor into what DuckDB may have."""
         try:
             with self._database.snapshot() as cursor:
                 table = _fetch(cursor, export, window)

@@ -297,7 +297,7 @@ def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit:
 
 
 def _numbered(schema: pa.Schema) -> pa.Schema:
-    """The same with names that occur once."""
+    """The schema with names that occur once."""
     return pa.schema([column.with_name(f"c{number}") for number, column in enumerate(schema)])
 
 

@@ -132,10 +132,10 @@ class Queries:
         timeout_s: float,
         terms: QueryOptions | None = None,
     ) -> tuple[pa.Table, bool]:
-        """The same as Arrow, and whether there were more rows.
+        """The answer to an SQL query as Arrow, and whether there were more rows.
 
         Raises:
-            BadQuery: likewise.
+            BadQuery: it cannot be answered; the message says why.
         """
 
         def ask() -> tuple[pa.Table, bool]:
@@ -147,12 +147,12 @@ class Queries:
     def batches(
         self, statement: str, *, timeout_s: float, terms: QueryOptions | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The same bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
+        """The answer to an SQL query bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
 
         Until it is closed it holds a cursor, also beyond `timeout_s`.
 
         Raises:
-            BadQuery: likewise.
+            BadQuery: it cannot be answered; the message says why.
         """
         return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
 

@@ -197,7 +197,7 @@ class ReviewQueues:
         return self._add(queue, _table(entries), by, now_us)
 
     def add_drawn(self, queue: ReviewQueue, drawn: pa.Table, *, now_us: int) -> int:
-        """Add results that were drawn, in the columns of entries; likewise.
+        """Add results that were drawn, in the columns of entries, as far as there is room; how many that is.
 
         Raises:
             Overloaded: nothing was stored.

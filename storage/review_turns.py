@@ -63,7 +63,7 @@ class ReviewTurns:
         return self._done(write)
 
     def skip(self, queue: ReviewQueue, entry_id: str, turn: Turn, *, goes_on: bool) -> str | None:
-        """Never give this reviewer the entry again; likewise.
+        """Never give this reviewer the entry again, and give him another one with `goes_on`; its id.
 
         Raises:
             Conflict: he has voted on it.

@@ -133,7 +133,7 @@ class Rewriting:
         self._drop()
 
     def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
-        """The same; how many places of a table are gone."""
+        """Let DuckDB drop row groups without rows; how many places of a table are gone."""
         gone: list[int] = []
 
         def drop() -> None:

@@ -82,14 +82,14 @@ class RuleRecord:
         return [DecidedBy(**row) for row in self._rows(sql.query("clauses_of_revision"), bounds)]
 
     def waiting(self, tenant: str | None = None) -> dict[str, int]:
-        """By the id of each rule of which there are any, how many evaluations are to be made; of tenants likewise."""
+        """By the id of each rule that has any, how many evaluations are to be made: of a tenant; None for all."""
         counts: dict[str, int] = {}
         for row in self._rows(sql.query("waiting_by_rule"), {"tenant": tenant}):
             counts[row["rule_id"]] = counts.get(row["rule_id"], 0) + row["amount"]
         return counts
 
     def cost(self, evaluator: str, *, tenant: str | None = None) -> PastCost:
-        """What an evaluation by this kind of evaluator took of late, where it asked a judge; of tenants likewise."""
+        """What an evaluation by this evaluator took of late, where it asked a judge: of a tenant; None for all."""
         with self._database.cursor() as cursor:
             bounds = {"evaluator": evaluator, "rows": _AVERAGED, "tenant": tenant}
             ((count, tokens, usd),) = cursor.execute(sql.query("cost_of_evaluations"), bounds).fetchall()

@@ -59,7 +59,7 @@ class Rulebook:
             return [_project(row) for row in cursor.execute(sql.query("projects"), {"tenant": tenant}).fetchall()]
 
     def project(self, tenant: str | None, key: str) -> Project | None:
-        """The project of that name or id, likewise; None where neither somebody made it nor a trace names it."""
+        """The project of that name or id, of a tenant or of none; None where nobody made it and no trace names it."""
         with self._database.cursor() as cursor:
             row = cursor.execute(sql.query("project_of"), {"tenant": tenant, "key": key}).fetchone()
             if row is not None:
@@ -68,7 +68,7 @@ class Rulebook:
         return Project(tenant=tenant or "", name=key, project_id=None, created_at_ns=None) if named else None
 
     def project_ids(self, tenant: str | None = None) -> dict[tuple[str, str], str]:
-        """The ids of the projects that were made, by tenant and name, likewise."""
+        """The ids of the projects that were made, by tenant and name: of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
         return {(owner, name): project_id for owner, name, project_id in rows}
@@ -106,10 +106,12 @@ class Rulebook:
         return self._changed(make)
 
     def delete(self, rule_id: str, *, seen: Collection[int] | None = None) -> None:
-        """Let a rule be no more, likewise.
+        """Let a rule be no more, if it has one of the versions in `seen`.
 
         Raises:
-            Missing, Stale, Overloaded: likewise.
+            Missing: there is no such rule.
+            Stale: it has another version.
+            Overloaded: the database cannot be written now.
         """
         self._changed(lambda change: change.delete(change.living(rule_id, seen)))
 

@@ -27,7 +27,7 @@ class WebhookText:
     has_secret: bool
     previous_until_ns: int | None  # until when the secret before is used as well
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # likewise
+    severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Webhooks:
         return self._find(tenant, every=True)
 
     def of_project(self, project: str | None, *, tenant: str | None = None) -> list[Webhook]:
-        """Those of one project, or those of all projects, oldest first, likewise."""
+        """Those of one project, or those of all projects, oldest first: of a tenant; None for all."""
         return self._find(tenant, project=project)
 
     def get(self, webhook_id: str) -> Webhook | None:
@@ -110,7 +110,7 @@ class Webhooks:
         return self._change(sql.query("update_alert_webhook"), values, error, tests=False)
 
     def delete(self, webhook_id: str, version: int, at_ns: int) -> bool:
-        """Take it away, with what is secret of it, if it has this version; False likewise.
+        """Take it away, with what is secret of it, if it has this version; False where it has not, or is not there.
 
         Raises:
             Overloaded: nothing was stored.

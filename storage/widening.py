@@ -69,5 +69,5 @@ def _next_piece(connection: duckdb.DuckDBPyConnection, table: str, number: str) 
 
 
 def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
-    ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608 - likewise
+    ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608 - a table of ours
     return int(rows)

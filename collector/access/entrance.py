@@ -63,7 +63,7 @@ class Authenticator:
     def enter_to_send(
         self, authorization: str | None, visit: RequestInfo, without_key: Callable[[], None] | None = None
     ) -> Caller:
-        """The same for a door that takes spans, within what the key may send.
+        """Whoever comes to a door that takes spans, within what the key may send.
 
         Raises:
             Refused: not like this.

@@ -20,7 +20,7 @@ OPERATOR: Final = "operator"
 """The id under which the key of the settings appears in the audit."""
 
 OWN: Final = "tracejury"
-"""The same of the server's own key."""
+"""The id under which the server's own key appears in the audit."""
 
 _LASTING: Final = "there has to be an enabled ADMIN key of no tenant that does not expire, or TRACEJURY_API_KEY"
 _US: Final = 1_000_000

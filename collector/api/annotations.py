@@ -57,7 +57,7 @@ class AnnotationBody(BaseModel):
     label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
     score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     note: Note | None = None
-    overriddenExpectedOutput: Any = None  # noqa: N815 - as it is written
+    overriddenExpectedOutput: Any = None
     adjudicates: bool = Field(default=False, description="It decides, whatever others voted.")
     by: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None, description="Who votes, on a server that asks for no key."
@@ -77,10 +77,10 @@ class ScoreBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    traceId: HexTrace | None = None  # noqa: N815 - as it is written
-    spanId: HexSpan | None = None  # noqa: N815 - likewise
-    sessionId: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None  # noqa: N815 - likewise
-    itemResultId: ItemNumber | None = None  # noqa: N815 - likewise
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    sessionId: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    itemResultId: ItemNumber | None = None
     name: Name
     score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
@@ -111,10 +111,10 @@ class ScoresBody(BaseModel):
 class AnnotationFilters(BaseModel):
     """Which annotations are listed."""
 
-    traceId: HexTrace | None = None  # noqa: N815 - as it is written
-    spanId: HexSpan | None = None  # noqa: N815 - likewise
-    sessionId: Annotated[str, Field(max_length=1_000)] | None = None  # noqa: N815 - likewise
-    itemResultId: ItemNumber | None = None  # noqa: N815 - likewise
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    sessionId: Annotated[str, Field(max_length=1_000)] | None = None
+    itemResultId: ItemNumber | None = None
     name: Annotated[str, Field(max_length=200)] | None = None
     history: bool = Field(default=False, description="What was changed or taken back later, too.")
     page: int = Field(default=0, ge=0, le=100_000)

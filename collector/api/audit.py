@@ -20,15 +20,15 @@ class AuditDocument(BaseModel):
 
     id: int
     time: str = Field(description="Of the first of them.")
-    keyId: str | None = Field(description="Null: no key, or one that opens nothing.")  # noqa: N815 - as it is on the wire
-    keyName: str | None  # noqa: N815
-    tenantId: str | None  # noqa: N815
+    keyId: str | None = Field(description="Null: no key, or one that opens nothing.")
+    keyName: str | None
+    tenantId: str | None
     address: str
     method: str
     path: str
     status: int
     detail: str | None = Field(description="Why it was refused.")
-    requestId: str | None = Field(description="Of the first of them.")  # noqa: N815
+    requestId: str | None = Field(description="Of the first of them.")
     times: int
 
 
@@ -37,7 +37,7 @@ class Entries(BaseModel):
 
     content: list[AuditDocument]
     size: int
-    numberOfElements: int  # noqa: N815
+    numberOfElements: int
     last: bool
     next: int | None = Field(description="What `before` has to be for the page that follows.")
 

@@ -15,8 +15,8 @@ class CallerDocument(BaseModel):
     role: Role
     permissions: list[Permission]
     tenant: str = Field(description="What he writes belongs to it.")
-    seesAll: bool = Field(description="What belongs to any tenant, not only to his own.")  # noqa: N815 - as on the wire
-    keyName: str | None = Field(description="Null: no key was shown, and none is needed.")  # noqa: N815 - likewise
+    seesAll: bool = Field(description="What belongs to any tenant, not only to his own.")
+    keyName: str | None = Field(description="Null: no key was shown, and none is needed.")
 
 
 @router.get("/caller")

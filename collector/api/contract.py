@@ -45,7 +45,7 @@ def openapi(request: Request) -> JSONResponse:
 @router.get("/docs", include_in_schema=False)
 @needs(Permission.OPEN)
 def docs(request: Request) -> HTMLResponse:
-    """The same for people, on one page that needs no script and no other host."""
+    """The document for people, on one page that needs no script and no other host."""
     return HTMLResponse(page(request.app.openapi()), headers={"content-security-policy": SECURITY_POLICY})
 
 

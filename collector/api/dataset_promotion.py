@@ -56,12 +56,12 @@ class Promoted(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    traceId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{32}$")  # noqa: N815 - as it is written
-    spanId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{16}$")  # noqa: N815 - likewise
-    sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)  # noqa: N815 - likewise
-    itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")  # noqa: N815 - likewise
-    overriddenExpectedOutput: Any = None  # noqa: N815 - likewise
-    useOutput: bool = Field(default=False, description="What came out is what is expected.")  # noqa: N815 - likewise
+    traceId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{32}$")
+    spanId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{16}$")
+    sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)
+    itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")
+    overriddenExpectedOutput: Any = None
+    useOutput: bool = Field(default=False, description="What came out is what is expected.")
 
     def correction(self) -> Correction:
         """What a person adds; what is no object is the output that he expects."""
@@ -89,7 +89,7 @@ class Promotion(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    datasetName: str = Field(min_length=1, max_length=200)  # noqa: N815 - as it is written
+    datasetName: str = Field(min_length=1, max_length=200)
     description: Description = ""
     items: list[Promoted] = Field(min_length=1, max_length=200)
 

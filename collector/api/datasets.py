@@ -43,11 +43,11 @@ class DatasetChange(BaseModel):
 
     description: Description = ""
     tags: list[Tag] = Field(default=[], max_length=50)
-    inputSchema: dict[str, Any] | None = None  # noqa: N815 - as it is written
-    expectedOutputSchema: dict[str, Any] | None = None  # noqa: N815 - likewise
+    inputSchema: dict[str, Any] | None = None
+    expectedOutputSchema: dict[str, Any] | None = None
 
     def text(self) -> DatasetText:
-        """The same as it is stored.
+        """What people say of a dataset, as it is stored.
 
         Raises:
             BadQuery: a schema is none.
@@ -101,7 +101,7 @@ Seen = Annotated[Dataset, Depends(_seen)]
 """The dataset that the path names, by its name or its id."""
 
 Own = Annotated[Dataset, Depends(_own)]
-"""The same, if the caller may change it."""
+"""A dataset that the caller may change."""
 
 Created = Annotated[NewDataset, Depends(exactly(NewDataset))]
 Changed = Annotated[DatasetChange, Depends(exactly(DatasetChange))]

@@ -33,18 +33,18 @@ class DeletionDocument(BaseModel):
     """A deletion, and how far it is."""
 
     id: str
-    tenantId: str | None  # noqa: N815 - as it is on the wire
+    tenantId: str | None
     state: str = Field(description="deleting; erasing: no rows are left, but bytes on the disk; done")
     filters: list[str] = Field(description="The names of the filters; what they said is forgotten with the rows.")
-    deletedTraces: int  # noqa: N815
-    deletedSpans: int  # noqa: N815
+    deletedTraces: int
+    deletedSpans: int
     more: bool = Field(description="Whether there may be rows still.")
-    lookedThrough: float = Field(description="How much of what was stored was looked through, from 0 to 1.")  # noqa: N815
-    rowGroups: Rewritten | None = Field(description="While a pass over the disk is under way.")  # noqa: N815
-    createdAt: str  # noqa: N815
-    createdBy: str | None = Field(description="The name of a key.")  # noqa: N815
-    rowsGoneAt: str | None  # noqa: N815
-    finishedAt: str | None  # noqa: N815
+    lookedThrough: float = Field(description="How much of what was stored was looked through, from 0 to 1.")
+    rowGroups: Rewritten | None = Field(description="While a pass over the disk is under way.")
+    createdAt: str
+    createdBy: str | None = Field(description="The name of a key.")
+    rowsGoneAt: str | None
+    finishedAt: str | None
 
 
 class DeletionPage(BaseModel):
@@ -53,7 +53,7 @@ class DeletionPage(BaseModel):
     content: list[DeletionDocument]
     number: int
     size: int
-    numberOfElements: int  # noqa: N815
+    numberOfElements: int
     first: bool
     last: bool
 

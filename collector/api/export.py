@@ -35,7 +35,7 @@ class _Chunks:
         """Do nothing: it is all here."""
 
     def close(self) -> None:
-        """Likewise."""
+        """Do nothing: there is no file."""
 
     def take(self) -> bytes:
         """What was written since."""

@@ -33,7 +33,7 @@ MAX_JSON_BYTES: Final = 8 << 20
 """A request that is not of spans may be this large. A guess: an SQL statement of 1 MiB with all its parameters."""
 
 MAX_FILE_BYTES: Final = 1 << 30
-"""The same for a file, which is not held in memory. A guess: a million items of a kilobyte."""
+"""A request with a file may be this large; it is not held in memory. A guess: a million items of a kilobyte."""
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
@@ -245,7 +245,7 @@ def _too_large(most_bytes: int) -> str:
 
 
 def _bounded(receive: Receive, most_bytes: int) -> Receive:
-    """The same as far as a body may go."""
+    """A `receive` that raises an HTTPException (413) where a body has more bytes than it may."""
     received = 0
 
     async def receive_some() -> Message:

@@ -15,7 +15,7 @@ class Health(BaseModel):
     """That the process answers."""
 
     status: str
-    setAside: int = Field(description="Rows that the database refuses, in files.")  # noqa: N815 - as it is on the wire
+    setAside: int = Field(description="Rows that the database refuses, in files.")
 
 
 class Readiness(BaseModel):

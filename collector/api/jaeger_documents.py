@@ -23,7 +23,7 @@ def answer(data: list[object] | list[str] | list[Document]) -> JSONResponse:
 
 
 def failure(status: int, message: str) -> JSONResponse:
-    """Likewise, of a request that failed."""
+    """What a request of Jaeger's that failed is answered with."""
     errors = [{"code": status, "msg": message}]
     return JSONResponse({"data": None, "total": 0, "limit": 0, "offset": 0, "errors": errors}, status_code=status)
 

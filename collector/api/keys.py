@@ -40,10 +40,10 @@ class NewKey(BaseModel):
 
     name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
     role: Role
-    tenantId: str | None = Field(  # noqa: N815 - as it is on the wire
+    tenantId: str | None = Field(
         default=None, pattern=TENANT_PATTERN, description="None: of no tenant, or of that of the key that makes it."
     )
-    expiresAt: Instant | None = None  # noqa: N815
+    expiresAt: Instant | None = None
 
 
 class KeyDocument(BaseModel):
@@ -52,13 +52,13 @@ class KeyDocument(BaseModel):
     id: str
     name: str
     role: Role
-    tenantId: str | None  # noqa: N815
+    tenantId: str | None
     enabled: bool
     hint: str = Field(description="How the key begins.")
-    createdAt: str  # noqa: N815
-    createdBy: str | None  # noqa: N815
-    expiresAt: str | None  # noqa: N815
-    lastUsedAt: str | None = Field(description="Within some minutes; the exact time is not stored.")  # noqa: N815
+    createdAt: str
+    createdBy: str | None
+    expiresAt: str | None
+    lastUsedAt: str | None = Field(description="Within some minutes; the exact time is not stored.")
 
 
 class MadeKey(KeyDocument):

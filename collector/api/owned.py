@@ -29,10 +29,10 @@ def connection_seen(here: Context, who: Caller, connection_id: str) -> LlmConnec
 
 
 def own_connection(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """The same, if it is his.
+    """A connection that belongs to the caller.
 
     Raises:
-        NoSuchConnection: likewise.
+        NoSuchConnection: there is none.
         Forbidden: it is shared.
     """
     found = connection_seen(here, who, connection_id)

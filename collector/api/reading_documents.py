@@ -77,7 +77,7 @@ def trace_reading_of(document: Mapping[str, Any]) -> TraceReading:
 
 
 def _span_reading_of(document: Mapping[str, Any]) -> SpanReading:
-    """What one span means, likewise."""
+    """What one span means, from its document."""
     as_is = {field.name for field in fields(SpanReading)} - _OTHERS
     return SpanReading(
         **{name: document[_camel(name)] for name in as_is},

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v1")
 class Pinned(BaseModel):
     """A trace, and the reasons for which it is kept."""
 
-    traceId: str  # noqa: N815 - as it is on the wire
+    traceId: str
     pinned: list[str]
 
 

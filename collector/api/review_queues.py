@@ -58,13 +58,13 @@ class FeedBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ruleId: Annotated[str, Field(min_length=1, max_length=100)]  # noqa: N815 - as it is written
+    ruleId: Annotated[str, Field(min_length=1, max_length=100)]
     policy: FeedPolicy
     share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the results that the policy fits.")
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it."
     )
-    againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(  # noqa: N815 - likewise
+    againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Of `disagreement`: another rule whose results may be other."
     )
 
@@ -111,9 +111,9 @@ class TargetBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    traceId: HexTrace | None = None  # noqa: N815 - as it is written
-    spanId: HexSpan | None = None  # noqa: N815 - likewise
-    itemResultId: ItemNumber | None = None  # noqa: N815 - likewise
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    itemResultId: ItemNumber | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "TargetBody":
@@ -128,7 +128,7 @@ class EntriesBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     targets: Annotated[list[TargetBody], Field(max_length=_MOST_TARGETS)] = []
-    runId: Annotated[str, Field(max_length=100)] | None = None  # noqa: N815 - as it is written
+    runId: Annotated[str, Field(max_length=100)] | None = None
     share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the run's items.")
 
     @model_validator(mode="after")
@@ -161,7 +161,7 @@ Seen = Annotated[ReviewQueue, Depends(queue_seen)]
 
 
 def queue_owned(queue: Seen, who: Who) -> ReviewQueue:
-    """The same, if the caller may change it, or vote in it."""
+    """A review queue that the caller may change, or vote in."""
     refuse_shared(who, queue.tenant, f"the review queue {queue.name!r}")
     return queue
 

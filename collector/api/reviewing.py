@@ -35,7 +35,7 @@ class VoteBody(BaseModel):
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
     note: Note | None = None
-    overriddenExpectedOutput: Any = None  # noqa: N815 - as it is written
+    overriddenExpectedOutput: Any = None
 
 
 Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]

@@ -191,10 +191,10 @@ def find(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
 
 
 def find_own(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
-    """The same, if it is the caller's to change.
+    """A rule that the caller may change.
 
     Raises:
-        Missing: likewise.
+        Missing: there is none.
         Forbidden: it is shared.
     """
     kept = find(here, who, project, rule_id)

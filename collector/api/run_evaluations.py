@@ -33,13 +33,13 @@ class EvaluationBody(BaseModel):
     evaluator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     config: dict[str, Any] | None = None
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    connectionId: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # noqa: N815 - as it is written
+    connectionId: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     threshold: float | None = Field(default=None, allow_inf_nan=False)
-    evaluatorName: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # noqa: N815 - likewise
+    evaluatorName: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     criteria: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
-    evaluationParams: list[str] | None = None  # noqa: N815 - likewise
-    minScore: float | None = Field(default=None, allow_inf_nan=False)  # noqa: N815 - likewise
-    maxScore: float | None = Field(default=None, allow_inf_nan=False)  # noqa: N815 - likewise
+    evaluationParams: list[str] | None = None
+    minScore: float | None = Field(default=None, allow_inf_nan=False)
+    maxScore: float | None = Field(default=None, allow_inf_nan=False)
 
     def document(self) -> dict[str, Any]:
         """The rule that says the same."""

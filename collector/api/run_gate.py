@@ -36,16 +36,16 @@ class GateQuestion(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    candidateRunId: _Key  # noqa: N815 - as it is written
-    baselineRunId: _Key | None = None  # noqa: N815 - likewise
-    baselineBranch: _Key | None = None  # noqa: N815 - likewise
+    candidateRunId: _Key
+    baselineRunId: _Key | None = None
+    baselineBranch: _Key | None = None
     margin: Annotated[_Share, Field(description="A loss that is smaller is tolerated.")] = 0.05
     alpha: Annotated[float, Field(gt=0, lt=1, description="Of all evaluators together.")] = 0.05
-    severityMargin: Annotated[_Share, Field(description="No item may lose more.")] | None = None  # noqa: N815 - likewise
+    severityMargin: Annotated[_Share, Field(description="No item may lose more.")] | None = None
     floor: Annotated[int, Field(ge=0, le=10_000, description="So many trials of each item must pass.")] | None = None
     margins: Annotated[dict[_Key, _Share], Field(max_length=100, description="Of single evaluators.")] = {}
-    costMargin: Annotated[_Share, Field(description="0.1: it may cost 10 % more.")] | None = None  # noqa: N815 - likewise
-    latencyMargin: Annotated[_Share, Field(description="Likewise of time.")] | None = None  # noqa: N815 - likewise
+    costMargin: Annotated[_Share, Field(description="0.1: it may cost 10 % more.")] | None = None
+    latencyMargin: Annotated[_Share, Field(description="0.1: it may take 10 % longer.")] | None = None
     thresholds: Annotated[
         dict[_Key, Annotated[float, Field(allow_inf_nan=False)]],
         Field(max_length=100, description="Scores of these evaluators pass by other thresholds than they were stored."),
@@ -53,7 +53,7 @@ class GateQuestion(BaseModel):
     evaluators: Annotated[list[_Key], Field(min_length=1, max_length=100)] | None = None
     slices: Annotated[list[_Key], Field(max_length=20, description="Keys of metadata.")] = []
     unscored: dict[Literal["failed", "skipped", "missing"], Literal["check", "worst", "exclude", "refuse"]] = {}
-    failOnInconclusive: bool = False  # noqa: N815 - likewise
+    failOnInconclusive: bool = False
 
 
 @router.post("/gate")

@@ -40,13 +40,13 @@ class ReportedScore(BaseModel):
     success: bool | None = None
     reason: Text | None = None
     error: Text | None = None
-    errorKind: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None  # noqa: N815 - as it is written
+    errorKind: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
     fingerprint: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
     version: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
     metadata: Map | None = None
-    judgeModel: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None  # noqa: N815 - likewise
-    costUsd: Amount | None = None  # noqa: N815 - likewise
-    latencyMs: Amount | None = None  # noqa: N815 - likewise
+    judgeModel: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
+    costUsd: Amount | None = None
+    latencyMs: Amount | None = None
 
     @property
     def told(self) -> str:
@@ -71,28 +71,28 @@ class ReportedItem(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    datasetItemId: Name | None = None  # noqa: N815 - as it is written
-    itemKey: Name | None = None  # noqa: N815 - likewise
+    datasetItemId: Name | None = None
+    itemKey: Name | None = None
     trial: Annotated[int, Field(ge=1, le=10_000)] = 1
     inputs: Map = {}
-    expectedOutputs: Map = {}  # noqa: N815 - likewise
-    actualOutputs: Map = {}  # noqa: N815 - likewise
+    expectedOutputs: Map = {}
+    actualOutputs: Map = {}
     metadata: Map = {}
-    evalResults: Annotated[list[ReportedScore], Field(max_length=200)] = []  # noqa: N815 - likewise
+    evalResults: Annotated[list[ReportedScore], Field(max_length=200)] = []
     success: bool | None = None
     error: Text | None = None
-    errorKind: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None  # noqa: N815 - likewise
-    stopReason: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None  # noqa: N815 - likewise
+    errorKind: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
+    stopReason: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] | None = None
     cached: bool | None = None
     retries: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    tokensIn: Count | None = None  # noqa: N815 - likewise
-    tokensOut: Count | None = None  # noqa: N815 - likewise
-    cachedTokens: Count | None = None  # noqa: N815 - likewise
-    reasoningTokens: Count | None = None  # noqa: N815 - likewise
-    costUsd: Amount | None = None  # noqa: N815 - likewise
-    latencyMs: Amount | None = None  # noqa: N815 - likewise
-    traceId: Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$")] | None = None  # noqa: N815 - likewise
-    spanId: Annotated[str, Field(pattern="^[0-9a-fA-F]{16}$")] | None = None  # noqa: N815 - likewise
+    tokensIn: Count | None = None
+    tokensOut: Count | None = None
+    cachedTokens: Count | None = None
+    reasoningTokens: Count | None = None
+    costUsd: Amount | None = None
+    latencyMs: Amount | None = None
+    traceId: Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$")] | None = None
+    spanId: Annotated[str, Field(pattern="^[0-9a-fA-F]{16}$")] | None = None
 
 
 class ReportedItems(BaseModel):

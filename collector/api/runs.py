@@ -49,17 +49,17 @@ class RunBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    experimentName: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]  # noqa: N815 - as it is written
+    experimentName: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
     name: _Short | None = None
-    runKey: _Short | None = None  # noqa: N815 - likewise
+    runKey: _Short | None = None
     metadata: dict[str, Any] = {}
-    gitSha: _Short | None = None  # noqa: N815 - likewise
-    gitBranch: _Short | None = None  # noqa: N815 - likewise
-    triggeredBy: _Short | None = None  # noqa: N815 - likewise
-    datasetName: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None  # noqa: N815 - likewise
-    datasetVersion: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None  # noqa: N815 - likewise
+    gitSha: _Short | None = None
+    gitBranch: _Short | None = None
+    triggeredBy: _Short | None = None
+    datasetName: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+    datasetVersion: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     trials: Annotated[int, Field(ge=1, le=10_000)] = 1
-    idleSeconds: Annotated[int, Field(ge=60, le=_LONGEST_IDLE_S)] = _IDLE_S  # noqa: N815 - likewise
+    idleSeconds: Annotated[int, Field(ge=60, le=_LONGEST_IDLE_S)] = _IDLE_S
 
     @model_validator(mode="after")
     def _both_or_none(self) -> "RunBody":
@@ -108,7 +108,7 @@ Seen = Annotated[Run, Depends(run_seen)]
 
 
 def run_owned(run: Seen, who: Who) -> Run:
-    """The same, if the caller may change it."""
+    """A run that the caller may change."""
     refuse_shared(who, run.tenant, f"the run {run.run_id}")
     return run
 

@@ -41,10 +41,10 @@ def instant_ns(text: str) -> int:
 
 
 def stored_ns(text: str) -> int:
-    """The same, but what no span can have is the nearest that one can.
+    """RFC 3339 as nanoseconds since the Unix epoch; an instant that no span can have is the nearest that one can.
 
     Raises:
-        ValueError: likewise.
+        ValueError: it is no such text.
     """
     return within_reach(instant_ns(text))
 

@@ -55,10 +55,10 @@ _BODY = {
 class TracesReceipt(BaseModel):
     """What became of the spans of a request."""
 
-    acceptedSpans: int = Field(description="Stored, or stored already.")  # noqa: N815 - as it is on the wire
-    rejectedSpans: int  # noqa: N815
+    acceptedSpans: int = Field(description="Stored, or stored already.")
+    rejectedSpans: int
     traces: int = Field(description="Distinct trace ids among the accepted.")
-    errorMessage: str | None = Field(default=None, description="Why spans were rejected.")  # noqa: N815
+    errorMessage: str | None = Field(default=None, description="Why spans were rejected.")
 
 
 @router.post(
@@ -125,7 +125,7 @@ def list_traces(
 
 
 def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> dict[str, object]:
-    """The same where more is asked than pages by their number can tell."""
+    """Traces where more is asked than pages by their number can tell: only `before` goes on after a page."""
     if at.page:
         raise BadQuery("page: with these filters, go on with before, which is the `next` of the page before")
     like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)

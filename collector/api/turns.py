@@ -17,7 +17,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 _MAX_WAITING: Final = 64  # a guess: some dashboards that are opened at the same time
-_RETRY_AFTER_S: Final = 5  # likewise
+_RETRY_AFTER_S: Final = 5  # a guess
 
 _LOOK_S: Final = 0.2  # between two looks at whether who waits is still there; a guess
 

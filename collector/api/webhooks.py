@@ -43,7 +43,7 @@ class WebhookBody(BaseModel):
     severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
 
     def wish(self) -> Wish:
-        """The same as the server's own words."""
+        """What a receiver is to be, as the server has it."""
         return Wish(
             url=self.url,
             secret=self.secret,
@@ -78,7 +78,7 @@ def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
 @needs(Permission.READ, by_tenant=True)
 @answers(list[WebhookDocument])
 def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
-    """Those of one project, oldest first, likewise."""
+    """Those of one project, oldest first."""
     return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
 
 

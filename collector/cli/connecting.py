@@ -48,7 +48,7 @@ def connect(server: str) -> Iterator[httpx.Client]:
 
 
 def connect_async(server: str) -> httpx.AsyncClient:
-    """The same, for an event loop."""
+    """A client for an event loop; a server on this machine is never asked through a proxy."""
     return httpx.AsyncClient(**_how(server))
 
 

@@ -180,7 +180,7 @@ class Directory:
         return self._store.exports.rows(from_ns, to_ns, tenant=None)
 
     def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
-        """The same spans as OTLP/JSON export requests, one a line."""
+        """The spans that start between two instants, as OTLP/JSON export requests, one a line."""
         from collector.otlp.encode import json_lines
 
         return json_lines(self._store.exports.spans(from_ns, to_ns, tenant=None))

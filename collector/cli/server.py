@@ -156,7 +156,7 @@ class Server:
             yield from reader
 
     def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
-        """The same spans as OTLP/JSON export requests, one or more whole lines at a time."""
+        """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
         from collector.otlp.encode import LINES_TYPE
 
         with self._export(from_ns, to_ns, form="otlp-json") as response:
@@ -249,7 +249,7 @@ class _Body:
 
 
 def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes, cut behind ends of lines."""
+    """The bytes of the chunks, cut behind ends of lines."""
     parts: list[bytes] = []
     for chunk in chunks:
         lines, end, begun = chunk.rpartition(b"\n")

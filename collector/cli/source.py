@@ -61,7 +61,7 @@ class Source(Protocol):
         """The spans that start between two instants, by time, after an empty batch with the schema."""
 
     def otlp_lines(self, from_ns: int, to_ns: int) -> Iterator[bytes]:
-        """The same spans as OTLP/JSON export requests, one or more whole lines at a time."""
+        """The spans that start between two instants, as OTLP/JSON export requests, some whole lines at a time."""
 
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs, of a `state`, `rule` and `trace` where these are given."""

@@ -64,7 +64,7 @@ class TraceMember:
 
     @property
     def has_called_tools(self) -> bool:
-        """Whether the messages that came out can tell of tools, likewise."""
+        """Whether the messages that came out can tell of tools; False where none of them does."""
         return bool(self.answered) and (not isinstance(self.answered, str) or _TOOLS in self.answered)
 
     @property

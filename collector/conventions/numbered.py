@@ -50,7 +50,7 @@ def grown(node: Node, values: NumberedValues) -> JsonValue:
     if kind is Branches:
         return {key: grown(below, values) for key, below in node.below}  # type: ignore[union-attr] # it is one
     if kind is list:
-        return [grown(below, values) for below in node]  # type: ignore[union-attr] # likewise
+        return [grown(below, values) for below in node]  # type: ignore[union-attr] # it is one
     value = values[node]  # type: ignore[index] # the number of a value
     return value if isinstance(value, str | dict | list) else clean(value)  # type: ignore[return-value] # clean, so JSON
 

@@ -36,7 +36,7 @@ class NameMark(NamedTuple):
 
     rank: int
     kinds: tuple[SpanType | None, ...]
-    sure: tuple[SpanType | None, ...]  # likewise, of those that are sure by their names
+    sure: tuple[SpanType | None, ...]  # of those that are sure by their names
 
 
 class Shape(NamedTuple):

@@ -84,7 +84,7 @@ class Dialect:
     signs: tuple[Sign, ...] = ()
     kinds: tuple[Kinds, ...] = ()
     span_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, where no key tells
-    sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # likewise, whatever a key tells
+    sure_names: Mapping[str, SpanType] = field(default_factory=dict)  # by their beginning, whatever a key tells
     places: Mapping[Slot, Sequence[str]] = field(default_factory=dict)
     capture: str = ""  # how to have it send content
 

@@ -54,7 +54,7 @@ class Wish:
     events: Sequence[EventType] = ALERT_EVENTS
     template: Template = "json"
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
-    severities: Sequence[Severity] | None = None  # likewise
+    severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class FileWebhook:
 
     @property
     def webhook_id(self) -> str:
-        """The same as long as project and URL are."""
+        """An id that stays as long as project and URL do."""
         text = json.dumps(["file", self.project, self.wish.url])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -148,7 +148,7 @@ class Receivers:
         return self._webhooks.all(tenant=tenant)
 
     def of_project(self, project: str | None, tenant: str | None = None) -> list[Webhook]:
-        """Those of one project, likewise; None: those that are for all projects."""
+        """Those of one project, oldest first; None: those that are for all projects. Of a tenant; None for all."""
         return self._webhooks.of_project(project, tenant=tenant)
 
     def get(self, project: str | None, webhook_id: str) -> Webhook | None:
@@ -195,7 +195,7 @@ class Receivers:
             return self._there(webhook.webhook_id)
 
     def delete(self, webhook: Webhook, *, seen: Collection[int] | None = None) -> None:
-        """Take it away, likewise.
+        """Take it away, if it has one of the versions in `seen`.
 
         Raises:
             Stale: it has another version.

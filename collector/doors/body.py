@@ -25,7 +25,8 @@ _FEED = 4 << 10
 many tiny members would cost the square of their size if they were handed over whole."""
 
 _ZSTD_FEED = 256
-"""The same for zstd, where a block of four bytes can become 128 KiB and all of them come at once: 8 MiB."""
+"""Compressed bytes of zstd handed over at a time: a block of four bytes can become 128 KiB, and all of them come at
+once: 8 MiB."""
 
 _CUT_OFF = "it ends too early"
 

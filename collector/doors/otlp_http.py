@@ -193,7 +193,7 @@ class OtlpHttp:
 
 
 def _counted(send: Send, traffic: Traffic, method: str, route: str | None) -> Send:
-    """The same `send`, which counts the answer that begins with it."""
+    """A `send` that counts the answer that begins with it."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

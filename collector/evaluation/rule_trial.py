@@ -105,7 +105,7 @@ class RuleTrial:
 
     @property
     def evaluations_per_day(self) -> float:
-        """The same by day."""
+        """How many would be judged a day."""
         return self.evaluations * _DAY_S / self.window_s
 
 
@@ -128,7 +128,7 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
     WITH looked_at AS ({looked_at}),
         each_target AS ({targets}),
         target AS (SELECT *, {sampled} AS sampled FROM each_target)
-    """  # noqa: S608 - likewise
+    """  # noqa: S608 - the predicate has bound parameters only
     bounds: Parameters = {"window_s": window_s, "sampled_below": bound(rule.sample_rate), "tenant": tenant}
     parameters: Parameters = {**found.parameters, **bounds}
     return RuleTrial(

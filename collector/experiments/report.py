@@ -197,7 +197,7 @@ def mean_of(values: Sequence[float]) -> float | None:
 
 
 def deviation_of(values: Sequence[float]) -> float:
-    """Their sample standard deviation, likewise; 0 of less than two."""
+    """Their sample standard deviation, rounded as files tell it; 0 of less than two."""
     return round(statistics.stdev(values), _DIGITS) if len(values) > 1 else 0.0
 
 

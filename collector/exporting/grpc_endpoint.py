@@ -20,7 +20,7 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 10_000),  # below which the exporter waits by itself; a guess
 )
 _REFUSED: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
-"""The same bytes cannot succeed later; nor where a resource is exhausted and no RetryInfo says for how long. OTLP lists
+"""What was refused so never succeeds; nor where a resource is exhausted and no RetryInfo says for how long. OTLP lists
 more codes as final: what those are about passes, or is mended by somebody, as a key or an address is."""
 
 

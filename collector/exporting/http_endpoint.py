@@ -13,7 +13,7 @@ from collector.exporting.answers import LONGEST_TEXT, TIMEOUT_S, Accepted, Answe
 
 _MOST_ANSWER_BYTES = 64 << 10
 _REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
-"""The same bytes cannot succeed later. All else passes, or is mended by somebody: a key, a path, a certificate."""
+"""What was refused so cannot succeed later. All else passes, or is mended by somebody: a key, a path, a certificate."""
 
 
 class HttpEndpoint:

@@ -200,7 +200,7 @@ class LlmConnections:
         return after
 
     def delete(self, connection_id: str, *, seen: Collection[int] | None = None) -> None:
-        """Take a connection away, with its key, likewise.
+        """Take a connection away, with its key, if it has one of the versions in `seen`.
 
         Raises:
             NoSuchConnection: there is none with this id.

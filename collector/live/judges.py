@@ -114,7 +114,7 @@ class ConnectedJudges:
         """What a judge of the rule is asked for.
 
         Raises:
-            BadConfiguration: likewise.
+            BadConfiguration: it asks none that can be used; the message says what to do.
         """
         found, connection = self._found(active)
         return JudgeTerms(

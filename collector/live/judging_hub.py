@@ -45,7 +45,7 @@ class JudgeServices:
 
     @classmethod
     def open(cls, store: Store, settings: Settings, own_door: OwnDoor) -> Self:
-        """The same for a server: the connections of files are those of its settings.
+        """What is stored, for a server: the connections of files are those of its settings.
 
         `own_door` is for the traces of its own calls, which are sent without TLS only.
         """

@@ -174,7 +174,9 @@ class RulesInForce:
         Raises:
             Missing: there is no such rule.
             Stale: it has another version.
-            BadRule, Conflict, Overloaded: likewise; also a rule that comes from a file is a conflict.
+            BadRule: it cannot be used.
+            Conflict: its name is taken, or it comes from a file.
+            Overloaded: it cannot be stored now.
         """
         kept = self.find(project, rule_id)
         self._refuse_file(kept)
@@ -184,10 +186,13 @@ class RulesInForce:
         return self._changed(lambda: self._rulebook.replace(rule_id, draft, seen=seen))
 
     def delete(self, project: str | None, rule_id: str, *, seen: Seen = None) -> None:
-        """Take a rule out of force, likewise; what came of it stays.
+        """Take a rule out of force, if it has one of the versions in `seen`; what came of it stays.
 
         Raises:
-            Missing, Stale, Conflict, Overloaded: likewise.
+            Missing: there is no such rule.
+            Stale: it has another version.
+            Conflict: it comes from a file.
+            Overloaded: it cannot be stored now.
         """
         self._refuse_file(self.find(project, rule_id))
         try:

@@ -47,23 +47,39 @@ class Api:
         return await self._ask("GET", path, params={name: _text(v) for name, v in parameters.items() if v is not None})
 
     async def post(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What came of it, as JSON; likewise."""
+        """What came of it, as JSON.
+
+        Raises:
+            Refused: it may not be asked, or nobody answers.
+        """
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
         return await self._ask("POST", path, json=dict(body), params=params)
 
     async def put(self, path: str, body: Mapping[str, Any], **parameters: Value) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
-        """What it is from now on, as JSON; likewise."""
+        """What it is from now on, as JSON.
+
+        Raises:
+            Refused: it may not be asked, or nobody answers.
+        """
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
         return await self._ask("PUT", path, json=dict(body), params=params)
 
     async def rows(self, statement: str, **parameters: Value) -> list[dict[str, Any]]:
-        """The rows of an SQL statement, by the names of its columns; likewise."""
+        """The rows of an SQL statement, by the names of its columns.
+
+        Raises:
+            Refused: it may not be asked, or nobody answers.
+        """
         told = await self.post("/api/v1/sql", {"sql": statement, "parameters": parameters})
         names = [column["name"] for column in told["columns"]]
         return [dict(zip(names, row, strict=True)) for row in told["rows"]]
 
     async def listed(self, path: str, most: int, **parameters: Value) -> list[Any]:
-        """The first so many of a list that comes in pages, each an array or a document with `content`; likewise."""
+        """The first so many of a list that comes in pages, each an array or a document with `content`.
+
+        Raises:
+            Refused: it may not be asked, or nobody answers.
+        """
         found: list[Any] = []
         for page in range(_MOST_PAGES):
             told = await self.get(path, page=page, size=min(most, 200), **parameters)

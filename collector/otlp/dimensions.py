@@ -87,7 +87,7 @@ def _identify(message: bytes, schema_url: str) -> int:
 
 
 def _remember(decode: _Decode) -> _Decode:
-    """The same, but decode what is small once."""
+    """A `decode` that decodes what is small once, and remembers what came of it."""
     remembered = functools.lru_cache(maxsize=_REMEMBERED)(decode)
 
     def once(message: bytes, schema_url: str) -> Dimension:

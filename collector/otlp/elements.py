@@ -108,7 +108,7 @@ def that_occur(checks: Mapping[str, pa.BooleanArray]) -> dict[str, Mask]:
 
 
 def instant(nanoseconds: pa.UInt64Array) -> pa.TimestampArray:
-    """The same 64 bits as a signed instant, which is exact there and back.
+    """Nanoseconds of 64 bits as a signed instant, which is exact there and back.
 
     DuckDB reads the greatest instant as infinity and cannot write those of the first day: these move to the nearest.
     """

@@ -43,7 +43,7 @@ class _Wrong(Exception):
         self.path = ""
 
     def inside(self, step: str) -> "_Wrong":
-        """The same fault seen from one level further out."""
+        """The fault as it is seen from one level further out."""
         self.path = step + self.path
         return self
 

@@ -196,7 +196,7 @@ def merged(column: pa.ListArray) -> pa.BinaryArray:
 
 
 def given(column: pa.ListArray) -> tuple[pa.BinaryArray, npt.NDArray[np.bool_]]:
-    """The same without the rows that have no such message, and which rows have one."""
+    """The messages of the rows that have one, and which rows these are."""
     valid: npt.NDArray[np.bool_] = np.diff(column.offsets.to_numpy()) > 0
     return (merged(column).filter(pa.array(valid)) if valid.any() else _NOTHING), valid
 

@@ -23,7 +23,7 @@ _START_S: Final = 60.0  # a guess: a second on an idle machine
 _ANSWER_BYTES: Final = 256 << 20
 """A guess: sixteen million rows of a time and a duration, which a client takes into its own memory."""
 
-_ALL_BYTES: Final = 2 << 30  # likewise, for some clients at the same time
+_ALL_BYTES: Final = 2 << 30  # a guess: for some clients at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

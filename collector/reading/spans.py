@@ -93,7 +93,7 @@ class ConventionsReader:
     def _one_by_one(self, spans: pa.Table, logs: Mapping[tuple[str, ...], Sequence[LogRecord]]) -> pa.Table:
         try:
             records = spans_of(spans)
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:  # noqa: BLE001 - whatever the values are, a span is stored
             log.exception("%d spans cannot be taken apart", spans.num_rows)
             return rows_table([_unreadable(error)] * spans.num_rows)
         return rows_table(

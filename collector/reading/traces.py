@@ -23,10 +23,10 @@ def sums_of(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _alone(spans: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The same of one trace; where that fails, nothing is known but that it is there."""
+    """Rows of `TRACES` and of `TOOL_CALLS` for one trace; where that fails, nothing is known but that it is there."""
     try:
         return meanings(spans)
-    except Exception:  # noqa: BLE001 - likewise
+    except Exception:  # noqa: BLE001 - whatever the values are, the others are added up
         key = {name: spans.column(name)[0].as_py() for name in ("tenant", "trace_id")}
         log.exception("what trace %s of tenant %r means cannot be told", key["trace_id"], key["tenant"])
     nothing = {name: [None] for name in TRACES.names} | {name: [value] for name, value in key.items()}

@@ -56,7 +56,7 @@ class AlertListing(BaseModel):
 
     @property
     def filter(self) -> AlertFilter:
-        """The same as a filter."""
+        """Which alerts are listed, as the store asks for them."""
         state: AlertState | None = self.state or None
         return AlertFilter(project=self.project or None, rule=self.rule or None, state=state)
 

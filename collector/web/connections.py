@@ -150,10 +150,10 @@ def _seen(here: Context, who: Caller, connection_id: str) -> LlmConnection:
 
 
 def _own(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """The same, to change it.
+    """A connection that the caller may change.
 
     Raises:
-        Missing: likewise.
+        Missing: there is none.
         Forbidden: it is shared.
     """
     try:

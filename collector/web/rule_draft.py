@@ -174,7 +174,7 @@ def preview(
 
 
 def _with_prompt(here: Context, told: Preview) -> Preview:
-    """The same, with the first question about the first example."""
+    """The preview with the first question about the first example."""
     if told.trial is None or not told.results:
         return told
     try:
@@ -196,7 +196,7 @@ def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, example
 
 
 def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview) -> Preview:
-    """The same, with what the judge says of the examples."""
+    """The preview with what the judge says of the examples."""
     if told.trial is None or told.offer is None or told.offer.terms is None:
         return told
     examples = [example for example, _ in told.results]

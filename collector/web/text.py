@@ -66,7 +66,10 @@ def value_block(value: object, whole: str | None = None, *, limit: int = BLOCK_C
 
 
 def value_text(value: object, *, limit: int = BLOCK_CHARACTERS) -> str:
-    """The same as a text."""
+    """A text as it is, or as indented JSON where it holds that; anything else as JSON.
+
+    A text of more than `limit` characters is not looked into.
+    """
     if not isinstance(value, str):
         return _json_text(value)
     stripped = value.strip()

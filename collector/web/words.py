@@ -26,7 +26,7 @@ def moment(time_ns: int | None) -> Markup:
 
 
 def moment_us(time_us: int | None) -> Markup:
-    """The same of microseconds."""
+    """An instant in UTC, from microseconds since the Unix epoch."""
     return moment(None if time_us is None else time_us * _US)
 
 

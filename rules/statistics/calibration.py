@@ -202,7 +202,7 @@ def _standing(confusion: Confusion, sensitivity: Measured, specificity: Measured
     if min(people_passed, people_failed) < FEWEST or not known:
         return "unknown"
     assert sensitivity.value is not None  # noqa: S101 - for the type checker
-    assert specificity.value is not None  # noqa: S101 - likewise
+    assert specificity.value is not None  # noqa: S101 - for the type checker
     better = sensitivity.value + specificity.value - 1
     if better < _NEAR_CHANCE:
         return "useless"

@@ -57,7 +57,7 @@ class Contest:
     points: Numbers  # the scores that occur
     baselines: Numbers  # a row for each: how many results at each of the points
     planned: Numbers  # results that each of them was expected to have
-    candidates: Numbers  # likewise a row for each
+    candidates: Numbers  # a row for each: how many results at each of the points
     against: Sequence[int]  # the baseline of each candidate
     log_weights: Numbers
     margin: float

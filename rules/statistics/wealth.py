@@ -70,14 +70,14 @@ def log_wealth_of_baselines(weights: Numbers, planned: Numbers, points: Numbers,
 
 
 def log_wealth_higher(weights: Numbers, points: Numbers, means: Numbers, spread: Stakes) -> Numbers:
-    """The same with shares that depend on nothing, of samples."""
+    """What `log_wealth_of_baselines` tells, of samples, with shares that depend on nothing."""
     ratios = points[None, :] / np.clip(means, _EDGE, 1.0)[:, None]
     growth = np.log1p(spread.shares[:, None, None] * (ratios - 1.0)[None, :, :])
     return log_sum(growth @ weights.T + spread.log_parts[:, None, None], axis=0)
 
 
 def log_wealth_lower(weights: Numbers, points: Numbers, means: Numbers) -> Numbers:
-    """The same of betting on "the mean is lower"."""
+    """The log of what betting on "the mean is lower" has grown to, for each of `means` (rows) and samples (columns)."""
     growth = log_growth_lower(points, means)
     return log_sum(growth @ weights.T + CANDIDATE.log_parts[:, None, None], axis=0)
 

@@ -57,7 +57,7 @@ class GateRepeat(ApiAnswer):
     k: int
     items: int
     pass_at_k: list[float] = Field(description="The chance that one of k trials passes: baseline, candidate.")
-    pass_hat_k: list[float] = Field(description="The chance that all of k trials pass, likewise.")
+    pass_hat_k: list[float] = Field(description="The chance that all of k trials pass: baseline, candidate.")
 
 
 class RegressedEvaluator(ApiAnswer):

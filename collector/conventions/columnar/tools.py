@@ -107,7 +107,7 @@ def _may_be_redacted(text: str) -> bool:
 
 
 def _call(places: Sequence[int], messages: Sequence[int], start: int, texts: Texts) -> int | None:
-    """The place of arguments or of a result; -1: they are nowhere, not in messages either. None likewise."""
+    """The place of arguments or of a result; -1: they are nowhere, not in messages either. None: look closer."""
     for at in places:
         text = texts[start + at]
         if text and not text.isspace():
@@ -168,4 +168,4 @@ def _keep(row: Row, name: str, key: str, text: str, value: object) -> None:
     if len(text) >= LONG_ENOUGH:
         row[f"{name}_key"] = key
     else:
-        row[name] = json_text(value)  # type: ignore[arg-type] # likewise
+        row[name] = json_text(value)  # type: ignore[arg-type] # JSON of any kind

@@ -62,5 +62,5 @@ def steady_clock() -> Clock:
 
 
 def microseconds(at_s: float) -> int:
-    """The same instant, as the store has it."""
+    """An instant of this clock in microseconds since the Unix epoch, as the store has it."""
     return int(at_s * MICROSECONDS)

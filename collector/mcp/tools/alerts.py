@@ -21,14 +21,14 @@ class ListAlerts(Arguments):
 class AlertLine(BaseModel):
     """An alert as a list tells it."""
 
-    alertId: str  # noqa: N815 - as the API spells it
-    projectName: str  # noqa: N815
-    ruleName: str  # noqa: N815
+    alertId: str
+    projectName: str
+    ruleName: str
     kind: str
     severity: str
     state: str
-    openedAt: str  # noqa: N815
-    recoveredAt: str | None  # noqa: N815
+    openedAt: str
+    recoveredAt: str | None
     baseline: dict[str, Any]
     candidate: dict[str, Any]
 

@@ -22,8 +22,8 @@ class DatasetLine(BaseModel):
     id: str
     name: str
     description: str
-    latestVersion: int | None  # noqa: N815 - as the API spells it
-    latestItemCount: int | None  # noqa: N815
+    latestVersion: int | None
+    latestItemCount: int | None
 
 
 class ListedDatasets(Answer):

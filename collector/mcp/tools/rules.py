@@ -30,7 +30,7 @@ class RuleLine(BaseModel):
     target: str
     evaluator: str
     enabled: bool
-    sampleRate: float  # noqa: N815 - as the API spells it
+    sampleRate: float
     problem: str | None = Field(description="Why it judges nothing at present.")
 
 

@@ -14,14 +14,14 @@ Number = int | float | str | None  # what JSON has no number for is a text
 class TraceLine(BaseModel):
     """A trace as a list tells it."""
 
-    traceId: str  # noqa: N815 - as the API spells it
+    traceId: str
     project: str
-    serviceName: str  # noqa: N815
-    rootSpanName: str  # noqa: N815
-    startTime: str | None  # noqa: N815
-    durationMs: Number  # noqa: N815
-    spanCount: int  # noqa: N815
-    errorCount: int  # noqa: N815
+    serviceName: str
+    rootSpanName: str
+    startTime: str | None
+    durationMs: Number
+    spanCount: int
+    errorCount: int
 
 
 class FindTraces(Arguments):
@@ -72,38 +72,38 @@ class GetTrace(Arguments):
 class SpanLine(BaseModel):
     """A span in outline."""
 
-    spanId: str  # noqa: N815
-    parentSpanId: str | None  # noqa: N815
+    spanId: str
+    parentSpanId: str | None
     name: str
-    spanType: str  # noqa: N815
-    startTime: str | None  # noqa: N815
-    durationMs: Number  # noqa: N815
+    spanType: str
+    startTime: str | None
+    durationMs: Number
     model: str | None
-    toolName: str | None  # noqa: N815
-    inputTokens: int | None  # noqa: N815
-    outputTokens: int | None  # noqa: N815
-    costUsd: Number  # noqa: N815
+    toolName: str | None
+    inputTokens: int | None
+    outputTokens: int | None
+    costUsd: Number
     error: str | None
 
 
 class ShownTrace(Answer):
     """What a trace means, and its spans in outline."""
 
-    traceId: str  # noqa: N815
+    traceId: str
     project: str
-    serviceName: str  # noqa: N815
-    startTime: str | None  # noqa: N815
-    durationMs: Number  # noqa: N815
-    spanCount: int  # noqa: N815
-    errorCount: int  # noqa: N815
-    inputTokens: int | None  # noqa: N815
-    outputTokens: int | None  # noqa: N815
-    costUsd: Number  # noqa: N815
-    sessionId: str | None  # noqa: N815
-    userId: str | None  # noqa: N815
+    serviceName: str
+    startTime: str | None
+    durationMs: Number
+    spanCount: int
+    errorCount: int
+    inputTokens: int | None
+    outputTokens: int | None
+    costUsd: Number
+    sessionId: str | None
+    userId: str | None
     input: str | None
     output: str | None
-    toolCalls: list[dict[str, Any]]  # noqa: N815
+    toolCalls: list[dict[str, Any]]
     evaluations: list[dict[str, Any]] = Field(description="Results of rules about the trace.")
     spans: list[SpanLine]
 
@@ -148,7 +148,7 @@ class ExplainDecisions(Arguments):
 class Decided(BaseModel):
     """What a rule decided about a trace or a span."""
 
-    spanId: str | None  # noqa: N815
+    spanId: str | None
     rule: str
     decision: str = Field(description="scored, failed, filtered, not sampled, waiting, …")
     clause: str | None = Field(description="The condition that was not met.")

@@ -59,7 +59,7 @@ def rogan_gladen(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estima
 
 
 def lang_reiczigel(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estimate:
-    """The same with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
+    """The true rate from the judge's, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
     z = z_of(confidence)
     square = z * z
     moved = Rate(share=(judged.count * judged.share + square / 2) / (judged.count + square), count=judged.count)

@@ -16,7 +16,7 @@ def flip_evidence(worse: int, better: int) -> float:
 
 
 def flip_evidence_worse(worse: int, better: int) -> float:
-    """The same for coins that fall on worse alone."""
+    """Against flips being a fair coin: a uniform mixture over the coins that fall on worse more often."""
     return flip_evidence(worse, better) * 2 * (1 - beta_share(0.5, worse + 1, better + 1))
 
 

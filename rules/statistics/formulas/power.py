@@ -45,6 +45,9 @@ def items_needed(spread: float, difference: float, alpha: float = ALPHA, power: 
 def items_needed_with_trials(
     between: float, within: tuple[float, float], trials: tuple[int, int], difference: float, alpha: float = ALPHA
 ) -> int:
-    """The same from the variance of the items' true differences and that of trials on each side (Miller 2024)."""
+    """Pairs that find a difference of means, where each item has several trials on each side (Miller 2024).
+
+    Of the items' true differences and of trials the variance is known.
+    """
     variance = between + within[0] / trials[0] + within[1] / trials[1]
     return items_needed(math.sqrt(variance), difference, alpha)

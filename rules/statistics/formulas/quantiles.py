@@ -25,7 +25,7 @@ def normal_share(value: float) -> float:
 
 
 def t_of(confidence: float, degrees: float) -> float:
-    """The same number as `z_of` for Student's t with so many degrees of freedom."""
+    """The number that `z_of` gives, for Student's t with so many degrees of freedom."""
     return float(_special().stdtrit(degrees, (1 + confidence) / 2))
 
 

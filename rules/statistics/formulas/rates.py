@@ -94,7 +94,7 @@ def _correlation(pairs: Pairs) -> float:
 
 
 def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The same difference with one pair more of each flip (Bonett and Price 2012): of no flip it is not a point."""
+    """The difference with one pair more of each flip (Bonett and Price 2012): without flips it is not a point."""
     count = pairs.count + 2
     worse, better = (pairs.worse + 1) / count, (pairs.better + 1) / count
     spread = math.sqrt((worse + better - (better - worse) ** 2) / count)
@@ -103,7 +103,7 @@ def bonett_price(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
 
 
 def wald_paired(pairs: Pairs, confidence: float = CONFIDENCE) -> Interval:
-    """The same difference by its standard error alone, to show why it is not used: it covers too little."""
+    """The difference by its standard error alone, to show why it is not used: it covers too little."""
     count = pairs.count
     worse, better = pairs.worse / count, pairs.better / count
     return around(better - worse, z_of(confidence) * math.sqrt((worse + better - (better - worse) ** 2) / count))

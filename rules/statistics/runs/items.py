@@ -46,7 +46,7 @@ class ItemTable:
     """All items of two runs. Each array has an entry for each item: those of the candidate first, then removed ones."""
 
     before: Places  # where the item is in the baseline; -1: not there
-    after: Places  # likewise in the candidate
+    after: Places  # where the item is in the candidate; -1: not there
     movements: Codes
     flips: Codes  # -1: most trials passed, and do not any more; 1: the other way round
     columns: Sequence[EvaluatorColumn]

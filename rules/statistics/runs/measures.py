@@ -37,7 +37,7 @@ class Side:
         return np.where(counts > 0, sums / np.maximum(counts, 1), math.nan)
 
     def with_fails(self, kinds: tuple[str, ...], worst: float) -> "Side":
-        """The same with trials of these kinds taken as the worst score."""
+        """The side with trials of these kinds taken as the worst score."""
         taken = np.isin(self.outcomes, [UNSCORED[kind] for kind in kinds])
         return Side(scores=np.where(taken, worst, self.scores), outcomes=self.outcomes)
 
@@ -69,12 +69,12 @@ class Measure:
         return 0.0 if self.better == "higher" else 1.0
 
     def settled(self, options: Options) -> "Measure":
-        """The same with the unscored trials that are to count as fails taken as such."""
+        """The measure with the unscored trials that are to count as fails taken as such."""
         kinds = tuple(kind for kind in KINDS if options.policy_of(kind) == "worst")
         return self._with(self.baseline.with_fails(kinds, self.worst), self.candidate.with_fails(kinds, self.worst))
 
     def feared(self, options: Options) -> "Measure | None":
-        """The same with the candidate's unscored trials as fails that are checked so; None without any."""
+        """The measure with the candidate's unscored trials as fails that are checked so; None without any."""
         kinds = tuple(k for k in KINDS if options.policy_of(k) == "check" and self.candidate.count(k))
         return self._with(self.baseline, self.candidate.with_fails(kinds, self.worst)) if kinds else None
 

@@ -22,7 +22,7 @@ class PassChance:
     k: int
     compared: int
     any_of: tuple[float, float]  # pass@k of the baseline and of the candidate
-    all_of: tuple[float, float]  # pass^k, likewise
+    all_of: tuple[float, float]  # pass^k of the baseline and of the candidate
 
 
 def pass_chances(passes: Measure, places: Places) -> list[PassChance]:

@@ -9,7 +9,7 @@ from rules.statistics.runs.records import SCORED, Run
 
 
 def with_thresholds(run: Run, thresholds: Mapping[str, float]) -> Run:
-    """The same run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
+    """The run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
     if not thresholds:
         return run
     passed, evaluators = run.passed.copy(), list(run.evaluators)
