@@ -1,21 +1,29 @@
 """Stored runs compared again: what is kept and when it no longer counts, other thresholds, and what is too large."""
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.diffing import fill
 from collector.cli.main import main
+from collector.conventions.own import NO_KEYS
 from collector.experiments.columns import MAX_CELLS
-from collector.experiments.comparing import MAX_ITEMS
+from collector.experiments.comparing import MAX_ITEMS, ComparedRuns, RunComparer
 from collector.experiments.kept import Kept
+from collector.experiments.watching import RunWatcher
+from collector.reading.spans import ConventionsReader
 from rules.statistics.runs.comparison import Incomparable, compare
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Evaluator, Item, Result, Run, run_of
 from storage.run_items import NewScore
+from storage.store import Store, StoreOptions
+from storage.writer import WriterOptions
 from tests.offline import Offline, an_offline_server
 from tests.test_run_diff import Scores, difference, stored
 
@@ -202,3 +210,26 @@ def test_the_command_decides_again_over_a_server_and_over_files(api: Offline, tm
     mixed = CliRunner().invoke(main, ["runs", "compare", str(files[0]), after])
     assert mixed.exit_code == 2
     assert CliRunner().invoke(main, ["runs", "compare", *map(str, files), "--threshold", "exact"]).exit_code == 2
+
+
+@pytest.mark.parametrize("later_s, is_kept", [(1, True), (3_600, False)])
+def test_a_run_that_has_just_ended_is_compared_before_anybody_asks(
+    tmp_path: Path, later_s: int, *, is_kept: bool
+) -> None:
+    """What the watcher compared is what the page of the run finds; a run that ended long ago is not compared."""
+    _, before, after = fill(tmp_path / "data", 20)
+    kept: Kept[ComparedRuns] = Kept()
+    options = StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS)))
+    with closing(Store.open(tmp_path / "data", options)) as store:
+        watcher = RunWatcher(
+            store.runs, store.run_items, store.run_looks, kept, clock=lambda: time.time_ns() + later_s * 1_000_000_000
+        )
+        assert watcher.look_now() == 2
+        runs = [store.runs.find(None, each) for each in (after, before)]
+        assert runs[0] is not None
+        assert runs[1] is not None
+        comparer = RunComparer(store.run_items, kept)
+        pair = comparer.pair(runs[0], runs[1], Options())
+        known = comparer.known(pair)
+        assert (known is not None) == is_kept
+        assert comparer.compare(pair) is known or not is_kept

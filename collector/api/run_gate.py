@@ -1,9 +1,6 @@
 """The gate over HTTP: whether a run is worse than another one of its experiment."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +10,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateVerdict
 from collector.api.context import Context, Here, Who
 from collector.api.runs import run_seen
-from storage.errors import Missing, Overloaded
+from storage.errors import Missing
 from storage.runs import Run
 
 if TYPE_CHECKING:
@@ -21,11 +18,6 @@ if TYPE_CHECKING:
     from rules.statistics.runs.options import Options
 
 router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
-
-_AT_ONCE: Final = 1
-_WAIT_S: Final = 30.0
-_comparing = BoundedSemaphore(_AT_ONCE)
-"""A guess: a comparison takes one processor, and holds two runs in memory."""
 
 _Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Key = Annotated[str, Field(min_length=1, max_length=200)]
@@ -79,35 +71,15 @@ def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Conte
         Conflict: one has not finished, or the two cannot be compared.
         Overloaded: others did not end in time.
     """
-    comparer = comparer_of(here)
-    pair = comparer.pair(candidate, baseline, options)
-    known = comparer.known(pair)
-    if known is not None:
-        return known
-    with one_comparison():
-        return comparer.known(pair) or comparer.compare(pair)
+    comparer = _comparer_of(here)
+    return comparer.compare(comparer.pair(candidate, baseline, options))
 
 
-def comparer_of(here: Context) -> "RunComparer":
+def _comparer_of(here: Context) -> "RunComparer":
     """What compares the runs of this server, without anything that only comparisons need before one is asked for."""
     from collector.experiments.comparing import RunComparer  # noqa: PLC0415 - it brings scipy
 
     return RunComparer(here.run_items, here.kept_comparisons)
-
-
-@contextmanager
-def one_comparison() -> Iterator[None]:
-    """The block in which runs are read and compared, of which only so many go on at once.
-
-    Raises:
-        Overloaded: others did not end in time.
-    """
-    if not _comparing.acquire(timeout=_WAIT_S):
-        raise Overloaded("other runs are being compared; try again", retry_after_s=5)
-    try:
-        yield
-    finally:
-        _comparing.release()
 
 
 def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
@@ -132,8 +104,7 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
     )
     policy = Policy(options=_options(body), fail_on_inconclusive=body.failOnInconclusive)
     if before is None:
-        with one_comparison():
-            decision = comparer_of(here).without_baseline(candidate, policy)
+        decision = _comparer_of(here).without_baseline(candidate, policy)
     else:
         decision = compared_runs(candidate, before, policy.options, here).decision(policy)
     return {

@@ -157,8 +157,10 @@ def _evaluator(stored: StoredEvaluator, where: str) -> Evaluator:
 def _items(places: _Places, texts: list[tuple[str, str]]) -> list[Item]:
     if not texts:
         return [Item(key=key) for key in places.keys]
+    # Items of a run share few maps of metadata, which nobody changes.
+    known = {metadata: _metadata(json.loads(metadata)) for metadata in {metadata for _, metadata in texts}}
     return [
-        Item(key=key, text=anchor(json.loads(inputs)), metadata=_metadata(json.loads(metadata)))
+        Item(key=key, text=anchor(json.loads(inputs)), metadata=known[metadata])
         for key, (inputs, metadata) in zip(places.keys, texts, strict=True)
     ]
 

@@ -1,7 +1,9 @@
 """Runs that are stored, compared by the engine of the gate."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import Final
 
 from collector.experiments.columns import LoadedRun, load_run
@@ -12,7 +14,7 @@ from rules.statistics.runs.comparison import Comparison, Incomparable, compare
 from rules.statistics.runs.items import ItemTable, compare_items
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Item
-from storage.errors import Conflict
+from storage.errors import Conflict, Overloaded
 from storage.run_items import RunItems, RunStamp
 from storage.runs import Run, Runs
 
@@ -20,6 +22,11 @@ MAX_ITEMS: Final = 200_000
 """Items of both runs together, each trial one: what two runs take in memory grows with them. A guess."""
 
 FINISHED: Final = frozenset({"SUCCESS", "FAILED"})
+
+_AT_ONCE: Final = 1
+_WAIT_S: Final = 30.0
+_comparing = BoundedSemaphore(_AT_ONCE)
+"""A guess: a comparison takes one processor, and holds two runs in memory."""
 
 _ITEM_BYTES: Final = 600  # of an item with its key, its text and some metadata
 _CHANGE_BYTES: Final = 300
@@ -101,11 +108,20 @@ class RunComparer:
         return self._kept.find(pair.key)
 
     def compare(self, pair: RunPair) -> ComparedRuns:
-        """Read both, unless they are known from another comparison, and compare them.
+        """What was found of these before, else what is found of them as soon as it is their turn.
 
         Raises:
             Conflict: the two cannot be compared.
+            Overloaded: other comparisons did not end in time.
         """
+        known = self.known(pair)
+        if known is not None:
+            return known
+        with _one_comparison():
+            return self.known(pair) or self._compared(pair)
+
+    def _compared(self, pair: RunPair) -> ComparedRuns:
+        """Both are read, unless they are known from another comparison."""
         try:
             before, after = self._loaded(pair.baseline), self._loaded(pair.candidate)
             if before.results.pairing != after.results.pairing:
@@ -129,12 +145,14 @@ class RunComparer:
 
         Raises:
             Conflict: the run has not finished, or cannot be read.
+            Overloaded: comparisons did not end in time.
         """
         stamped = self._stamped(candidate)
         _refuse_too_large(stamped)
         why = "no run of this experiment that ended before it has the same data and branch, so nothing was measured"
         try:
-            return without_baseline(self._loaded(stamped).results, why, policy)
+            with _one_comparison():
+                return without_baseline(self._loaded(stamped).results, why, policy)
         except BadFile as error:
             raise Conflict(str(error)) from error
 
@@ -148,6 +166,17 @@ class RunComparer:
         if known is not None:
             return known.baseline if known.pair.baseline.key == wanted.key else known.candidate
         return load_run(wanted.run, self._items, with_texts=True)
+
+
+@contextmanager
+def _one_comparison() -> Iterator[None]:
+    """The block in which runs are read and compared, of which only so many go on at once."""
+    if not _comparing.acquire(timeout=_WAIT_S):
+        raise Overloaded("other runs are being compared; try again", retry_after_s=5)
+    try:
+        yield
+    finally:
+        _comparing.release()
 
 
 def _refuse_too_large(*runs: StampedRun) -> None:

@@ -1,4 +1,4 @@
-"""The thread that looks at runs that have ended: whether they are worse than the one before, for whoever asks."""
+"""The thread that looks at runs that have ended: are they worse than the one before? It tells whoever asks."""
 
 import hashlib
 import logging
@@ -21,10 +21,15 @@ log = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0  # a guess: soon enough for whoever waits for a run, and one statement over the runs
 _AT_ONCE: Final = 20
+_LATEST_S: Final = 600
+"""Runs that ended before that are compared only for who asks: after an outage many may be due at once. A guess."""
 
 
 class RunWatcher:
-    """Looks at each run once when it has ended, and again when it was judged again; each is told of once."""
+    """Looks at each run once when it has ended, and again when it was judged again; each is told of once.
+
+    What it compared is kept, so who opens the page of a run that has just ended need not wait for it.
+    """
 
     def __init__(
         self,
@@ -56,7 +61,7 @@ class RunWatcher:
         """Look at runs that have ended; how many these were.
 
         Raises:
-            Overloaded: some were looked at, and it is not stored that they were.
+            Overloaded: some were looked at, and others not, or it is not stored that they were.
         """
         due = self._looks.due(most=_AT_ONCE)
         for run_id in due:
@@ -66,14 +71,21 @@ class RunWatcher:
 
     def _event(self, run_id: str, at_ns: int) -> WebhookEvent | None:
         run = self._runs.find(None, run_id)
-        if run is None or not self._looks.is_asked_for(run.tenant, run.project, RUN_REGRESSION):
+        if run is None:
+            return None
+        is_asked_for = self._looks.is_asked_for(run.tenant, run.project, RUN_REGRESSION)
+        if not is_asked_for and at_ns - (run.completed_at_ns or 0) > _LATEST_S * 1_000_000_000:
             return None
         try:
-            return self._regression(run, at_ns)
+            event = self._regression(run, at_ns)
         except Conflict as error:
             log.info("the run %s is not compared with the one before: %s", run_id, error)
+        except Overloaded:
+            raise  # it was not its turn, so it is looked at again
         except Exception:  # noqa: BLE001 - one run that cannot be compared must not hold up the others
             log.exception("the run %s could not be compared with the one before", run_id)
+        else:
+            return event if is_asked_for else None
         return None
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
@@ -87,9 +99,7 @@ class RunWatcher:
             return None
         policy = Policy()
         comparer = RunComparer(self._items, self._kept)
-        pair = comparer.pair(run, before, policy.options)
-        found = comparer.known(pair) or comparer.compare(pair)
-        document = found.decision(policy).document
+        document = comparer.compare(comparer.pair(run, before, policy.options)).decision(policy).document
         if document["verdict"] != "regressed":
             return None
         log.info("the run %s of %r is worse than %s", run.run_id, run.experiment, before.run_id)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ MAX_BYTES: Final = 256 << 20
 """A file may be this large. A guess: 10,000 items with 25 kB of texts each."""
 
 MAX_TRIALS: Final = 1_000
+_AS_JSON: Final = json.JSONEncoder(ensure_ascii=False)
 ANCHOR_CHARS: Final = 80  # of an item's input in the baseline and in reports
 
 
@@ -93,8 +93,8 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 def anchor(value: object) -> str:
     """What people know an item by: its input on one line, cut."""
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    line = re.sub(r"\s+", " ", text).strip()
+    text = value if isinstance(value, str) else "" if value is None else _AS_JSON.encode(value)
+    line = " ".join(text.split())
     return line if len(line) <= ANCHOR_CHARS else line[: ANCHOR_CHARS - 1] + "…"
 
 

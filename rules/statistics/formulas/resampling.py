@@ -19,6 +19,7 @@ TOLERANCE: Final = 1e-12
 
 _NUMBERS_AT_A_TIME: Final = 2_000_000  # of resamples, so that 16 MB are enough
 _BITS: Final = 8  # items whose 256 signed sums are looked up together
+_TABLES: Final = 4_096  # of such sums at a time: 8 MB
 _GROUPS: Final = 64  # distinct sizes of differences up to which their signs are counted, not drawn one by one. A guess
 
 
@@ -59,19 +60,23 @@ def signs_p_value(differences: ArrayLike, draws: Draws, name: str = "") -> float
 
 
 def _all_signed_sums(values: Numbers) -> Numbers:
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums - value, sums + value])
+    """The sums of the values with every choice of signs; of a table, those of each row."""
+    sums = np.zeros((*values.shape[:-1], 1))
+    for at in range(values.shape[-1]):
+        value = values[..., at : at + 1]
+        sums = np.concatenate([sums - value, sums + value], axis=-1)
     return sums
 
 
 def _random_signed_sums(values: Numbers, count: int, stream: np.random.Generator) -> Numbers:
     """So many sums of the values with random signs, eight values at a time."""
-    sums = np.zeros(count)
-    for start in range(0, values.size, _BITS):
-        table = _all_signed_sums(values[start : start + _BITS])
-        sums += table[stream.integers(0, table.size, count, dtype=np.uint8 if table.size <= 256 else np.uint16)]  # noqa: PLR2004 - a byte
-    return sums
+    sums, whole = np.zeros(count), values.size // _BITS * _BITS
+    groups = values[:whole].reshape(-1, _BITS)
+    for part in np.array_split(groups, 1 + len(groups) // _TABLES):
+        for table in _all_signed_sums(part):
+            sums += table.take(stream.integers(0, table.size, count, dtype=np.uint8))
+    rest = _all_signed_sums(values[whole:])
+    return sums + rest.take(stream.integers(0, rest.size, count, dtype=np.uint8))
 
 
 def assignment_p_value(baseline: ArrayLike, candidate: ArrayLike, draws: Draws, name: str = "") -> float:

@@ -46,7 +46,10 @@ def _passed(side: Side) -> Counts:
 
 
 def _means(counts: Counts, k: int) -> tuple[float, float]:
-    kinds, times = np.unique(counts, axis=0, return_counts=True)
-    chances = [(pass_at_k(n, passed, k) or 0.0, pass_hat_k(n, passed, k) or 0.0) for n, passed in kinds.tolist()]
+    # One number for trials and passes together: sorting rows takes twenty times as long.
+    base = int(counts[:, 0].max(initial=0)) + 1
+    kinds, times = np.unique(counts @ (base, 1), return_counts=True)
+    told = (divmod(kind, base) for kind in kinds.tolist())
+    chances = [(pass_at_k(n, passed, k) or 0.0, pass_hat_k(n, passed, k) or 0.0) for n, passed in told]
     one, every = np.average(np.array(chances), axis=0, weights=times).tolist()
     return one, every
