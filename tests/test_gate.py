@@ -147,9 +147,11 @@ def test_a_regression_fails_after_its_verdict_is_written(desk: Desk) -> None:
 def test_the_list_of_cases_is_cut_and_says_so(desk: Desk) -> None:
     """Of sixty lost items fifty are listed, the count stays true, and that it was cut is told."""
     desk.gate(an_export(*[1] * 100))
-    desk.gate(an_export(*[0] * 60, *[1] * 40), env=CI)
+    cut = desk.gate(an_export(*[0] * 60, *[1] * 40), env=CI)
     verdict = desk.verdict()
     assert (len(verdict["cases"]), verdict["casesTruncated"], verdict["regressedCount"]) == (50, True, 60)
+    assert "and 50 more" in cut.output
+    assert "and 10 more" in desk.report().output
 
 
 def test_what_is_not_known_is_loud_and_may_be_fatal(desk: Desk) -> None:

@@ -13,6 +13,8 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
+from collector.gating.results import read_results
+from rules.statistics.runs.records import FAILED, SKIPPED
 from tests.offline import Offline, an_offline_server, lines
 from tests.serving import unused_port
 from tracejury import (
@@ -330,3 +332,48 @@ def test_a_declared_version_is_told(server: Offline, client: Client, dataset: Da
     result = Experiment("versions", dataset, doubled, [judge], project="shop", client=client).run()
     (found,) = server.ask("GET", f"runs/{result.run_id}")["evaluators"]
     assert (found["evaluatorName"], found["version"]) == ("versioned", "7")
+
+
+def test_results_are_what_the_gate_reads(tmp_path: Path) -> None:
+    """Trials are together in their order, with what broke, what was skipped, and scores of which less is better."""
+
+    def answer(example: Example) -> Measured:
+        if example.input == 3:
+            raise ValueError("broken")
+        return Measured({"output": example.input * 2}, cost_usd=0.5, latency_ms=7.0)
+
+    def few(example: Example, outputs: dict[str, Any]) -> Score | None:
+        del outputs
+        return Score(value=2.0, threshold=1.0, direction="lower", version="3") if example.input else None
+
+    data = Dataset("qa", [Example(id=str(number), inputs={"input": number}) for number in range(6)])
+    said = Experiment("gate", data, answer, evaluators=[lambda *_: True, few], trials=2, progress=lambda *_: None).run()
+    said.write(tmp_path / "results.json")
+    read = read_results(tmp_path / "results.json", "auto")
+    assert (read.experiment, read.pairing, len(read.run.items)) == ("gate", "dataset_item_id", 6)
+    assert [(each.name, each.better, each.threshold, each.fingerprint) for each in read.run.evaluators] == [
+        ("<lambda>", "higher", 0.5, None),
+        ("few", "lower", 1.0, "3"),
+    ]
+    assert read.run.passed[0].tolist()[:3] == [[1.0, 1.0]] * 3
+    assert read.run.passed[1].tolist()[1:3] == [[0.0, 0.0]] * 2
+    assert read.run.outcomes[:, 3].tolist() == [[FAILED] * 2] * 2
+    assert read.run.outcomes[1, 0].tolist()[0] == SKIPPED
+    assert read.run.cost_usd is not None
+    assert read.run.latency_ms is not None
+    assert (read.run.cost_usd[0].tolist(), read.run.latency_ms[0].tolist()) == ([0.5, 0.5], [7.0, 7.0])
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_scores_that_passed_by_something_else_do_not_pass_by_a_threshold(tmp_path: Path, trials: int) -> None:
+    """One that says itself that it passed keeps that with one trial; with several it is not known, and never wrong."""
+
+    def generous(example: Example, outputs: dict[str, Any]) -> Score:
+        del example, outputs
+        return Score(value=0.2, passed=True, threshold=0.9)
+
+    data = Dataset("qa", [Example(id="a", inputs={"input": 1})])
+    said = Experiment("gate", data, doubled, evaluators=[generous], trials=trials, progress=lambda *_: None).run()
+    said.write(tmp_path / "results.json")
+    (passed,) = read_results(tmp_path / "results.json", "auto").run.passed[0].tolist()
+    assert passed == [1.0] if trials == 1 else [math.isnan(each) for each in passed] == [True, True]

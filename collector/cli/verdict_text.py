@@ -30,7 +30,9 @@ def print_verdict(document: Mapping[str, Any]) -> None:
         click.echo(f"  k = {each['k']}: pass@k {any_of}, pass^k {all_of}, {each['items']} items")
     for case in document["cases"][:_CASES]:
         drops = ", ".join(f"{each['evaluator']} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
-        click.echo(one_line(f"  worse: {case['key']} {case['input']}: {drops or 'pass rate'}"))
+        click.echo(one_line(f"  worse: {case['key']} ({case['input']}): {drops or 'pass rate'}"))
+    if document["cases"] and document["regressedCount"] > _CASES:
+        click.echo(f"  and {document['regressedCount'] - _CASES} more that are worse")
     for each in document["slices"]:
         told = f"{each['evaluator']} {each['delta']:+.4f}, p {each['adjustedPValue']:.3g}, {each['items']} items"
         click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))

@@ -76,11 +76,12 @@ def _section(document: Mapping[str, Any]) -> str:
     if document["slices"]:
         lines += ["", "| slice | evaluator | items | difference | p |", "|---" * 5 + "|"]
         lines += [_slice(each) for each in document["slices"]]
-    lines += ["", *(f"- {plain(each['name'])}: {ratio_text(each)}" for each in document["ratios"])]
-    lines += [f"- **{plain(each)}**" for each in document["failures"]]
-    lines += [f"- {plain(each)}" for each in document["warnings"]]
+    told = [f"- {plain(each['name'])}: {ratio_text(each)}" for each in document["ratios"]]
+    told += [f"- **{plain(each)}**" for each in document["failures"]]
+    told += [f"- {plain(each)}" for each in document["warnings"]]
     undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
-    lines += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
+    told += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
+    lines += ["", *told] if told else []
     lines += _repeats(document.get("repeats", ()))
     if document["cases"]:
         total = document["regressedCount"]
@@ -94,6 +95,8 @@ def _section(document: Mapping[str, Any]) -> str:
         for case in document["cases"]:
             drops = ", ".join(f"{plain(each['evaluator'])} {each['delta']:+.3g}" for each in case["evaluatorDrops"])
             lines.append(f"| {plain(case['key'])} | {plain(case['input'])} | {drops or 'pass rate'} |")
+        if total > len(document["cases"]):
+            lines += ["", f"and {total - len(document['cases'])} more"]
         lines += ["", "</details>"]
     return "\n".join(lines)
 

@@ -1,11 +1,14 @@
 """What came of an experiment: of each example in each trial, and in all."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from tracejury.dataset import Example
+from tracejury.exported import exported
 from tracejury.score import Score
 
 
@@ -77,3 +80,8 @@ class Result:
             mean = part.average_score(evaluator)
             means += [] if mean is None else [mean]
         return stdev(means) if len(means) > 1 else None
+
+    def write(self, path: str | Path) -> None:
+        """Write the results as the JSON file that `tracejury gate` reads; items have their keys as ids."""
+        text = json.dumps(exported(self.name, self.items), indent=1, ensure_ascii=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")

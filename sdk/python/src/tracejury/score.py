@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK: Final = "__tracejury_evaluator__"
-_DEFAULT_THRESHOLD: Final = 0.5
+DEFAULT_THRESHOLD: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Score:
         """Whether it passed; None where nothing was scored."""
         if self.passed is not None or self.value is None:
             return self.passed
-        threshold = _DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         return self.value >= threshold if self.direction == "higher" else self.value <= threshold
 
 
