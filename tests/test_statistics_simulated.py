@@ -1,0 +1,192 @@
+"""The published coverage of intervals, and what p-values are when nothing changed; exactly, or by seeded simulation."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom, kstest, multinomial
+
+from rules.statistics.formulas.judge_error import (
+    Judge,
+    Rate,
+    Stratum,
+    lang_reiczigel,
+    prediction_powered,
+    rogan_gladen,
+    stratified,
+)
+from rules.statistics.formulas.pairs import fisher, mcnemar_exact, mcnemar_mid_p
+from rules.statistics.formulas.quantiles import around
+from rules.statistics.formulas.rates import Pairs, bonett_price, newcombe_paired, wald_paired
+from rules.statistics.formulas.resampling import (
+    Draws,
+    assignment_p_value,
+    percentile,
+    resampled_means,
+    signs_p_value,
+    t_interval,
+)
+from rules.statistics.intervals import Interval
+from rules.statistics.runs.options import Options
+from rules.statistics.runs.ratios import ratio_of
+from rules.statistics.runs.records import SCORED, Evaluator, Item, Run
+
+LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
+
+
+def holds(interval: Interval, truth: float) -> bool:
+    """Whether an interval has the true value in it, its ends too."""
+    return interval.low - 1e-12 <= truth <= interval.high + 1e-12
+
+
+@pytest.mark.parametrize("count, percentiles, students", [(10, 0.78, 0.87), (20, 0.95, 0.95)])
+def test_few_pairs_are_covered_as_published(count: int, percentiles: float, students: float) -> None:
+    """With 15 % worse and 5 % better: 10 pairs in 78 % by percentiles and 87 % by Student, 20 pairs in 95 % by both.
+
+    Weighed over all samples that can be, so within the error of the published simulation.
+    """
+    covered = np.zeros(2)
+    for worse in range(count + 1):
+        for better in range(count + 1 - worse):
+            same = count - worse - better
+            likely = float(multinomial.pmf([worse, better, same], count, [0.15, 0.05, 0.8]))
+            if likely < 1e-7:
+                continue
+            changes = np.repeat([-1.0, 1.0, 0.0], [worse, better, same])
+            means = resampled_means(changes, Draws(count=4_000))
+            covered += likely * np.array([holds(percentile(means), -0.1), holds(t_interval(changes), -0.1)])
+    assert covered.tolist() == pytest.approx([percentiles, students], abs=0.02)
+
+
+@pytest.mark.parametrize("interval, covered", [(newcombe_paired, 0.99), (bonett_price, 0.996), (wald_paired, 0.874)])
+def test_twenty_pairs_are_covered_as_published(interval: Callable[[Pairs, float], Interval], covered: float) -> None:
+    """With 10 % worse and 3 % better, weighed over all tables of 20 pairs that can be."""
+    found, shares = 0.0, [0.1, 0.03, 0.7, 0.17]
+    for worse in range(12):
+        for better in range(8):
+            same = 20 - worse - better
+            both = np.arange(max(0, same) + 1)
+            if same < 0:
+                continue
+            tables = np.stack([np.full_like(both, worse), np.full_like(both, better), both, same - both], axis=1)
+            likely = multinomial.pmf(tables, 20, shares)
+            for count, chance in zip(both.tolist(), likely.tolist(), strict=True):
+                pairs = Pairs(both=count, worse=worse, better=better, neither=same - count)
+                found += chance * holds(interval(pairs, 0.95), -0.07)
+    assert found == pytest.approx(covered, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    "rate, errors, counts, covered",
+    [
+        (0.95, (0.97, 0.7), (500, 40, 20), (0.81, 0.85, 0.99)),
+        (0.8, (0.95, 0.6), (1_000, 100, 40), (0.08, 0.97, 0.96)),
+    ],
+)
+def test_a_judges_rate_is_covered_as_published(
+    rate: float, errors: tuple[float, float], counts: tuple[int, int, int], covered: tuple[float, float, float]
+) -> None:
+    """The true rate lies in the judge's own interval as seldom as published, and in the corrected ones as often."""
+    generator, hits, draws = np.random.default_rng(counts[0]), np.zeros(3), 3_000
+    passes = rate * errors[0] + (1 - rate) * (1 - errors[1])
+    for seen, right, refused in generator.binomial(counts, (passes, *errors), (draws, 3)).tolist():
+        judged = Rate(share=seen / counts[0], count=counts[0])
+        judge = Judge(
+            sensitivity=Rate(share=right / counts[1], count=counts[1]),
+            specificity=Rate(share=refused / counts[2], count=counts[2]),
+        )
+        found = (
+            around(judged.share, 1.96 * (judged.share * (1 - judged.share) / judged.count) ** 0.5),
+            rogan_gladen(judged, judge).interval,
+            lang_reiczigel(judged, judge).interval,
+        )
+        hits += [holds(each, rate) for each in found]
+    assert (hits / draws).tolist() == pytest.approx(covered, abs=0.02)
+
+
+def test_labels_and_a_judge_together_cover_the_true_rate() -> None:
+    """PPI++ with 150 labels, and labels drawn by the verdict, cover 95 % of 2,000 samples within two points."""
+    generator, hits = np.random.default_rng(9), np.zeros(2)
+    for _ in range(2_000):
+        truth = generator.random(1_150) < 0.7
+        judged = np.where(truth, generator.random(1_150) < 0.9, generator.random(1_150) < 0.3)
+        passed = 0.7 * 0.9 + 0.3 * 0.3
+        right = generator.binomial((60, 60), (0.7 * 0.9 / passed, 0.7 * 0.1 / (1 - passed))).tolist()
+        strata = [
+            Stratum(share=share, passes=count, labels=60)
+            for share, count in zip((passed, 1 - passed), right, strict=True)
+        ]
+        powered = prediction_powered(truth[:150], judged[:150], judged[150:])
+        hits += (holds(powered.interval, 0.7), holds(stratified(strata).interval, 0.7))
+    assert (hits / 2_000).tolist() == pytest.approx([0.95, 0.95], abs=0.02)
+
+
+def a_run(latency_ms: NDArray[np.float64]) -> Run:
+    """A run of which only the times matter."""
+    shape = (1, *latency_ms.shape)
+    return Run(
+        items=[Item(key=str(at)) for at in range(len(latency_ms))],
+        evaluators=[Evaluator(name="a")],
+        outcomes=np.full(shape, SCORED, dtype=np.uint8),
+        scores=np.ones(shape),
+        passed=np.ones(shape),
+        latency_ms=latency_ms,
+    )
+
+
+def test_a_ratio_of_times_is_covered_and_its_p_value_uniform() -> None:
+    """Of 600 pairs of runs 95 % have the true ratio in their interval, and without a change every p is as likely."""
+    generator, hits, p_values = np.random.default_rng(10), 0, []
+    places = (np.arange(25), np.arange(25))
+    options = Options(draws=Draws(count=999))
+    for _ in range(600):
+        before, after = generator.lognormal(5, 0.6, (2, 25, 1))
+        slower = ratio_of("latency_ms", a_run(before), a_run(1.3 * after), places, options)
+        equal = ratio_of("latency_ms", a_run(before), a_run(after), places, options)
+        assert slower is not None
+        assert equal is not None
+        hits += holds(slower.interval, 1.3)
+        p_values.append(equal.p_value)
+    assert hits / 600 == pytest.approx(0.95, abs=0.03)
+    assert kstest(p_values, "uniform").pvalue > 0.001
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
+def test_flips_that_are_fair_coins_reach_a_level_as_often_as_it_says(level: float) -> None:
+    """The exact test never exceeds its level and wastes some; the mid-p test keeps it over all numbers of flips."""
+    reached = []
+    for flips in range(8, 101):
+        chances = binom.pmf(np.arange(flips + 1), flips, 0.5)
+        p_values = [(mcnemar_exact(at, flips - at), mcnemar_mid_p(at, flips - at)) for at in range(flips + 1)]
+        reached.append((chances[:, None] * (np.array(p_values) <= level)).sum(axis=0))
+    exact, mid = np.array(reached).T
+    assert exact.max() <= level + 1e-9
+    assert exact.mean() < 0.85 * level
+    assert mid.mean() == pytest.approx(level, rel=0.12)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.85])
+def test_fishers_test_reaches_a_level_at_most_as_often_as_it_says(rate: float) -> None:
+    """Of different items with one rate, weighed over all pairs of 25 and 30 items."""
+    one, other = binom.pmf(np.arange(26), 25, rate), binom.pmf(np.arange(31), 30, rate)
+    p_values = np.array([[fisher((a, 25), (b, 30)) for b in range(31)] for a in range(26)])
+    for level in LEVELS:
+        assert float((np.outer(one, other) * (p_values <= level)).sum()) <= level + 1e-9
+
+
+@pytest.mark.parametrize("count", [9, 40, 400])
+def test_p_values_by_chance_are_uniform(count: int) -> None:
+    """Signs of all kinds (tried, counted, drawn by eights) and random assignment, of 600 samples without a change."""
+    generator, signs, assigned = np.random.default_rng(count), [], []
+    for draw in range(600):
+        draws = Draws(seed=draw, count=999)
+        signs.append(signs_p_value(generator.standard_t(4, count), draws))
+        if count < 400:
+            one, other = generator.random((2, count))
+            assigned.append(assignment_p_value(one, other, draws))
+    for found in filter(None, (signs, assigned)):
+        assert kstest(found, "uniform").pvalue > 0.001
+        for level in LEVELS:
+            share = float((np.array(found) <= level).mean())
+            assert share == pytest.approx(level, abs=4 * (level * (1 - level) / 600) ** 0.5 + 0.004)
