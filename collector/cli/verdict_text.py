@@ -12,7 +12,7 @@ _CASES: Final = 10
 
 def print_verdict(document: Mapping[str, Any]) -> None:
     """What was found, with warnings on standard error."""
-    from collector.gating.summary import moved_text, needed_text, ratio_text
+    from collector.gating.summary import moved_text, needed_text, p_value_text, ratio_text
 
     click.echo(f"{document['status']}: {document['verdict'] or 'nothing was compared'}")
     if document["comparedPass"]:
@@ -34,7 +34,7 @@ def print_verdict(document: Mapping[str, Any]) -> None:
     if document["cases"] and document["regressedCount"] > _CASES:
         click.echo(f"  and {document['regressedCount'] - _CASES} more that are worse")
     for each in document["slices"]:
-        told = f"{each['evaluator']} {each['delta']:+.4f}, p {each['adjustedPValue']:.3g}, {each['items']} items"
+        told = f"{each['evaluator']} {each['delta']:+.4f}, p {p_value_text(each)}, {each['items']} items"
         click.echo(one_line(f"  {each['key']}={each['value']}: {told}"))
     for text in document["failures"]:
         click.echo(one_line(f"failed: {text}"))

@@ -92,7 +92,9 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def anchor(value: object) -> str:
-    """What people know an item by: its input on one line, cut."""
+    """What people know an item by: its input on one line, cut; of a map with one value that value."""
+    if isinstance(value, dict) and len(value) == 1:
+        (value,) = value.values()
     text = value if isinstance(value, str) else "" if value is None else _AS_JSON.encode(value)
     line = " ".join(text.split())
     return line if len(line) <= ANCHOR_CHARS else line[: ANCHOR_CHARS - 1] + "…"

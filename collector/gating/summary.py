@@ -54,6 +54,11 @@ def interval_text(each: Mapping[str, Any]) -> str:
     return "unknown" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
+def p_value_text(each: Mapping[str, Any]) -> str:
+    """The corrected p-value, of which a verdict holds six digits; none is 0."""
+    return f"{each['adjustedPValue']:.3g}" if each["adjustedPValue"] else "under 1e-06"
+
+
 def ratio_text(each: Mapping[str, Any]) -> str:
     """How cost or time changed."""
     low, high = each["interval"]
@@ -103,13 +108,13 @@ def _section(document: Mapping[str, Any]) -> str:
 
 def _row(each: Mapping[str, Any]) -> str:
     means = " | ".join("-" if mean is None else f"{mean:.3f}" for mean in (each["baselineMean"], each["candidateMean"]))
-    found = f"{each['delta']:+.3f} ({interval_text(each)}) | {each['adjustedPValue']:.3g}"
+    found = f"{each['delta']:+.3f} ({interval_text(each)}) | {p_value_text(each)}"
     return f"| {plain(each['evaluator'])} | {evaluator_text(each)} | {means} | {found} |"
 
 
 def _slice(each: Mapping[str, Any]) -> str:
     name = plain(f"{each['key']} = {each['value']}")
-    found = f"{each['items']} | {each['delta']:+.3f} | {each['adjustedPValue']:.3g}"
+    found = f"{each['items']} | {each['delta']:+.3f} | {p_value_text(each)}"
     return f"| {name} | {plain(each['evaluator'])} | {found} |"
 
 

@@ -10,7 +10,8 @@ from collector.web.text import cut_text, framed, visible
 
 MOST_TOKENS: Final = 300
 """Words of each text, without what both begin and end with, that are matched with each other; longer ones are matched
-by lines, of which a page shows fewer. 300 times 300 took 20 ms."""
+by lines, of which a page shows fewer. It takes 1.4 ms of CPU for 100 words, 5.3 for 200 and 12.4 for 300, alike or not
+(median of 7, Python 3.11), so it grows with the square: 300 is a seventh of a page's 90 ms, and 600 would be half."""
 
 _WORDS: Final = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]\s*|[^\W\u2e80-\u9fff\uac00-\ud7af]+\s*|[^\w\s]\s*|\s+")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")

@@ -132,7 +132,7 @@ def _difference(run: Run, before: Run, wanted: WantedDifference, here: Context) 
 def _words() -> dict[str, Any]:
     from collector.gating import summary  # noqa: PLC0415 - as above
 
-    names = ("moved_text", "evaluator_text", "needed_text", "interval_text", "ratio_text")
+    names = ("moved_text", "evaluator_text", "needed_text", "interval_text", "p_value_text", "ratio_text")
     return {"titles": summary.VERDICTS} | {name: getattr(summary, name) for name in names}
 
 
