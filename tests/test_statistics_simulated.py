@@ -42,10 +42,8 @@ def holds(interval: Interval, truth: float) -> bool:
 
 @pytest.mark.parametrize("count, percentiles, students", [(10, 0.78, 0.87), (20, 0.95, 0.95)])
 def test_few_pairs_are_covered_as_published(count: int, percentiles: float, students: float) -> None:
-    """With 15 % worse and 5 % better: 10 pairs in 78 % by percentiles and 87 % by Student, 20 pairs in 95 % by both.
-
-    Weighed over all samples that can be, so within the error of the published simulation.
-    """
+    """With 15 % worse and 5 % better: 10 pairs in 78 % by percentiles and 87 % by Student, 20 pairs in 95 % by both."""
+    # Weighed over all samples that can be, so within the error of the published simulation.
     covered = np.zeros(2)
     for worse in range(count + 1):
         for better in range(count + 1 - worse):
