@@ -12,7 +12,7 @@ from rules.errors import BadRule
 from rules.rule_text import parse_rule
 from tests.live import until
 from tests.offline import Offline, an_offline_server
-from tests.serving import an_export, post
+from tests.serving import an_export, post, run
 
 RULE = {
     "name": "answers",
@@ -127,6 +127,8 @@ def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watc
         found: list[dict[str, Any]] = watched.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
         return found
 
+    shown = run("monitors", "--rule", "answers", "--server", watched.api.url).output
+    assert "shop, answers, scores:thumbs: 30 results" in shown
     streams = until(seen, lambda found: [each["results"] for each in found] == [30, 30], within_s=30)
     assert {(each["began"], each["replacedFingerprint"]) for each in streams} == {("first", None)}
     numbers = "SELECT number FROM evaluations UNION ALL SELECT number FROM counted_scores"
