@@ -1,6 +1,6 @@
-"""What a condition can be about: the columns of the view `spans`, and any attribute."""
+"""What a condition can be about: the columns of the view `spans`, any attribute, and events."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -11,7 +11,11 @@ Row: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One thing about a span: a column, or the value of a key in a column that is a map."""
+    """One thing about a span: a column, or the value of a key in a column that is a map.
+
+    With the column of events, the key is the name of events, which are counted if the field is a number; else it is
+    that of an attribute, whose value in the first event that has it is meant.
+    """
 
     column: str
     type: FieldType
@@ -22,7 +26,9 @@ class Field:
     def value(self, row: Row) -> str | float | None:
         """What a span has there; None where it has nothing."""
         found = row[self.column]
-        if self.key is not None:
+        if self.column == EVENTS:
+            found = self._of_events(found)
+        elif self.key is not None:
             found = self._told(found, row) if isinstance(found, Mapping) else None
         if self.type == "number":
             return float(found) if isinstance(found, int | float) else None
@@ -33,12 +39,29 @@ class Field:
         """The columns that it is read from."""
         return (self.column,) if self.types is None else (self.column, self.types)
 
+    def _of_events(self, events: object) -> object:
+        """How many events have that name, None for none; or the first value of that attribute."""
+        listed = [each for each in events if isinstance(each, Mapping)] if isinstance(events, list) else []
+        if self.type == "number":
+            return sum(event["name"] == self.key for event in listed) or None
+        return next(self._values(listed), None)
+
+    def _values(self, events: list[Mapping[str, object]]) -> Iterator[object]:
+        for event in events:
+            attributes = event["attributes"]
+            value = attributes.get(self.key or "") if isinstance(attributes, Mapping) else None
+            if value is not None:
+                yield value
+
     def _told(self, values: Mapping[str, object], row: Row) -> object:
         """The value of the key, unless it is a number that is none."""
         found = values.get(self.key or "")
         letters = None if self.types is None or found not in NO_NUMBERS else row[self.types]
         return None if letters and str(letters)[list(values).index(self.key or "")] == DOUBLE else found
 
+
+EVENTS: Final = "events"
+"""The column of events."""
 
 NO_NUMBERS: Final = ("nan", "inf", "-inf")
 """NaN and the infinities as the store spells them where an attribute is a number."""
@@ -90,8 +113,15 @@ FIELDS: Final[Mapping[str, Field]] = {
 }
 """Every field that is no attribute."""
 
-MAPS: Final[Mapping[str, str]] = {"attributes.": "attributes", "resource.": "resource_attributes"}
-"""What the name of an attribute starts with, and the column that it is in."""
+MAPS: Final[Mapping[str, str]] = {
+    "attributes.": "attributes",
+    "resource.": "resource_attributes",
+    "event.": EVENTS,
+    "events.": EVENTS,
+}
+"""What the names of attributes, of those of events, and of counts of events start with, and the column of each."""
+
+_COUNTING: Final = "events."
 
 
 def field_of(name: str) -> Field | None:
@@ -99,5 +129,6 @@ def field_of(name: str) -> Field | None:
     for prefix, column in MAPS.items():
         if name.startswith(prefix) and name != prefix:
             types = "attribute_types" if column == "attributes" else None
-            return Field(column=column, type="text", key=name.removeprefix(prefix), types=types)
+            kind: FieldType = "number" if prefix == _COUNTING else "text"
+            return Field(column=column, type=kind, key=name.removeprefix(prefix), types=types)
     return FIELDS.get(name)

@@ -18,6 +18,9 @@ NUMBERS: Final[Mapping[str, str]] = {
 
 WHOLE: Final = frozenset({"minResults", "baseline", "every"})
 
+MOST_SCORES: Final = 20
+"""Questions whose answers one rule may have counted: a guess at what nobody needs more of."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
@@ -25,6 +28,7 @@ class Monitoring:
 
     settings: MonitorSettings = MonitorSettings()  # noqa: RUF009 - it is frozen
     of: Measure | None = None  # None: whether results passed, or their scores where none of them says so
+    scores: tuple[str, ...] = ()  # questions to which answers of people and applications are watched, too
 
     def document(self) -> dict[str, JsonValue] | None:
         """It, as JSON and YAML have it, without what is at its default; None where everything is."""
@@ -40,6 +44,8 @@ class Monitoring:
             told["lowerIsBetter"] = True
         if self.of is not None:
             told["of"] = self.of
+        if self.scores:
+            told["scores"] = list(self.scores)
         return told or None
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
 from rules.conditions import Clause, Condition, ConditionGroup
-from rules.fields import DOUBLE, NO_NUMBERS, Field
+from rules.fields import DOUBLE, EVENTS, NO_NUMBERS, Field
 from rules.operators import COMPARISONS, EXISTS, TEXT_TESTS, Scalar, finite_sql, number_sql
 
 Columns: TypeAlias = Mapping[Field, str]
@@ -84,7 +84,15 @@ def _value(field: Field, parameters: dict[str, Scalar], columns: Columns) -> str
 
 
 def value_sql(field: Field, key: str) -> str:
-    """The value of a key, which is bound as this parameter, in a map of the view: none where it is NaN or infinite."""
+    """The value of a key, which is bound as this parameter, in a map of the view: none where it is NaN or infinite.
+
+    In the events: how many have that name, NULL for none; or the first value of that attribute.
+    """
+    if field.column == EVENTS and field.type == "number":
+        return f"(nullif(len(list_filter({EVENTS}, lambda event: event.name = {key})), 0)::DOUBLE)"
+    if field.column == EVENTS:
+        values = f"list_transform({EVENTS}, lambda event: event.attributes[{key}])"
+        return f"(list_filter({values}, lambda value: value IS NOT NULL)[1])"
     value = f"{field.column}[{key}]"
     if field.types is None:
         return value

@@ -8,7 +8,7 @@ from rules.condition_text import MAX_TEXT, ConditionReader
 from rules.conditions import Clause, Condition, ConditionGroup, fields_of
 from rules.errors import BadRule, Problem
 from rules.members import A_MAPPING, Members, shown
-from rules.monitoring import AS_USUAL, NUMBERS, WHOLE, Monitoring, range_of
+from rules.monitoring import AS_USUAL, MOST_SCORES, NUMBERS, WHOLE, Monitoring, range_of
 from rules.rule import COMPARE_BY, Budget, Judge, Rule, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
 from rules.tree import ValueNode, read_json, read_tree
@@ -239,9 +239,23 @@ def _monitoring(members: Members) -> Monitoring:
     off = _off(inner)
     lower_is_better = inner.flag("lowerIsBetter")
     measure = cast("Measure | None", inner.choice("of", ("passed", "score")))
+    scores = _scores(inner)
     inner.unknown()
     settings = MonitorSettings(off=off, lower_is_better=bool(lower_is_better), **numbers)
-    return Monitoring(settings=settings, of=measure)
+    return Monitoring(settings=settings, of=measure, scores=scores)
+
+
+def _scores(inner: Members) -> tuple[str, ...]:
+    node = inner.take("scores")
+    listed = None if node is None else node.plain()
+    if listed is None:
+        return ()
+    names = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    whole = isinstance(listed, list) and len(names) == len(set(names)) == len(listed) <= MOST_SCORES
+    if not whole or not all(each.strip() and len(each) <= MAX_NAME for each in names):
+        inner.wrong("scores", f"must be a list of at most {MOST_SCORES} names of scores, each once", node)
+        return ()
+    return tuple(names)
 
 
 def _judge(members: Members, target: Target) -> Judge:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from storage import sql
 from storage.alerts import AlertFinding, Measure, open_alert, recover_alert
+from storage.counted_scores import SCORES
 from storage.database import Database
 from storage.errors import Moved
 from storage.outbox import Outbox, named
@@ -208,7 +209,8 @@ class Monitors:
             "rows": _EXAMPLES,
         }
         with self._database.cursor() as cursor:
-            cursor.execute(sql.query("worst_results"), wanted)
+            worst = sql.query("worst_scores") if is_of_scores(fingerprint) else sql.query("worst_results")
+            cursor.execute(worst, wanted)
             found = named(cursor)
         examples = [
             {"traceId": row["trace_id"], "spanId": row["span_id"], "score": row["score"], "reason": row["reason"]}
@@ -248,19 +250,27 @@ class Monitors:
         return [alert_id for _, alert_id in found]
 
 
+def is_of_scores(fingerprint: str) -> bool:
+    """Whether a stream has scores by people and applications in it, and not an evaluator's."""
+    return fingerprint.startswith(SCORES)
+
+
 def numbers_of_alert(
     key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
 ) -> str:
-    """The statement that counts the sides of an alert again, over the view `evaluations`."""
+    """The statement that counts the sides of an alert again, over the view `evaluations`, or `counted_scores`."""
     text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
     told = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
     is_scored = "passed IS NOT NULL" if measure == "passed" else "score BETWEEN 0 AND 1"
+    by_others = is_of_scores(fingerprint)
+    counted = "" if by_others else "counted AND "
     project = "project IS NULL" if key.project is None else f"project = {told['project']}"
     stream = (
-        f"counted AND tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']}"
+        f"{counted}tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']}"
         f"\n    AND fingerprint = {_literal(fingerprint)}\n    AND {is_scored}"
     )
     filled = {
+        "/* view */": "counted_scores" if by_others else "evaluations",
         "/* measure */": "passed::INTEGER" if measure == "passed" else "score",
         "/* stream */": stream,
         **{f"/* {side} */": _condition(parts) for side, parts in sides.items()},

@@ -16,6 +16,7 @@ from storage.annotations import Annotations
 from storage.backup import copy_database
 from storage.batch import SpanBatch
 from storage.connections import Connections
+from storage.counted_scores import CountedScores
 from storage.database import Database, DatabaseOptions
 from storage.datasets import Datasets
 from storage.deletions import Deletions
@@ -126,6 +127,7 @@ class Store:
         self.review_feeding = ReviewFeeding(database, self.review_queues)
         self.review_turns = ReviewTurns(database, writer)
         self.webhooks = Webhooks(database, writer)
+        self.counted_scores = CountedScores(database, writer)
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)

@@ -26,6 +26,13 @@ INSERT INTO span BY NAME SELECT
     coalesce($service, '') AS service_name, make_timestamp_ns($start_ns) AS start_time,
     make_timestamp_ns($end_ns) AS end_time, map($keys::VARCHAR[], $values::VARCHAR[]) AS attributes,
     $types AS attribute_types,
+    list_transform(range(len($event_names::VARCHAR[])), lambda place: struct_pack(
+        "time" := NULL::TIMESTAMP_NS,
+        "name" := ($event_names::VARCHAR[])[place + 1],
+        attributes := map(($event_keys::VARCHAR[][])[place + 1], ($event_values::VARCHAR[][])[place + 1]),
+        attribute_types := NULL::VARCHAR,
+        dropped_attributes_count := 0::UINTEGER
+    )) AS events,
     ($end_ns - $start_ns) / 1e6 AS duration_ms, $resource AS resource_attributes, $seq AS seq,
     $span_type AS span_type, $input AS input, $output AS output, $tool_name AS tool_name,
     $model AS model, $input_tokens AS input_tokens, $cost_usd AS cost_usd, $error AS error
@@ -59,6 +66,7 @@ def a_span(**columns: object) -> dict[str, Any]:
         "name": "span",
         "attributes": {},
         "resource": {},
+        "events": [],
         **start,
         **columns,
     }
@@ -75,6 +83,11 @@ def insert_one(connection: duckdb.DuckDBPyConnection, seq: int, span: Mapping[st
     """Add a span under a number."""
     names = (*COLUMNS["span"], *COLUMNS["reading"], "service", "start_ns", "end_ns")
     values = {name: span[name] for name in names} | _entries(seq, span["attributes"])
+    values |= {
+        "event_names": [name for name, _ in span["events"]],
+        "event_keys": [[*attributes] for _, attributes in span["events"]],
+        "event_values": [[*attributes.values()] for _, attributes in span["events"]],
+    }
     connection.execute(_INSERT_SPAN, values | {"resource": json.dumps(span["resource"])})
 
 

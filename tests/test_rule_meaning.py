@@ -92,6 +92,7 @@ spans = st.builds(
     end_ns=moments,
     attributes=typed_attributes,
     resource=attributes,
+    events=st.lists(st.tuples(st.sampled_from(KEYS), attributes), max_size=3),
     span_type=st.sampled_from((None, "llm", "tool", "other")),
     input=maybe_texts,
     output=maybe_texts,
@@ -116,7 +117,9 @@ wholes = expressions.map(lambda text: f"^(?:{text})$")
 regexes = st.tuples(st.sampled_from(("", "", "(?i)", "(?s)", "(?is)")), expressions | wholes).map("".join)
 globs = st.lists(st.sampled_from((*"ab*?\\[].%_", "**", "日", "\\*", "\n")), max_size=6).map("".join)
 
-fields = st.sampled_from((*FIELDS, *(f"{where}.{key}" for where in ("attributes", "resource") for key in KEYS if key)))
+fields = st.sampled_from(
+    (*FIELDS, *(f"{where}.{key}" for where in ("attributes", "resource", "event", "events") for key in KEYS if key))
+)
 operands = st.one_of(texts, st.sampled_from(NUMBERS), st.booleans(), st.sampled_from(("OK", "ERROR", "llm", "CLIENT")))
 
 
@@ -170,6 +173,33 @@ def test_python_and_sql_agree(
         except BadRule:
             continue
         assert failing_clauses(database, rule) == [failing_clause(rule, row) for row in rows], candidate
+
+
+@pytest.mark.parametrize(
+    "condition, held",
+    [
+        ({"field": "events.retry", "op": ">=", "value": 2}, [True, False, False]),
+        ({"field": "events.retry", "op": "exists"}, [True, True, False]),
+        ({"field": "events.retry", "op": "<", "value": 1}, [False, False, False]),
+        ({"field": "event.exception.type", "op": "=", "value": "TimeoutError"}, [True, False, False]),
+        ({"field": "event.exception.type", "op": "exists", "value": False}, [False, True, True]),
+    ],
+)
+def test_events_are_counted_by_name_and_tell_the_first_value(
+    database: duckdb.DuckDBPyConnection, condition: dict[str, Any], held: list[bool]
+) -> None:
+    """Of several events with an attribute the first counts, and what no event has is not there."""
+    first = [
+        ("retry", {}),
+        ("exception", {"exception.type": "TimeoutError"}),
+        ("exception", {"exception.type": "Later"}),
+        ("retry", {}),
+    ]
+    made = [a_span(events=first), a_span(events=[("retry", {"exception.type": None})]), a_span()]
+    insert(database, [span | {"span_id": f"{number:016x}"} for number, span in enumerate(made)])
+    rule = a_rule(conditions=[condition])
+    assert [clause is None for clause in failing_clauses(database, rule)] == held
+    assert [failing_clause(rule, row) is None for row in stored(database)] == held
 
 
 def disagreements(database: duckdb.DuckDBPyConnection, pattern: str, texts: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from collector.api.rule_documents import READ_ONLY
 from collector.connection_text import ConnectionText
 from collector.live.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
-from rules.monitoring import NUMBERS, WHOLE, range_of
+from rules.monitoring import MOST_SCORES, NUMBERS, WHOLE, range_of
 from rules.rule_text import MAX_NAME
 
 Schema = dict[str, Any]
@@ -55,6 +55,7 @@ _MONITOR: Final = {
     "off": {"anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["release", "drift"]}, {"type": "null"}]},
     "of": _choice("passed", "score"),
     "lowerIsBetter": _FLAG,
+    "scores": {"type": ["array", "null"], "items": _text(), "maxItems": MOST_SCORES, "uniqueItems": True},
 }
 
 RULE: Final[Schema] = _object(

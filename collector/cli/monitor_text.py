@@ -14,6 +14,7 @@ from collector.visible import one_line
 
 _NAME_CELLS = 30
 _FINGERPRINT_DIGITS = 12
+_SCORES = "scores:"
 _KIND_CELLS = 17
 _BEGAN = {"evaluator": "another evaluator", "settings": "other settings of the monitors"}
 
@@ -93,6 +94,9 @@ def _lines(view: MonitorView) -> Iterator[str]:
 
 
 def _print(fingerprint: str) -> str:
+    """The digits of an evaluator that tell it from others, or which scores by people and applications it has."""
+    if fingerprint.startswith(_SCORES):
+        return crop(fingerprint, _NAME_CELLS)
     return one_line(fingerprint[:_FINGERPRINT_DIGITS])
 
 

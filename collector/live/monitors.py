@@ -13,7 +13,17 @@ from rules.statistics.events import Rate
 from rules.statistics.sample import Stretch
 from storage.alerts import AlertFinding, Side
 from storage.errors import Moved, Overloaded
-from storage.monitors import Counted, Cursor, Monitors, Recovery, RuleKey, StreamPart, WatchStep, numbers_of_alert
+from storage.monitors import (
+    Counted,
+    Cursor,
+    Monitors,
+    Recovery,
+    RuleKey,
+    StreamPart,
+    WatchStep,
+    is_of_scores,
+    numbers_of_alert,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +55,14 @@ class MonitorThread:
         revision: Callable[[int], ActiveRule | None],
         *,
         ingest_is_behind: Callable[[], bool] = lambda: False,
+        count_scores: Callable[[], int] = lambda: 0,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`revision` tells any revision that there ever was."""
+        """`revision` tells any revision that there ever was; `count_scores` lets scores by others become results."""
         self._monitors = monitors
         self._revision = revision
         self._ingest_is_behind = ingest_is_behind
+        self._count_scores = count_scores
         self._clock = clock
         self._groups: dict[RuleKey, Group] = {}
         self._stopping = threading.Event()
@@ -94,6 +106,7 @@ class MonitorThread:
         while not self._stopping.is_set():
             self._let_ingest_go_first()
             asked = self._asked  # before looking: what is stored after this may be missed
+            self._count_scores()
             until = self._step(cursor)
             if until > cursor.number:
                 cursor = Cursor(number=until, told=cursor.told)
@@ -124,7 +137,7 @@ class MonitorThread:
             group = self._groups[result.key]
             stream = group.get(result.fingerprint)
             if stream is None:
-                before = max(group.values(), key=lambda each: each.last, default=None)
+                before = max(_evaluators(group, result.fingerprint), key=lambda each: each.last, default=None)
                 replaced = None if before is None else before.fingerprint
                 stream = group[result.fingerprint] = MonitoredStream.new(result, replaced, self._monitoring_of)
             touched[id(stream)] = stream
@@ -160,7 +173,7 @@ class MonitorThread:
         stream: MonitoredStream, group: Group, result: Counted, touched: dict[int, MonitoredStream]
     ) -> Iterator[Happened]:
         """End the episodes of evaluators that have had no result since this one has."""
-        for other in group.values():
+        for other in _evaluators(group, stream.fingerprint):
             if other.alert_id is not None and other.last < stream.first:
                 touched[id(other)] = other
                 yield from other.end("evaluator", result.number)
@@ -206,6 +219,13 @@ class MonitorThread:
                 "margin": alarm.monitoring.settings.margin,
             },
         )
+
+
+def _evaluators(group: Group, fingerprint: str) -> list[MonitoredStream]:
+    """The streams of evaluators of which one can take the place of another; scores by others take no place."""
+    if is_of_scores(fingerprint):
+        return []
+    return [stream for stream in group.values() if not is_of_scores(stream.fingerprint)]
 
 
 def _side(rate: Rate, release: str | None) -> Side:

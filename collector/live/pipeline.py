@@ -14,6 +14,7 @@ from collector.live.monitors import MonitorThread
 from collector.live.review_feeder import ReviewFeeder
 from collector.live.rules_in_force import RulesInForce
 from collector.live.run_evaluator import RunEvaluator, RunStore
+from collector.live.score_counter import ScoreCounter
 from collector.live.trials import JudgesAtHand, Trials
 from collector.live.work.patience import RetryPolicy
 from collector.live.workers import WorkerOptions, Workers
@@ -58,8 +59,7 @@ class Pipeline:
             rules = RulesInForce(store.rulebook, settings.rules, connections=lambda tenant: _names(judging, tenant))
             rules.start()
             undo.callback(rules.close)
-            monitors = MonitorThread(store.monitors, rules.revision, ingest_is_behind=ingest_is_behind)
-            monitors.start()
+            monitors = _monitors(store, rules, ingest_is_behind)
             undo.callback(monitors.close)
             metric_monitors = _metric_monitors(store, settings, rules, judging, ingest_is_behind)
             undo.callback(metric_monitors.close)
@@ -102,6 +102,18 @@ class Pipeline:
     def close(self) -> None:
         """Stop within seconds, in reverse; what is not done goes on after the next start."""
         self._undo.close()
+
+
+def _monitors(store: Store, rules: RulesInForce, ingest_is_behind: Callable[[], bool]) -> MonitorThread:
+    """What looks at results, and at scores by others that rules let count; it has begun."""
+    monitors = MonitorThread(
+        store.monitors,
+        rules.revision,
+        ingest_is_behind=ingest_is_behind,
+        count_scores=ScoreCounter(store.counted_scores, rules.active).count,
+    )
+    monitors.start()
+    return monitors
 
 
 def _metric_monitors(

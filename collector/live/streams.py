@@ -5,7 +5,7 @@ What a stream remembers follows from the results that count, in the order of the
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from pydantic import TypeAdapter
@@ -185,7 +185,7 @@ class MonitoredStream:
     def _follow_settings(self, result: Counted) -> Iterator[Happened]:
         before, self._settings_of = self._monitoring, result.revision
         self._monitoring = self._monitoring_of(result.revision)
-        if self._monitoring != before:
+        if replace(self._monitoring, scores=before.scores) != before:
             self._began = "settings"
             yield from self.end("settings", result.number)
 

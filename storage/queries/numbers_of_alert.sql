@@ -3,7 +3,7 @@ SELECT
     'baseline' AS side,
     count(*) AS results,
     avg(/* measure */) AS rate
-FROM evaluations
+FROM /* view */
 WHERE /* stream */
     AND (
         /* baseline */
@@ -13,7 +13,7 @@ SELECT
     'candidate' AS side,
     count(*) AS results,
     avg(/* measure */) AS rate
-FROM evaluations
+FROM /* view */
 WHERE /* stream */
     AND (
         /* candidate */

@@ -1,0 +1,19 @@
+-- The worst scores by people and applications of a part of a stream, the latest of them first where they are alike; and how many of it did not pass.
+SELECT
+    e.trace_id,
+    e.span_id,
+    e.score,
+    e.note AS reason,
+    e.passed,
+    count(*) FILTER (WHERE NOT e.passed) OVER () AS not_passed
+FROM counted_scores AS e
+WHERE e.number > $after
+    AND e.number <= $until
+    AND e.tenant = $tenant
+    AND e.project IS NOT DISTINCT FROM $project
+    AND e.rule_id = $rule_id
+    AND e.fingerprint = $fingerprint
+    AND CASE WHEN $measure = 'passed' THEN e.passed IS NOT NULL ELSE e.score BETWEEN 0 AND 1 END
+    AND ($releases::VARCHAR[] IS NULL OR list_contains($releases::VARCHAR[], e.release))
+ORDER BY $measure = 'passed' AND e.passed, CASE WHEN $lower_is_better THEN -e.score ELSE e.score END, e.number DESC
+LIMIT $rows;

@@ -1,0 +1,163 @@
+"""Scores by people and applications that monitors count, because a rule says so."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rules.errors import BadRule
+from rules.rule_text import parse_rule
+from tests.live import until
+from tests.offline import Offline, an_offline_server
+from tests.serving import an_export, post, run
+
+RULE = {
+    "name": "answers",
+    "evaluator": "length",
+    "config": {"maximumOutputLength": 100},
+    "conditions": [{"field": "name", "op": "=", "value": "root"}],
+    "monitor": {"scores": ["thumbs", "stars"], "off": "drift", "baseline": 256},
+}
+
+
+class Watched:
+    """A server with a rule that counts scores."""
+
+    def __init__(self, api: Offline) -> None:
+        self.api = api
+        self._source = random.Random(7)
+        self.rule = api.ask("POST", "projects/shop/trace-eval-rules", 201, json=RULE)
+
+    def traces(self, count: int, release: str = "1", name: str = "root", project: str = "shop") -> list[str]:
+        """New traces, which the rule is decided about."""
+        assert self.api.running is not None
+        ids = [self._source.randbytes(16).hex() for _ in range(count)]
+        for trace_id in ids:
+            request = an_export(trace_id, name, project=project)
+            request.resource_spans[0].resource.attributes.add(key="service.version").value.string_value = release
+            request.resource_spans[0].scope_spans[0].spans[0].attributes.add(
+                key="output.value"
+            ).value.string_value = "yes"
+            post(f"http://{self.api.running.otlp_http}/v1/traces", request.SerializeToString())
+        return ids
+
+    def say(self, trace_ids: list[str], **said: Any) -> None:
+        """Somebody says something of each trace, as an application sends it."""
+        for at in range(0, len(trace_ids), 100):
+            scores = [{"traceId": each, "name": "thumbs", **said} for each in trace_ids[at : at + 100]]
+            self.api.ask("POST", "scores", 201, json={"scores": scores})
+
+    def stream(self, name: str = "thumbs") -> dict[str, Any] | None:
+        """How the monitors of one question stand."""
+        found = self.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
+        return next((each for each in found if each["fingerprint"] == f"scores:{name}"), None)
+
+    def counted(self, results: int, name: str = "thumbs") -> dict[str, Any]:
+        """How the monitors of one question stand, once they have seen so many."""
+
+        def seen(stream: dict[str, Any] | None) -> bool:
+            return stream is not None and stream["results"] >= results
+
+        stream = until(lambda: self.stream(name), seen, within_s=30)
+        assert stream is not None
+        assert stream["results"] == results
+        return stream
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """A server, its rule in force."""
+    with an_offline_server(tmp_path / "data") as server:
+        yield Watched(server)
+
+
+def test_thumbs_that_get_worse_with_a_release_open_an_alert_that_can_be_checked(watched: Watched) -> None:
+    """The alert is about the question, its SQL counts both sides as it tells them, and the examples are thumbs down."""
+    watched.say(watched.traces(60), label="up", source="user", author="Ada")
+    assert watched.counted(60)["openAlertId"] is None
+    bad = watched.traces(40, release="2")
+    watched.say(bad, label="down", comment="wrong", source="user", author="Ada")
+    stream = watched.counted(100)
+    alert = watched.api.ask("GET", f"alerts/{stream['openAlertId']}")
+    assert (alert["evaluator"], alert["kind"], alert["projectName"]) == ("thumbs", "release", "shop")
+    assert (alert["baseline"]["release"], alert["candidate"]["release"]) == ("1", "2")
+    examples = alert["details"]["examples"]
+    assert watched.api.sql(alert["details"]["sql"]) == [
+        [side, alert[side]["count"], alert[side]["rate"]] for side in ("baseline", "candidate")
+    ]
+    assert {each["traceId"] for each in examples} <= set(bad)
+    assert {each["reason"] for each in examples} == {"wrong"}
+
+
+def test_what_does_not_count(watched: Watched) -> None:
+    """Traces that the rule did not match, other questions, and answers without a meaning."""
+    mine, other = watched.traces(12), watched.traces(3, name="elsewhere")
+    watched.say(other, label="down")
+    watched.say(mine[:1], label="down", name="colour")
+    watched.say(mine[1:2], score=17.0, name="stars")
+    watched.say(mine[2:3], label="perhaps")
+    watched.say(mine[3:], label="up")
+    assert watched.counted(9)["results"] == 9
+    assert watched.stream("stars") is None
+
+
+def test_each_author_counts_once_for_a_target(watched: Watched) -> None:
+    """A changed mind is no second result, another author's is; people at the page count like applications."""
+    (one,) = watched.traces(1)
+    watched.say([one], label="up", author="Ada")
+    watched.counted(1)
+    watched.say([one], label="down", author="Ada")
+    watched.say([one], label="down", author="Grace")
+    watched.counted(2)
+    watched.api.ask("PUT", f"traces/{one}/annotation", json={"name": "thumbs", "label": "up", "by": "Ada"})
+    watched.counted(3)
+    said = watched.api.sql("SELECT source, author, passed FROM counted_scores ORDER BY number")
+    assert said == [["application", "Ada", True], ["application", "Grace", False], ["person", "Ada", True]]
+
+
+def test_the_streams_of_scores_and_of_the_evaluator_stand_beside_each_other(watched: Watched) -> None:
+    """Neither takes the place of the other: each is the first of its rule, and numbers are never told twice."""
+    watched.say(watched.traces(30), label="up")
+    watched.counted(30)
+
+    def seen() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = watched.api.ask("GET", "monitors", params={"rule": "answers"})["content"]
+        return found
+
+    shown = run("monitors", "--rule", "answers", "--server", watched.api.url).output
+    assert "shop, answers, scores:thumbs: 30 results" in shown
+    streams = until(seen, lambda found: [each["results"] for each in found] == [30, 30], within_s=30)
+    assert {(each["began"], each["replacedFingerprint"]) for each in streams} == {("first", None)}
+    numbers = "SELECT number FROM evaluations UNION ALL SELECT number FROM counted_scores"
+    assert watched.api.sql(f"SELECT count(*), count(DISTINCT number) FROM ({numbers})") == [[60, 60]]
+
+
+def test_a_score_waits_for_its_trace_to_be_decided_about(watched: Watched) -> None:
+    """What is said of a trace that comes later counts once the rule has matched that."""
+    assert watched.api.running is not None
+    early = "ab" * 16
+    watched.say([early], label="up")
+    assert watched.stream() is None
+    request = an_export(early, "root")
+    post(f"http://{watched.api.running.otlp_http}/v1/traces", request.SerializeToString())
+    watched.counted(1)
+
+
+@pytest.mark.parametrize("scores", ["thumbs", [1], ["a", "a"], [""], [f"n{number}" for number in range(21)]])
+def test_a_wrong_list_of_scores_is_refused(scores: object) -> None:
+    """The problem names the key."""
+    text = json.dumps(RULE | {"monitor": {"scores": scores}})
+    with pytest.raises(BadRule, match=r"monitor\.scores"):
+        parse_rule(text)
+
+
+def test_scores_make_another_revision_and_come_back_as_they_were() -> None:
+    """The list is part of what the rule says."""
+    without = parse_rule(json.dumps({key: value for key, value in RULE.items() if key != "monitor"})).rule
+    rule = parse_rule(json.dumps(RULE)).rule
+    assert rule.monitoring.scores == ("thumbs", "stars")
+    assert rule.revision != without.revision
+    assert parse_rule(json.dumps(rule.document())).rule == rule
