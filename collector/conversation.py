@@ -51,16 +51,16 @@ def session_conversation(
     traces before the first of them had cost.
     """
     ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
-    said, known_calls = _Said(), set[str]()
+    said, known_calls = _Said(), set[_Key]()
     if context is not None:
         said.hear(context.conversation)
-        known_calls.update(call.call_id for call in context.tool_calls if call.call_id is not None)
+        known_calls.update(_call_key(call) for call in context.tool_calls)
     turns: list[SessionTurn] = []
     cost = cost_before_usd
     for trace in ordered:
         cost = trace.cost_usd if cost is None else cost + (trace.cost_usd or 0.0)
-        calls = [call for call in trace.tool_calls if call.call_id is None or call.call_id not in known_calls]
-        known_calls.update(call.call_id for call in calls if call.call_id is not None)
+        calls = [call for call in trace.tool_calls if call.call_id is None or _call_key(call) not in known_calls]
+        known_calls.update(_call_key(call) for call in calls)
         turns.append(
             SessionTurn(
                 trace=trace,
@@ -147,6 +147,12 @@ def _key(message: Message) -> _Key:
     """What two messages share that say the same: who speaks, and the text, with no calls beside it, if there is any."""
     told: JsonValue = _texts(message) if _is_spoken(message) else message.get("parts")  # type: ignore[assignment]
     text = json.dumps([message.get("role"), told], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _call_key(call: TraceToolCall) -> _Key:
+    """What a call and its repetition share: applications may number the calls of each turn anew."""
+    text = json.dumps([call.call_id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 

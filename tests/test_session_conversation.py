@@ -1,6 +1,7 @@
 """The traces of a session become one conversation: each message once, at its turn, with what it cost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,14 @@ def test_a_call_is_told_at_the_turn_that_made_it() -> None:
     history = [said("user", "hi"), *asked_tool("1"), said("assistant", "hello")]
     turns = session_conversation([a_trace(1, history, "1"), a_trace(2, [*history, *asked_tool("2")], "1", "2")])
     assert [[call.call_id for call in turn.tool_calls] for turn in turns] == [["1"], ["2"]]
+
+
+def test_calls_that_are_numbered_anew_each_turn_are_not_taken_for_one() -> None:
+    """A call with the id of an earlier one and other arguments is a call of its own turn."""
+    first, second = a_trace(1, [], "1"), a_trace(2, [], "1")
+    other = replace(second, tool_calls=[replace(second.tool_calls[0], arguments={"order": 2})])
+    turns = session_conversation([first, other])
+    assert [[call.arguments for call in turn.tool_calls] for turn in turns] == [[None], [{"order": 2}]]
 
 
 def test_a_turn_that_goes_on_has_the_rest_alone() -> None:

@@ -23,8 +23,9 @@ from collector.api.tenants import sight_of
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import page
-from collector.web.talk import MOST_MESSAGES, ShownMessage, conversation
+from collector.web.talk import MOST_MESSAGES, ShownMessage, conversation, parts_of
 from collector.web.visitor import with_parameters
+from storage.records import TraceToolCall
 from storage.sessions import SessionSummary
 
 router = APIRouter()
@@ -56,6 +57,7 @@ class ShownTurn:
     turn: SessionTurn
     said: Sequence[ShownMessage]
     hidden: int  # messages of it that are not shown
+    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
 
 
 @router.get("/sessions")
@@ -109,4 +111,7 @@ def show_session(
 
 def _shown(turn: SessionTurn, number: int) -> ShownTurn:
     hidden = max(len(turn.messages) - MOST_MESSAGES, 0)
-    return ShownTurn(number=number, turn=turn, said=conversation(turn.messages[hidden:]), hidden=hidden)
+    shown = turn.messages[hidden:]
+    told = {part.get("id") for message in shown for part in parts_of(message) if part.get("type") == "tool_call"}
+    calls = [call for call in turn.tool_calls if call.is_error or call.call_id is None or call.call_id not in told]
+    return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)
