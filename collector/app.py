@@ -237,6 +237,8 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         eraser=parts.eraser,
         search=parts.store.search,
         listing=parts.store.listing,
+        sessions=parts.store.sessions,
+        session_idle_ns=int(settings.session_idle_seconds * 1e9),
         outlines=parts.store.outlines,
         exports=parts.store.exports,
         datasets=parts.store.datasets,

@@ -191,6 +191,10 @@ class Settings(BaseModel):
     settle_longest_seconds: Annotated[
         float, Field(ge=0, le=604_800, description="A trace has settled so long after its first span, whatever comes.")
     ] = 3600
+    session_idle_seconds: Annotated[
+        float,
+        Field(ge=1, le=604_800, description="A session is closed so long after its last span, until another comes."),
+    ] = 900
     review_lease_seconds: Annotated[
         float, Field(ge=1, le=86_400, description="How long an entry of a review queue is kept for who was given it.")
     ] = 900

@@ -1,6 +1,6 @@
 """What became of traces and their spans by the rules: decisions, and evaluations; and what others made of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import duckdb
 from storage import sql
 from storage.backlog import SEQ_BITS
 from storage.database import Database
-from storage.queries import bounds_of
+from storage.windows import TraceKey, bounds_of, extents_of
 
 MAX_DECISIONS = 20_000
 """Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
@@ -103,22 +103,44 @@ class Judgements:
         """What the rules made of one trace and its spans; nothing where it is not stored."""
         key = {"tenant": tenant, "trace_id": trace_id}
         with self._database.snapshot() as cursor:
-            bounds = bounds_of(cursor, tenant, trace_id)
-            if bounds is None:
+            own = _numbers(cursor, tenant, [trace_id])
+            if own is None:
                 return Judged()
-            own = {
-                "first_seq": bounds["first_batch"] << SEQ_BITS,
-                "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
-                "rows": MAX_DECISIONS,
-            }
-            evaluations = [
-                StoredEvaluation(**row) for row in _rows(cursor, sql.query("evaluations_of_trace"), key | own)
-            ]
+            found = _evaluations(cursor, [trace_id], {**own, "tenant": tenant})
             decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
             select, most = sql.query("external_scores_of_trace"), {"rows": MAX_DECISIONS}
             scores = [ExternalScore(**row) for row in _rows(cursor, select, key | most)]
+        evaluations = found.get(trace_id, [])
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
+
+    def evaluations_of(self, trace_ids: Collection[str], *, tenant: str) -> Mapping[str, list[StoredEvaluation]]:
+        """What came of the evaluations of traces and their spans, by trace id, 20,000 at most."""
+        with self._database.snapshot() as cursor:
+            own = _numbers(cursor, tenant, trace_ids)
+            return {} if own is None else _evaluations(cursor, trace_ids, {**own, "tenant": tenant})
+
+
+def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:
+    """Between which numbers the spans of traces are, and how many rows are read; None where none of them is stored."""
+    extents = extents_of(cursor, [TraceKey(tenant, trace_id) for trace_id in trace_ids])
+    if not extents:
+        return None
+    bounds = bounds_of(extents.values())
+    return {
+        "first_seq": bounds["first_batch"] << SEQ_BITS,
+        "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
+        "rows": MAX_DECISIONS,
+    }
+
+
+def _evaluations(
+    cursor: duckdb.DuckDBPyConnection, trace_ids: Collection[str], bounds: Mapping[str, object]
+) -> dict[str, list[StoredEvaluation]]:
+    found: dict[str, list[StoredEvaluation]] = {}
+    for row in _rows(cursor, sql.query("evaluations_of_traces"), {**bounds, "trace_ids": [*trace_ids]}):
+        found.setdefault(row.pop("trace_id"), []).append(StoredEvaluation(**row))
+    return found
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

@@ -237,12 +237,6 @@ def _twice(ask: Callable[[], _Result]) -> _Result:
         return ask()
 
 
-def bounds_of(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_id: str) -> dict[str, int] | None:
-    """Between which instants the spans of a trace start, and with which commits they came; None if there are none."""
-    found = [bounds for summary, bounds in summaries_of(cursor, tenant, [trace_id]) if summary.tenant == tenant]
-    return dict(found[0]) if found else None
-
-
 def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
     return cursor.execute(select, parameters).to_arrow_table()
 

@@ -49,6 +49,7 @@ from storage.run_items import RunItems
 from storage.run_looks import RunLooks
 from storage.runs import Runs
 from storage.search import Search
+from storage.sessions import SessionQueries
 from storage.spending import Spending
 from storage.spool import Position, Spool
 from storage.state import Totals, read_state
@@ -133,6 +134,7 @@ class Store:
         self.results_out = ResultsOut(database, writer)
         self.search = Search(database)
         self.listing = Listing(database)
+        self.sessions = SessionQueries(database, self.windows)
         self.outlines = Outlines(database)
         self.exports = Exports(database)
         self.datasets = Datasets(database, writer)

@@ -114,6 +114,7 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
         "key_id": made("api-keys", {"name": mark, "role": "VIEWER"}),
         "trace_id": TRACE,
         "span_id": TOOL_CALL,
+        "session_id": mark,
         "project": "shop",
         "service": f"service {mark}",
     }

@@ -53,6 +53,7 @@ from storage.run_evaluations import RunEvaluations
 from storage.run_items import RunItems
 from storage.runs import Runs
 from storage.search import Search
+from storage.sessions import SessionQueries
 from storage.status import StatusReader
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Context:
     eraser: Eraser
     search: Search
     listing: Listing
+    sessions: SessionQueries
+    session_idle_ns: int
     outlines: Outlines
     exports: Exports
     datasets: Datasets

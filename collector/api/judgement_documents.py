@@ -16,7 +16,7 @@ Found = TypeVar("Found", StoredEvaluation, StoredDecision, ExternalScore)
 def judged_documents(judged: Judged) -> Mapping[str | None, Document]:
     """By the id of each span, and None for the trace: `evaluations`, `decisions` and `externalScores`."""
     told = {
-        "evaluations": _by_span(judged.evaluations, _evaluation),
+        "evaluations": _by_span(judged.evaluations, evaluation_document),
         "decisions": _by_span(judged.decisions, _decision),
         "externalScores": _by_span(judged.external_scores, _external_score),
     }
@@ -38,7 +38,8 @@ def _revision(of: StoredEvaluation | StoredDecision) -> Document:
     return {"ruleId": of.rule_id, "rule": of.rule, "revision": of.revision, "digest": of.digest[:DIGEST_DIGITS]}
 
 
-def _evaluation(evaluation: StoredEvaluation) -> Document:
+def evaluation_document(evaluation: StoredEvaluation) -> Document:
+    """What came of one evaluation."""
     return {
         "jobId": evaluation.job_id,
         **_revision(evaluation),

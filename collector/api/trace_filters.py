@@ -55,7 +55,7 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
         BadQuery: a time is none, or an attribute has no value.
     """
     bounds = {
-        name: _instant("from" if name == "from_ns" else "to", text)
+        name: instant_of("from" if name == "from_ns" else "to", text)
         for name, text in (("from_ns", filters.from_), ("to_ns", filters.to))
         if text is not None
     }
@@ -93,7 +93,12 @@ def place_text(place: ListPosition) -> str:
     return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
 
 
-def _instant(name: str, text: str) -> int:
+def instant_of(name: str, text: str) -> int:
+    """The instant that the parameter of this name tells, as nanoseconds that spans can have.
+
+    Raises:
+        BadQuery: it is none.
+    """
     try:
         return min(max(instant_ns(text), 0), LAST_NS)  # as far as spans have times
     except (ValueError, OverflowError) as error:

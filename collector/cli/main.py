@@ -27,6 +27,7 @@ from collector.cli.rules import rules
 from collector.cli.runs import runs
 from collector.cli.send import send
 from collector.cli.serve import serve
+from collector.cli.sessions import sessions
 from collector.cli.sql import sql
 from collector.cli.status import status
 from collector.cli.sweep import sweep
@@ -46,6 +47,7 @@ for command in (
     status,
     health,
     traces,
+    sessions,
     sql,
     send,
     evaluate,

@@ -20,21 +20,27 @@ _ROLE_STYLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold 
 
 def talk_text(trace: TraceView, *, width: int, ellipsis: str) -> Iterator[Text]:
     """The messages, then the tool calls; nothing where there are none."""
-    cells = max(width - _ROLE_CELLS, _LEAST_CELLS)
+    cells = message_width(width)
     if trace.conversation:
         yield Text("\nCONVERSATION", style="dim")
         omitted = len(trace.conversation) - _MESSAGES
         if omitted > 0:
             yield Text(f"{ellipsis} {count_text(omitted, 'earlier message')}; --json shows all", style="dim")
         for message in trace.conversation[-_MESSAGES:]:
-            yield _message(message, cells, ellipsis)
+            yield message_text(message, cells, ellipsis)
     if trace.tool_calls:
         yield Text("\nTOOL CALLS", style="dim")
         for number, call in enumerate(trace.tool_calls, 1):
-            yield _call(number, call, cells, ellipsis)
+            yield call_text(number, call, cells, ellipsis)
 
 
-def _message(message: MessageView, cells: int, ellipsis: str) -> Text:
+def message_width(width: int) -> int:
+    """The cells that are left for what a message says."""
+    return max(width - _ROLE_CELLS, _LEAST_CELLS)
+
+
+def message_text(message: MessageView, cells: int, ellipsis: str) -> Text:
+    """Who speaks, and what, in so many cells."""
     text = Text()
     label = f"{one_line(message.role)[: _ROLE_CELLS - 1]:<{_ROLE_CELLS}}"
     for part in message.parts or ({"type": "text", "content": ""},):
@@ -64,7 +70,8 @@ def part_text(part: object) -> str:
             return f"[{_value(kind)}] {_value(rest)}"
 
 
-def _call(number: int, call: ToolCallView, cells: int, ellipsis: str) -> Text:
+def call_text(number: int, call: ToolCallView, cells: int, ellipsis: str) -> Text:
+    """One call of a tool with its result, in so many cells."""
     text = Text(f"{number:>3}. ", style="dim")
     text.append(one_line(call.name), style="bold")
     text.append(f"({one_line(_arguments(call.arguments))})"[: cells * _LINES])

@@ -3,7 +3,6 @@
 import logging
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import assert_never
 
 from collector.exporting.answers import Accepted, Endpoint, Rejected, RetryLater
 from collector.exporting.events import events
+from collector.following import let_ingest_go_first
 from storage.errors import Moved, Overloaded
 from storage.results_out import ResultsOut, ResultToTell
 
@@ -18,9 +18,6 @@ log = logging.getLogger(__name__)
 
 _MOST_BYTES = 1 << 20
 """Of one request before compression; what is larger is sent by halves. A guess below what every receiver takes."""
-
-_INGEST_FIRST_S = 5.0
-"""While ingest is behind, telling waits this long at most before its next request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +88,13 @@ class ResultsExporter:
         state = self._results.state()
         number, self._instance = state.number, state.instance
         while not self._stopping.is_set():
-            self._let_ingest_go_first()
+            let_ingest_go_first(self._ingest_is_behind, self._stopping)
             results, until = self._results.page(number, self._most)
             if until == number:
                 self._stopping.wait(self._waits.look_s)
             elif self._tell(results):
                 self._results.move(number, until)
                 number = until
-
-    def _let_ingest_go_first(self) -> None:
-        deadline_s = time.monotonic() + _INGEST_FIRST_S
-        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
-            pass
 
     def _tell(self, results: Sequence[ResultToTell]) -> bool:
         """Send these until the receiver has decided about each; False when the thread was stopped before."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collector.following import CaughtUp, let_ingest_go_first
 from collector.live.active import ActiveRule
 from collector.live.backfill import Backfills
 from collector.live.questions import SAMPLED, Questions, questions_of
@@ -22,9 +23,6 @@ log = logging.getLogger(__name__)
 _ROWS, _FEWEST_ROWS, _NBYTES = 8192, 256, 32 << 20
 _DECISIONS = 1 << 18
 """In one transaction: with more rules, fewer spans. 160,000 decisions take the writer 20 ms."""
-
-_PATIENCE_S = 5.0
-"""While ingest is behind, matching waits this long at most before its next step."""
 
 _PAUSE_S = 1.0
 """After a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
@@ -73,8 +71,7 @@ class Matcher:
         self._asked_rules: Sequence[ActiveRule] = ()
         self._questions: Questions = questions_of(())
         self._stopping = threading.Event()
-        self._quiet = threading.Condition()
-        self._asked = self._answered = 0  # by `wait_matched`: questions so far, and those before the last idle moment
+        self._caught_up = CaughtUp()
         self._passed_s = 0.0  # when the cursor was moved last while there was no rule
         self._thread = threading.Thread(target=self._run, name="matcher", daemon=True)
 
@@ -96,11 +93,7 @@ class Matcher:
 
     def wait_matched(self, timeout_s: float) -> bool:
         """Wait until everything that is read now is matched; False when that took too long."""
-        with self._quiet:
-            self._asked += 1
-            mine = self._asked
-            self._matching.wake()
-            return self._quiet.wait_for(lambda: self._answered >= mine, timeout_s)
+        return self._caught_up.wait(timeout_s, self._matching.wake)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -118,21 +111,13 @@ class Matcher:
 
     def _match_on(self) -> None:
         while not self._stopping.is_set():
-            self._let_ingest_go_first()
-            asked = self._asked  # before looking: what is read after this may be missed
-            at_once = asked > self._answered
+            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+            asked, at_once = self._caught_up.asked, self._caught_up.is_awaited
             if not (self._match_new(at_once=at_once) or self._settle(at_once=at_once)):
-                with self._quiet:
-                    self._answered = asked
-                    self._quiet.notify_all()
+                self._caught_up.tell(asked)
                 if not self._fill_back():
                     self._scratch.rest()
                     self._matching.wait_for_spans(_TICK_S)
-
-    def _let_ingest_go_first(self) -> None:
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
-            pass
 
     def _settle(self, *, at_once: bool) -> bool:
         """Decide about traces that have settled; False when there are none."""

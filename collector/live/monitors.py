@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from collector.following import CaughtUp, let_ingest_go_first
 from collector.live.active import ActiveRule
 from collector.live.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream
 from rules.monitoring import AS_USUAL, Monitoring
@@ -35,8 +36,6 @@ _STREAMS: Final = 2_000
 """Streams that are kept in memory; with more, all are read again when they are needed. Stored they have 2 to 11 kB: a
 guess."""
 
-_PATIENCE_S: Final = 5.0
-"""While ingest is behind, monitors wait this long at most before their next step."""
 
 _PAUSE_S: Final = 1.0
 _TICK_S: Final = 1.0
@@ -66,8 +65,7 @@ class MonitorThread:
         self._clock = clock
         self._groups: dict[RuleKey, Group] = {}
         self._stopping = threading.Event()
-        self._quiet = threading.Condition()
-        self._asked = self._answered = 0  # by `wait_watched`: questions so far, and those before the last idle moment
+        self._caught_up = CaughtUp()
         self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
 
     def start(self) -> None:
@@ -82,11 +80,7 @@ class MonitorThread:
 
     def wait_watched(self, timeout_s: float) -> bool:
         """Wait until everything that is stored now was looked at; False when that took too long."""
-        with self._quiet:
-            self._asked += 1
-            mine = self._asked
-            self._monitors.wake()
-            return self._quiet.wait_for(lambda: self._answered >= mine, timeout_s)
+        return self._caught_up.wait(timeout_s, self._monitors.wake)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -104,8 +98,8 @@ class MonitorThread:
     def _watch_on(self) -> None:
         cursor = self._monitors.cursor()
         while not self._stopping.is_set():
-            self._let_ingest_go_first()
-            asked = self._asked  # before looking: what is stored after this may be missed
+            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+            asked = self._caught_up.asked
             self._count_scores()
             until = self._step(cursor)
             if until > cursor.number:
@@ -113,17 +107,10 @@ class MonitorThread:
                 continue
             for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
                 log.info("alert %s is over (its rule was deleted)", alert_id)
-            with self._quiet:
-                self._answered = asked
-                self._quiet.notify_all()
+            self._caught_up.tell(asked)
             self._monitors.wait_for_results(_TICK_S)
-            if asked == self._asked:
+            if asked == self._caught_up.asked:
                 self._stopping.wait(_GATHER_S)
-
-    def _let_ingest_go_first(self) -> None:
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
-            pass
 
     def _step(self, cursor: Cursor) -> int:
         """Look at the next results; up to where that was."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from collector.following import CaughtUp, let_ingest_go_first
 from collector.reading.traces import sums_of
 from storage.errors import Overloaded
 from storage.meaning import Reads
@@ -20,8 +21,6 @@ _LIMITS: Final = Limits(rows=8192, nbytes=16 << 20)
 _TRACE_LIMITS: Final = Limits(rows=10_000, nbytes=64 << 20)
 """Several traces are added up in fewer at once until they fit; of a single one that does not, the first spans are."""
 
-_PATIENCE_S: Final = 5.0
-"""While ingest is behind, this waits so long at most before its next step."""
 
 _SPANS_A_SECOND, _LONGEST_DELAY_S = 500, 60.0
 """A trace that grows is added up again after a second for each so many spans, so that a long one is not all the work.
@@ -47,8 +46,7 @@ class TraceUpdater:
         self._reads = reads
         self._ingest_is_behind = ingest_is_behind
         self._stopping = threading.Event()
-        self._quiet = threading.Condition()
-        self._asked = self._answered = 0  # by `wait_idle`: questions so far, and those before the last idle moment
+        self._caught_up = CaughtUp()
         self._due: dict[TraceKey, _Due] = {}
         self._last_batch = self._told_batch = 0
         self._is_current = False  # whether nothing is left that another edition read
@@ -66,11 +64,7 @@ class TraceUpdater:
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all that is committed now is added up; False when that took too long."""
-        with self._quiet:
-            self._asked += 1
-            mine = self._asked
-            self._meanings.changes.wake()
-            return self._quiet.wait_for(lambda: self._answered >= mine, timeout_s)
+        return self._caught_up.wait(timeout_s, self._meanings.changes.wake)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -85,20 +79,13 @@ class TraceUpdater:
 
     def _go_on(self) -> None:
         while not self._stopping.is_set():
-            self._let_ingest_go_first()
-            asked = self._asked  # before looking: what is committed after this may be missed
+            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+            asked = self._caught_up.asked
             self._notice()
             if not (self._add_up_due() or self._read_older()):
                 if not self._due:
-                    with self._quiet:
-                        self._answered = asked
-                        self._quiet.notify_all()
+                    self._caught_up.tell(asked)
                 self._meanings.changes.wait(self._until_due())
-
-    def _let_ingest_go_first(self) -> None:
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while self._ingest_is_behind() and time.monotonic() < deadline_s and not self._stopping.wait(0.05):
-            pass
 
     def _until_due(self) -> float:
         return min([1.0, *(max(due.at_s - time.monotonic(), 0.01) for due in self._due.values())])

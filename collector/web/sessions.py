@@ -1,82 +1,117 @@
-"""Who is signed in: by a random number that only his browser knows, and never longer than his key is good."""
+"""The pages of sessions: the list of conversations, and one of them from its first question on."""
 
-import hashlib
-import hmac
-import secrets
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-LIFE_S: Final = 12 * 3600
-"""A guess: a working day. After it, or when the server starts again, people sign in again."""
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 
-MAX_SESSIONS: Final = 2_000
-MAX_PER_KEY: Final = 100
-"""Guesses: more people than look at one server. The oldest leave, so that one key cannot push out all others."""
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.api.session_documents import session_state
+from collector.api.session_filters import (
+    SessionFilters,
+    session_place,
+    session_place_text,
+    sessions_like,
+    turn_place,
+    turn_place_text,
+)
+from collector.api.tenants import sight_of
+from collector.conversation import SessionTurn
+from collector.reading.sessions import read_session
+from collector.web.rendering import page
+from collector.web.talk import MOST_MESSAGES, ShownMessage, conversation, parts_of
+from collector.web.visitor import with_parameters
+from storage.records import TraceToolCall
+from storage.sessions import SessionSummary
 
-_ID_BYTES: Final = 32
+router = APIRouter()
+
+_PAGE_ROWS: Final = 50
+_PAGE_TURNS: Final = 30
+"""A guess: more than a screen holds; what came before is a page of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
-    key_digest: bytes
-    until_s: float
+class SessionRow:
+    """One session of the list."""
+
+    session: SessionSummary
+    state: str
+
+    @property
+    def tokens(self) -> int | None:
+        """In and out."""
+        told = [each for each in (self.session.input_tokens, self.session.output_tokens) if each is not None]
+        return sum(told) if told else None
 
 
-class Sessions:
-    """Sessions by the digest of their id, so that what is compared tells nothing. Safe to use from several threads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTurn:
+    """One turn of the page of a session."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
-        self._secret = secrets.token_bytes(_ID_BYTES)
-        self._lock = threading.Lock()
-        self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
-
-    def begin(self, key_digest: bytes) -> str:
-        """The id of a new session of whoever showed a key of this digest."""
-        session_id = new_id()
-        with self._lock:
-            self._forget(key_digest)
-            self._sessions[_hidden(session_id)] = _Session(key_digest=key_digest, until_s=self._clock_s() + LIFE_S)
-        return session_id
-
-    def key_of(self, session_id: str) -> bytes | None:
-        """The digest of the key that a session began with; None where there is no such session, or no longer."""
-        found = self._sessions.get(_hidden(session_id))
-        return None if found is None or self._clock_s() >= found.until_s else found.key_digest
-
-    def end(self, session_id: str) -> None:
-        """Forget a session, if there is one."""
-        with self._lock:
-            self._sessions.pop(_hidden(session_id), None)
-
-    def token(self, session_id: str) -> str:
-        """What forms of pages carry that were shown to this visitor, so that no other page can send one in his name."""
-        return hmac.new(self._secret, session_id.encode(), hashlib.sha256).hexdigest()
-
-    def is_token(self, session_id: str, token: str) -> bool:
-        """Whether a form carries that."""
-        return hmac.compare_digest(self.token(session_id).encode(), token.encode("utf-8", "replace"))
-
-    def _forget(self, key_digest: bytes) -> None:
-        """Make room for one more of this key."""
-        now_s = self._clock_s()
-        for name in [name for name, session in self._sessions.items() if session.until_s <= now_s]:
-            del self._sessions[name]
-        same = [name for name, session in self._sessions.items() if session.key_digest == key_digest]
-        for name in same[: max(len(same) - MAX_PER_KEY + 1, 0)]:
-            del self._sessions[name]
-        while len(self._sessions) >= MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+    number: int
+    turn: SessionTurn
+    said: Sequence[ShownMessage]
+    hidden: int  # messages of it that are not shown
+    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
 
 
-def new_id() -> str:
-    """A number that nobody guesses."""
-    return secrets.token_urlsafe(_ID_BYTES)
+@router.get("/sessions")
+@needs(Permission.READ, by_tenant=True)
+def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> Response:
+    """Sessions of which one trace has all that the address asks for, newest first."""
+    asked = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
+    filters = SessionFilters(text=asked["text"] or None, project=asked["project"] or None, user=asked["user"] or None)
+    after = session_place(before) if before else None
+    found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.sight)
+    now_ns, idle_ns = here.now_ns(), here.session_idle_ns
+    rows = [
+        SessionRow(session=each, state=session_state(each, now_ns=now_ns, idle_ns=idle_ns)) for each in found.sessions
+    ]
+    tenant = who.tenant if not who.sees_all else ""
+    return page(
+        request,
+        "sessions.html",
+        asked=asked,
+        rows=rows,
+        projects=sorted({project.name for project in here.rulebook.projects(tenant)}),
+        is_asked=any(asked.values()) or after is not None,
+        older=None if found.next is None else with_parameters(request, before=session_place_text(found.next)),
+        newest=with_parameters(request, before=None) if before else None,
+    )
 
 
-def _hidden(session_id: str) -> bytes:
-    return hashlib.sha256(session_id.encode("utf-8", "replace")).digest()
+@router.get("/sessions/{session_id:path}")
+@needs(Permission.READ, by_tenant=True)
+def show_session(
+    request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
+) -> Response:
+    """A session as one conversation, with the verdicts at the turn that they are about, and its cost as it grows."""
+    place = turn_place(before) if before else None
+    found = here.sessions.traces(session_id, before=place, limit=_PAGE_TURNS, tenant=sight_of(who, tenant or None))
+    if found is None:
+        raise HTTPException(404, "there is no such session here")
+    ids = [trace.summary.trace_id for trace in found.traces]
+    turns = read_session(found, here.judgements.evaluations_of(ids, tenant=found.summary.tenant), here.own_keys)
+    state = session_state(found.summary, now_ns=here.now_ns(), idle_ns=here.session_idle_ns)
+    return page(
+        request,
+        "session.html",
+        row=SessionRow(session=found.summary, state=state),
+        turns=[_shown(turn, number) for number, turn in enumerate(turns, found.first_number)],
+        earlier=None if found.earlier is None else with_parameters(request, before=turn_place_text(found.earlier)),
+        latest=with_parameters(request, before=None) if before else None,
+        is_cut=found.is_cut,
+    )
+
+
+def _shown(turn: SessionTurn, number: int) -> ShownTurn:
+    hidden = max(len(turn.messages) - MOST_MESSAGES, 0)
+    shown = turn.messages[hidden:]
+    told = {part.get("id") for message in shown for part in parts_of(message) if part.get("type") == "tool_call"}
+    calls = [call for call in turn.tool_calls if call.is_error or call.call_id is None or call.call_id not in told]
+    return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)

@@ -12,7 +12,7 @@ from collector.access.secret import digest
 from collector.api.context import Here
 from collector.doors.otlp_http import address_of
 from collector.web.rendering import page
-from collector.web.sessions import new_id
+from collector.web.sign_in_sessions import new_id
 from collector.web.visitor import Sent, cookie_of, give_cookie, sessions_of
 
 router = APIRouter()

@@ -32,6 +32,7 @@ from collector.web import (
     rules,
     run,
     run_diff,
+    sessions,
     signing_in,
     status,
     trace,
@@ -40,11 +41,12 @@ from collector.web import (
 )
 from collector.web.navigation import MenuEntry
 from collector.web.rendering import page
-from collector.web.sessions import Sessions
+from collector.web.sign_in_sessions import Sessions
 from collector.web.visitor import check_form, cookie_of
 
 MENU: Final = (
     MenuEntry(label="Traces", path="/traces", endpoint=traces.list_traces),
+    MenuEntry(label="Sessions", path="/sessions", endpoint=sessions.list_sessions),
     MenuEntry(label="Quality", path="/quality", endpoint=quality.show_quality),
     MenuEntry(label="Alerts", path="/alerts", endpoint=alerts.list_alerts),
     MenuEntry(label="Rules", path="/rules", endpoint=rules.list_rules),
@@ -66,6 +68,7 @@ _MODULES: Final = (
     signing_in,
     traces,
     trace,
+    sessions,
     annotating,
     quality,
     quality_results,
@@ -106,14 +109,14 @@ _WORDS: Final = {
 
 def make_site() -> Site:
     """The pages, with nobody signed in."""
-    sessions = Sessions()
+    signed_in = Sessions()
 
     def key_of(scope: Scope) -> bytes | None:
         sent = cookie_of(scope)
-        return None if sent is None else sessions.key_of(sent)
+        return None if sent is None else signed_in.key_of(sent)
 
     def attach(application: FastAPI) -> None:
-        application.state.sessions = sessions
+        application.state.sessions = signed_in
         application.state.menu = MENU
 
     return Site(

@@ -38,7 +38,7 @@ def conversation(messages: Sequence[Message]) -> list[ShownMessage]:
     results = {
         call_id: part.get("response")
         for message in messages
-        for part in _parts(message)
+        for part in parts_of(message)
         if part.get("type") == "tool_call_response" and isinstance(call_id := part.get("id"), str)
     }
     told: set[str] = set()
@@ -51,7 +51,7 @@ def conversation(messages: Sequence[Message]) -> list[ShownMessage]:
 
 
 def _pieces(message: Message, results: Mapping[str, JsonValue], told: set[str]) -> Iterator[Piece]:
-    for part in _parts(message):
+    for part in parts_of(message):
         call_id = part.get("id")
         match part.get("type"):
             case "text":
@@ -99,6 +99,7 @@ def _media(part: Mapping[str, JsonValue]) -> str:
     return f"{kind}, {len(content):,} characters of base64" if isinstance(content, str) else kind
 
 
-def _parts(message: Message) -> list[dict[str, JsonValue]]:
+def parts_of(message: Message) -> list[dict[str, JsonValue]]:
+    """The parts of a message that are parts."""
     parts = message.get("parts")
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from collector.access.permission import changes
-from collector.web.sessions import LIFE_S, Sessions, new_id
+from collector.web.sign_in_sessions import LIFE_S, Sessions, new_id
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MAX_FIELDS: Final = 200

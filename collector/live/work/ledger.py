@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from collector.following import CaughtUp
 from collector.live.work.patience import MICROSECONDS, Clock, RetryPolicy, day_that_began, microseconds, start_of
 from storage.errors import Overloaded
 from storage.jobs import Claim, Job, JobResult, Jobs, PutBack, Turn
@@ -60,7 +61,7 @@ class Ledger:
         self._handed_in = _HandedIn()
         self._changed = threading.Condition()
         self._woken = self._stopping = False
-        self._asked = self._answered = 0  # by `wait_idle`: questions so far, and those before the last idle moment
+        self._caught_up = CaughtUp()
         self._renew_at_s = 0.0
         self._day: int | None = None  # that has been begun with what earlier ones left out
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
@@ -105,12 +106,7 @@ class Ledger:
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all jobs are done that can be done now; False when that took too long."""
-        with self._changed:
-            self._asked += 1
-            mine = self._asked
-            self._woken = True
-            self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._answered >= mine, timeout_s)
+        return self._caught_up.wait(timeout_s, self.wake)
 
     def _hand_in(self, results: Sequence[JobResult], jobs: Sequence[PutBack]) -> None:
         with self._changed:
@@ -140,7 +136,7 @@ class Ledger:
     def _step(self) -> float:
         """One look, and one turn if there is anything to do; how long nothing will be to do, in seconds."""
         with self._changed:
-            asked, self._woken = self._asked, False
+            asked, self._woken = self._caught_up.asked, False
         now_s = self._clock()
         claims, next_s = ([], None) if self._stopping else self._claims(now_s)
         handed_in = self._take_handed_in()
@@ -152,8 +148,7 @@ class Ledger:
         if not self._held:
             with self._changed:
                 if not self._woken:
-                    self._answered = asked
-                    self._changed.notify_all()
+                    self._caught_up.tell(asked)
         return min(self._patience.look_s, self._patience.look_s if next_s is None else max(next_s, 0.001))
 
     def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:

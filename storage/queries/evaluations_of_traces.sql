@@ -1,6 +1,7 @@
--- What came of the evaluations of a trace and its spans, which have numbers between two, in the order in which they were
--- asked for.
+-- What came of the evaluations of some traces and their spans, which have numbers between two, in the order in which they
+-- were asked for.
 SELECT
+    e.trace_id,
     e.job_id,
     r.rule_id,
     r.rule,
@@ -31,6 +32,6 @@ SELECT
 FROM evaluation AS e
 JOIN rule_revision AS r USING (revision)
 LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s USING (job_id)
-WHERE e.tenant = $tenant AND e.trace_id = $trace_id AND e.seq BETWEEN $first_seq AND $last_seq
+WHERE e.tenant = $tenant AND e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[])) AND e.seq BETWEEN $first_seq AND $last_seq
 ORDER BY e.job_id
 LIMIT $rows;

@@ -1,0 +1,174 @@
+"""`tracejury sessions`: conversations of several traces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from rich.table import Table
+from rich.text import Text
+
+from collector.cli import trace_text
+from collector.cli.asking import open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import output_console, print_json
+from collector.cli.talk_text import call_text, message_text, message_width
+from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
+from collector.units import count_text, duration_text, instant_text
+from collector.visible import one_line
+
+_PATH = "/api/v1/sessions"
+
+
+class _Read(BaseModel):
+    """A part of the answer, of which more may be added."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _SessionLine(_Read):
+    """A session as it is printed."""
+
+    session_id: str
+    state: str
+    user_id: str | None
+    projects: list[str]
+    trace_count: int
+    error_trace_count: int
+    tool_call_count: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    duration_ms: float | None
+    last_time: str | None
+
+
+class _SessionTurnView(_Read):
+    """One turn as it is printed."""
+
+    number: int
+    trace_id: str
+    start_time: InstantNs | None
+    duration_ms: float | None
+    error_count: int
+    messages: list[MessageView]
+    tool_calls: list[ToolCallView]
+    evaluations: list[EvaluationView]
+    cost_so_far_usd: float | None
+
+
+class _SessionView(_SessionLine):
+    """A session with its turns."""
+
+    turns: list[_SessionTurnView]
+    earlier: str | None
+
+
+class _Sessions(_Read):
+    """A page of sessions."""
+
+    content: list[_SessionLine]
+
+
+@click.group()
+def sessions() -> None:
+    """Look at sessions: traces that tell the same session id, as one conversation."""
+
+
+@sessions.command("list")
+@click.option("--project", metavar="NAME", help="Only sessions with a trace of this project.")
+@click.option("--user", metavar="ID", help="Only sessions of this user.")
+@click.option("--text", metavar="TEXT", help="Only sessions in whose input or output this is said.")
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_sessions(*, limit: int, as_json: bool, server: str | None, data: Path | None, **filters: str | None) -> None:
+    """Sessions by the start of their latest trace, newest first."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.get(_PATH, size=limit, **filters)
+    if as_json:
+        print_json(found["content"] if isinstance(found, dict) and "content" in found else found)
+    else:
+        _print_list(read_view(_Sessions, found).content)
+
+
+@sessions.command("show")
+@click.argument("session_id")
+@click.option("--turns", type=click.IntRange(1, 200), default=50, show_default=True, help="The last ones, so many.")
+@click.option("--before", metavar="PLACE", help="Turns before these: the place that the output names.")
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known about it, as JSON.")
+@source_options
+def show_session(
+    *, session_id: str, turns: int, before: str | None, as_json: bool, server: str | None, data: Path | None
+) -> None:
+    """One session: what was said, which tools were called, what the rules made of it."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.get(f"{_PATH}/{quote(session_id, safe='')}", size=turns, before=before)
+    if as_json:
+        print_json(found)
+        return
+    console = output_console()
+    guides = trace_text.UNICODE if console.encoding.startswith("utf") else trace_text.ASCII
+    for text in _session_text(read_view(_SessionView, found), console.width, guides.ellipsis):
+        console.print(text, soft_wrap=True)
+
+
+def _print_list(found: list[_SessionLine]) -> None:
+    console = output_console()
+    if not found:
+        console.print("no sessions here")
+        return
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("SESSION", "STATE", "USER", "PROJECT", "TURNS", "ERRORS", "TOOL CALLS", "TOKENS", "COST", "LAST SPAN"):
+        table.add_column(name, overflow="fold" if name == "SESSION" else "ellipsis", no_wrap=name != "SESSION")
+    for each in found:
+        tokens = [count for count in (each.input_tokens, each.output_tokens) if count is not None]
+        table.add_row(
+            one_line(each.session_id),
+            each.state,
+            one_line(each.user_id or ""),
+            one_line(", ".join(each.projects)),
+            str(each.trace_count),
+            str(each.error_trace_count),
+            str(each.tool_call_count),
+            str(sum(tokens)) if tokens else "",
+            "" if each.cost_usd is None else f"${each.cost_usd:.4f}",
+            (each.last_time or "")[:19].replace("T", " "),
+        )
+    console.print(table)
+
+
+def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[Text]:
+    yield Text(f"session {one_line(session.session_id)}", style="bold")
+    told = [session.state, count_text(session.trace_count, "turn"), *map(one_line, session.projects)]
+    if session.duration_ms is not None:
+        told.append(duration_text(session.duration_ms))
+    if session.cost_usd is not None:
+        told.append(f"${session.cost_usd:.4f}")
+    yield Text(", ".join(told))
+    if session.earlier is not None:
+        yield Text(f"{ellipsis} earlier turns: --before {session.earlier}", style="dim")
+    for turn in session.turns:
+        yield _head(turn)
+        for message in turn.messages:
+            yield message_text(message, message_width(width), ellipsis)
+        for number, call in enumerate(turn.tool_calls, 1):
+            yield call_text(number, call, message_width(width), ellipsis)
+        for each in turn.evaluations:
+            score = "" if each.score is None else f" {each.score:g}"
+            yield Text(f"{one_line(each.rule)}: {each.outcome}{score}", style="dim")
+
+
+def _head(turn: _SessionTurnView) -> Text:
+    told = [f"trace {turn.trace_id}"]
+    if turn.start_time is not None:
+        told.append(f"{instant_text(turn.start_time)} UTC")
+    if turn.error_count:
+        told.append(count_text(turn.error_count, "error"))
+    if turn.cost_so_far_usd is not None:
+        told.append(f"${turn.cost_so_far_usd:.4f} so far")
+    return Text(f"\nTURN {turn.number}  {', '.join(told)}", style="dim")

@@ -1,0 +1,175 @@
+"""A session as one conversation: its traces as turns, each message once, with what each turn used and was judged.
+
+Applications send the earlier messages to the model again with each turn, all of them or the last ones, with the calls
+of tools or without. `session_conversation` leaves out what was said before. Where an application sends something else
+in place of the history, such as a summary of it, that is shown as it was sent.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from storage.judgements import StoredEvaluation
+from storage.records import JsonValue, Message, TraceSummary, TraceToolCall
+
+_SPEAKING: Final = ("user", "assistant")
+_Key = bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTrace:
+    """What a conversation needs to know of one trace of its session. None: not told."""
+
+    summary: TraceSummary
+    conversation: Sequence[Message]  # as its spans tell it, history and answer with it
+    tool_calls: Sequence[TraceToolCall]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    evaluations: Sequence[StoredEvaluation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTurn:
+    """What one trace adds to a conversation."""
+
+    trace: SessionTrace
+    messages: Sequence[Message]  # that were not said before
+    tool_calls: Sequence[TraceToolCall]  # that were not told before
+    evaluations: Sequence[StoredEvaluation]  # those that count
+    cost_so_far_usd: float | None  # of this turn and those before; None while none told any
+
+
+def session_conversation(
+    traces: Iterable[SessionTrace], *, context: SessionTrace | None = None, cost_before_usd: float | None = None
+) -> list[SessionTurn]:
+    """The conversation that traces of one session tell, in whatever order these come.
+
+    `context` is the trace before the first of them: what it says is history to them. The cost grows from what the
+    traces before the first of them had cost.
+    """
+    ordered = sorted(traces, key=lambda trace: (trace.summary.start_ns, trace.summary.trace_id))
+    said, known_calls = _Said(), set[_Key]()
+    if context is not None:
+        said.hear(context.conversation)
+        known_calls.update(_call_key(call) for call in context.tool_calls)
+    turns: list[SessionTurn] = []
+    cost = cost_before_usd
+    for trace in ordered:
+        cost = trace.cost_usd if cost is None else cost + (trace.cost_usd or 0.0)
+        calls = [call for call in trace.tool_calls if call.call_id is None or _call_key(call) not in known_calls]
+        known_calls.update(_call_key(call) for call in calls)
+        turns.append(
+            SessionTurn(
+                trace=trace,
+                messages=said.hear(trace.conversation),
+                tool_calls=calls,
+                evaluations=[each for each in trace.evaluations if not each.superseded],
+                cost_so_far_usd=cost,
+            )
+        )
+    return turns
+
+
+class _Said:
+    """What was said in a conversation so far."""
+
+    def __init__(self) -> None:
+        self._spoken: list[_Key] = []  # what users and models said, in order
+        self._since: list[_Key] = []  # other messages after the last of these, such as calls of tools
+        self._instructions: set[_Key] = set()
+        self._others: set[_Key] = set()  # whatever else, such as calls of tools
+
+    def hear(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Those of a trace's messages that are new, which from now on are said.
+
+        The last message of a trace is never history: it is the answer, also where a user says the same thing twice.
+        """
+        heard = [(message, _key(message)) for message in messages]
+        rest = [(message, key) for message, key in heard if not _is_instruction(message)]
+        length = self._history(rest)
+        unheard = [each for each in rest[:length] if not _is_spoken(each[0]) and each[1] not in self._others]
+        new = [*unheard, *rest[length:]]
+        kept = [(message, key) for message, key in heard if _is_instruction(message) and key not in self._instructions]
+        kept = list({key: (message, key) for message, key in reversed(kept)}.values())[::-1]
+        self._instructions.update(key for _, key in kept)
+        for message, key in new:
+            if _is_spoken(message):
+                self._spoken.append(key)
+                self._since = []
+            else:
+                self._since.append(key)
+                self._others.add(key)
+        return [message for message, _ in (*kept, *new)]
+
+    def _history(self, heard: Sequence[tuple[Message, _Key]]) -> int:
+        """How many of these messages, from the first on, were said before."""
+        places = [place for place, (message, _) in enumerate(heard[:-1]) if _is_spoken(message)]
+        length = _overlap(self._spoken, [heard[place][1] for place in places])
+        count = places[length - 1] + 1 if length else 0
+        if length == 0 and self._spoken:
+            return 0
+        for key in self._since:
+            if count < len(heard) - 1 and heard[count][1] == key:
+                count += 1
+        return count
+
+
+def _overlap(before: Sequence[_Key], after: Sequence[_Key]) -> int:
+    """The greatest length at which the end of one sequence is the beginning of the other, in linear time."""
+    tail = before[-len(after) :] if after else ()
+    borders = _borders(after)
+    length = 0
+    for key in tail:
+        while length and (length == len(after) or after[length] != key):
+            length = borders[length - 1]
+        if after[length] == key:
+            length += 1
+    return length
+
+
+def _borders(keys: Sequence[_Key]) -> list[int]:
+    """For each beginning of a sequence, the length of the longest shorter one that it also ends with."""
+    borders = [0] * len(keys)
+    length = 0
+    for place in range(1, len(keys)):
+        while length and keys[place] != keys[length]:
+            length = borders[length - 1]
+        if keys[place] == keys[length]:
+            length += 1
+        borders[place] = length
+    return borders
+
+
+def _key(message: Message) -> _Key:
+    """What two messages share that say the same: who speaks, and the text, with no calls beside it, if there is any."""
+    told: JsonValue = _texts(message) if _is_spoken(message) else message.get("parts")  # type: ignore[assignment]
+    text = json.dumps([message.get("role"), told], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _call_key(call: TraceToolCall) -> _Key:
+    """What a call and its repetition share: applications may number the calls of each turn anew."""
+    text = json.dumps([call.call_id, call.name, call.arguments], sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _texts(message: Message) -> list[str]:
+    """The texts of a message that are not empty."""
+    parts = message.get("parts")
+    found = (
+        [part.get("content") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+        if isinstance(parts, list)
+        else []
+    )
+    return [text for text in found if isinstance(text, str) and text]
+
+
+def _is_spoken(message: Message) -> bool:
+    return message.get("role") in _SPEAKING and bool(_texts(message))
+
+
+def _is_instruction(message: Message) -> bool:
+    return message.get("role") in ("system", "developer")

@@ -1,0 +1,181 @@
+"""Sessions over HTTP and on the command line: lists, filters, conversations, and who sees them."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import a_client, until
+from tests.offline import Offline, an_offline_server
+from tests.serving import START_NS, an_export, post, run
+
+S = 1_000_000_000
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    """A message with one text."""
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def a_turn(number: int, session: str, messages: Sequence[dict[str, Any]], *, at_s: int, user: str = "ann") -> bytes:
+    """A trace of a root and a call of a model, which is sent these messages but for the last, which it answers."""
+    export = an_export(f"{number:032x}", "ask", "chat", at_s=at_s)
+    root, call = export.resource_spans[0].scope_spans[0].spans
+    for span in (root, call):
+        del span.attributes[:]
+    root.attributes.add(key="session.id").value.string_value = session
+    root.attributes.add(key="user.id").value.string_value = user
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(messages[:-1]),
+        "gen_ai.output.messages": json.dumps(messages[-1:]),
+    }
+    for key, text in told.items():
+        call.attributes.add(key=key).value.string_value = text
+    call.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 7
+    call.attributes.add(key="gen_ai.usage.cost").value.double_value = 0.25
+    return export.SerializeToString()
+
+
+TALK = [
+    said("user", "Where is my parcel?"),
+    said("assistant", "In Oslo."),
+    said("user", "And 100% sure?"),
+    said("assistant", "Yes."),
+    said("user", "Thanks"),
+    said("assistant", "You are welcome."),
+]
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """A server with a session of three turns, whose id has a slash, and two of one turn."""
+    with an_offline_server(tmp_path_factory.mktemp("sessions") / "data") as server:
+        assert server.running is not None
+        for body in (
+            *(a_turn(n + 1, "chat/1", TALK[: 2 * n + 2], at_s=10 * n) for n in range(3)),
+            a_turn(8, "s 2", [said("user", "Hi"), said("assistant", "Hello")], at_s=5, user="bob"),
+            a_turn(9, "s 3", [said("user", "ÄPFEL?"), said("assistant", "No")], at_s=6),
+        ):
+            post(f"http://{server.running.otlp_http}/v1/traces", body)
+        until(lambda: sum(each["traceCount"] for each in ids(server)), lambda found: found == 5)
+        yield server
+
+
+def ids(api: Offline, **params: Any) -> Any:
+    """The sessions of an answer."""
+    return api.ask("GET", "sessions", params=params)["content"]
+
+
+def named(api: Offline, **params: Any) -> list[str]:
+    """The ids of the sessions of an answer."""
+    return [each["sessionId"] for each in ids(api, **params)]
+
+
+def test_sessions_are_listed_by_their_latest_trace(api: Offline) -> None:
+    """Newest first, with what their traces add up to, a page at a time."""
+    assert named(api) == ["chat/1", "s 3", "s 2"]
+    first = ids(api)[0]
+    assert (first["traceCount"], first["spanCount"], first["inputTokens"], first["costUsd"]) == (3, 6, 21, 0.75)
+    assert (first["userId"], first["projects"], first["firstInput"]) == ("ann", ["shop"], "Where is my parcel?")
+    assert first["durationMs"] >= 20_000
+    page = api.ask("GET", "sessions", params={"size": 2})
+    assert [each["sessionId"] for each in page["content"]] == ["chat/1", "s 3"]
+    rest = api.ask("GET", "sessions", params={"size": 2, "before": page["next"]})
+    assert ([each["sessionId"] for each in rest["content"]], rest["next"]) == (["s 2"], None)
+
+
+def test_sessions_are_found_by_what_one_trace_of_them_has(api: Offline) -> None:
+    """Text in any case of letters, the user, the project and the time; a percent sign is a percent sign."""
+    assert named(api, text="PARCEL") == ["chat/1"]
+    assert named(api, text="äpfel") == ["s 3"]
+    assert named(api, text="100% s") == ["chat/1"]
+    assert named(api, text="1%0") == []
+    assert named(api, user="bob") == ["s 2"]
+    assert named(api, project="shop", user="ann") == ["chat/1", "s 3"]
+    assert named(api, project="other") == []
+    assert named(api, user="bob", text="parcel") == []
+    start = api.ask("GET", "sessions/s 3")["startTime"]
+    assert named(api, **{"from": start}) == ["chat/1", "s 3"]
+    assert named(api, to=start) == ["chat/1", "s 2"]
+
+
+def test_a_session_is_one_conversation(api: Offline) -> None:
+    """Each message stands at the turn that said it first, and what it cost grows to the total."""
+    found = api.ask("GET", "sessions/chat/1")
+    turns = found["turns"]
+    texts = [[message["parts"][0]["content"] for message in turn["messages"]] for turn in turns]
+    assert texts == [[m["parts"][0]["content"] for m in TALK[at : at + 2]] for at in (0, 2, 4)]
+    assert [turn["number"] for turn in turns] == [1, 2, 3]
+    assert [turn["traceId"] for turn in turns] == [f"{n:032x}" for n in (1, 2, 3)]
+    assert [turn["costSoFarUsd"] for turn in turns] == [0.25, 0.5, 0.75]
+    assert (found["earlier"], found["truncated"]) == (None, False)
+
+
+def test_turns_come_in_pages_from_the_latest_on(api: Offline) -> None:
+    """Earlier turns follow by `earlier`; numbers and cost are those among all turns."""
+    latest = api.ask("GET", "sessions/chat/1", params={"size": 2})
+    assert [(turn["number"], turn["costSoFarUsd"]) for turn in latest["turns"]] == [(2, 0.5), (3, 0.75)]
+    earlier = api.ask("GET", "sessions/chat/1", params={"size": 2, "before": latest["earlier"]})
+    assert [(turn["number"], turn["costSoFarUsd"]) for turn in earlier["turns"]] == [(1, 0.25)]
+    assert earlier["earlier"] is None
+
+
+def test_what_is_no_session_is_told(api: Offline) -> None:
+    """A session that is not there is 404, and a place that is none is the caller's mistake."""
+    api.ask("GET", "sessions/nowhere", 404)
+    api.ask("GET", "sessions", 400, params={"before": "x"})
+    api.ask("GET", "sessions", 400, params={"before": "1"})
+    api.ask("GET", "sessions/chat/1", 400, params={"before": "1/2"})
+    assert "to:" in str(api.ask("GET", "sessions", 400, params={"to": "yesterday"}))
+
+
+def test_a_session_is_closed_when_nothing_comes_and_open_again_when_something_does(tmp_path: Path) -> None:
+    """The time is that of its last span, and the setting says how long is idle."""
+    with an_offline_server(tmp_path / "data", session_idle_seconds=60) as server:
+        assert server.running is not None
+        door = f"http://{server.running.otlp_http}/v1/traces"
+
+        def states() -> list[str]:
+            return [each["state"] for each in ids(server)]
+
+        since_s = (time.time_ns() - START_NS) // S
+        post(door, a_turn(1, "s", TALK[:2], at_s=since_s - 3_600))
+        until(states, lambda found: found == ["closed"])
+        post(door, a_turn(2, "s", TALK[:4], at_s=since_s))
+        until(states, lambda found: found == ["open"])
+        assert server.ask("GET", "sessions/s")["state"] == "open"
+
+
+def test_the_command_line_lists_sessions_and_shows_one(api: Offline) -> None:
+    """As a table and as JSON; a session is told turn by turn, and where the turns before these are."""
+    where = ("--server", api.url)
+    listed = run("sessions", "list", "--user", "ann", *where)
+    assert (listed.exit_code, "chat/1" in listed.output, "s 2" in listed.output) == (0, True, False)
+    assert [each["sessionId"] for each in json.loads(run("sessions", "list", "--json", *where).output)] == named(api)
+    assert run("sessions", "list", "--text", "nowhere", *where).output == "no sessions here\n"
+    shown = run("sessions", "show", "chat/1", "--turns", "2", *where).output
+    assert "TURN 2" in shown
+    assert "And 100% sure?" in shown
+    assert "Where is my parcel?" not in shown
+    place = api.ask("GET", "sessions/chat/1", params={"size": 2})["earlier"]
+    assert f"--before {place}" in shown
+    assert "Where is my parcel?" in run("sessions", "show", "chat/1", "--before", place, *where).output
+    assert run("sessions", "show", "nowhere", *where).exit_code == 1
+
+
+def test_pages_list_sessions_and_show_one(api: Offline) -> None:
+    """The list has filters and leads to the conversation, which leads to its traces; what is not there is told."""
+    with a_client() as client:
+        page = client.get(f"{api.url}/sessions", params={"text": "parcel"}).text
+        assert 'href="/sessions/chat/1"' in page
+        assert "s 2" not in page
+        shown = client.get(f"{api.url}/sessions/chat/1").text
+        assert shown.count("Where is my parcel?") == 1
+        assert f'href="/traces/{1:032x}"' in shown
+        assert client.get(f"{api.url}/sessions/nowhere").status_code == 404
+        assert client.get(f"{api.url}/sessions?before=x").status_code == 400
+        assert "/sessions/chat/1" in client.get(f"{api.url}/traces/{1:032x}").text
