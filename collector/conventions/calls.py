@@ -6,6 +6,7 @@ from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
 from collector.conventions.pairing import Run, pair, pair_across_ids
+from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import same_work
@@ -41,6 +42,7 @@ def _runs(tree: Tree) -> list[Run]:
     """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
     found: dict[str, Run] = {}
     by_id: dict[tuple[str, str, str | None], Run] = {}
+    beside = Beside()
     for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
         if span.span_type != "tool":
             continue
@@ -50,11 +52,12 @@ def _runs(tree: Tree) -> list[Run]:
         outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
         mark = (span.tool_call_id or "", span.tool_name or "", key)
-        same = same or (by_id.get(mark) if span.tool_call_id else None)
+        same = same or (by_id.get(mark) if span.tool_call_id else None) or beside.of(run)
         if same is not None:
             same.learn(run)
             continue
         found[span_id] = by_id[mark] = run
+        beside.add(run)
     return sorted(found.values(), key=lambda run: run.span.start_ns)
 
 

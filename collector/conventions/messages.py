@@ -6,17 +6,18 @@
 from collections.abc import Iterator, Sequence
 
 from collector.conventions.parts import (
-    BLOCK_KEYS,
-    BLOCK_TYPES,
     Part,
     call_of,
+    embedded_blocks,
+    is_block,
     part_of,
     parts_of,
     response_part,
     text_part,
 )
 from collector.conventions.pieces import continued, in_parts, is_text_alone
-from collector.conventions.values import NotJson, as_dict, as_list, decode, encodable, looks_encoded
+from collector.conventions.values import as_dict, as_list, encodable
+from collector.conventions.written import with_written
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
@@ -64,7 +65,7 @@ def messages_of(value: object, role: str) -> list[Message] | None:
     if found is not None or not isinstance(value, list | dict) or not value:
         return found
     blocks = as_list(value)
-    if all(isinstance(block, str) or _is_block(block) for block in blocks):
+    if all(isinstance(block, str) or is_block(block) for block in blocks):
         return [_finished({"role": role, "parts": parts_of(blocks)})]
     return None
 
@@ -185,6 +186,8 @@ def _of_text(value: str, role: str) -> Message:
 
 
 def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | None:
+    if any(type(item) is str for item in value):
+        value = with_written(value)
     if value and all(isinstance(item, list) for item in value) and not _is_pair(value[0]):
         inner = [m for item in value for m in find_messages(item, role, depth - 1) or ()] if depth > 0 else []
         return inner or None
@@ -291,13 +294,6 @@ def _is_message(value: dict[str, JsonValue]) -> bool:
 _KNOWN = frozenset({"user", "assistant", "system", "tool"})
 
 
-def _is_block(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    kind = value.get("type")
-    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
-
-
 def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A serialised message of LangChain as a plain one."""
     name = value.get("type")
@@ -342,18 +338,6 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         if not any(_is_same_call(part, other) for other in parts):
             parts.append(part)
     return parts
-
-
-def embedded_blocks(content: object) -> object:
-    """Content blocks that came as JSON text; any other text stays as it is."""
-    if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
-        try:
-            blocks = decode(content)
-        except NotJson:
-            return content
-        if isinstance(blocks, list) and all(_is_block(block) for block in blocks):
-            return blocks
-    return content
 
 
 def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from collector.conventions import unwrap
-from collector.conventions.values import as_dict, as_list, opened, text_of
+from collector.conventions.values import NotJson, as_dict, as_list, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
@@ -305,3 +305,23 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
 )
 BLOCK_KEYS = frozenset(key for key, _ in _BY_KEY)
 BLOCK_TYPES = frozenset(_BY_TYPE)
+
+
+def is_block(value: object) -> bool:
+    """Whether something is a content block, by its type or by the key that holds it."""
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
+
+
+def embedded_blocks(content: object) -> object:
+    """Content blocks that came as JSON text; any other text stays as it is."""
+    if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
+        try:
+            blocks = decode(content)
+        except NotJson:
+            return content
+        if isinstance(blocks, list) and all(is_block(block) for block in blocks):
+            return blocks
+    return content

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
+from collector.conventions.trace import ANSWERING
 
 _TALKING: Final = ("llm", "agent", "chain")
-_ANSWERING: Final = (("llm",), ("agent", "chain"))
 _AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
 
 
@@ -79,19 +79,19 @@ def _first_or(told: SpanColumns, root: Places, name: str, among: Mask | None, or
 
 
 def _final_response(told: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
-    """The last words of a model; where no model's span tells any, those of an agent, then the root's output.
+    """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
 
-    And of which traces they are in messages only.
+    Else it is the root's output, unless that is made of messages. And of which traces they are in messages only.
     """
     forest, column = told.forest, told.column("output_is_answer")
     answers = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
     is_open = ~told.has("output_is_answer") & told.has("output_messages")
     last = np.full(forest.traces, -1, dtype=np.int64)
     order = np.arange(len(forest.rows))
-    for kinds in reversed(_ANSWERING):
+    for kinds in reversed(ANSWERING):
         of_kinds = first_of_each(forest, (answers | is_open) & told.is_kind(*kinds), -order)
         last = np.where(of_kinds >= 0, of_kinds, last)
-    of_root = (root >= 0) & told.is_kind(*_TALKING)[root]
+    of_root = (root >= 0) & (told.is_kind(*_TALKING) & ~told.has("output_messages"))[root]
     at = np.where(last >= 0, last, np.where(of_root, root, -1))
     return _take(told.column("output"), at), (last >= 0) & is_open[last]
 
