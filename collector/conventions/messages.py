@@ -10,6 +10,7 @@ from collector.conventions.parts import (
     call_of,
     embedded_blocks,
     is_block,
+    is_item,
     part_of,
     parts_of,
     response_part,
@@ -109,6 +110,8 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
         value = _langchain(value)
     elif kind in _ITEM_ROLES:
         return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)})
+    elif _is_llama_result(value):
+        return {"role": "tool", "parts": part_of({**value, "type": "tool_result"})}
     inner = value.get("message")
     if isinstance(inner, dict) and "role" not in value:
         return message_of(inner, role)
@@ -288,7 +291,14 @@ def _is_message(value: dict[str, JsonValue]) -> bool:
         return True
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
         return "content" in as_dict(value["kwargs"])
-    return isinstance(value.get("parts"), list) or ("content" in value and isinstance(value["content"], str))
+    if isinstance(value.get("parts"), list) or ("content" in value and isinstance(value["content"], str)):
+        return True
+    return _is_llama_result(value)
+
+
+def _is_llama_result(value: dict[str, JsonValue]) -> bool:
+    """Whether a step of LlamaIndex's workflows tells what a tool gave back."""
+    return "tool_output" in value and isinstance(value.get("tool_id"), str)
 
 
 _KNOWN = frozenset({"user", "assistant", "system", "tool"})
@@ -335,6 +345,8 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         calls.append({"name": value["function_call_name"], "arguments": value.get("function_call_arguments_json")})
     for call in calls:
         part = call_of(as_dict(call.get("tool_call")) or call)
+        if len(calls) == 1 and is_item(part) and isinstance(value.get("tool_call_id"), str):  # LiteLLM, of responses
+            part["id"] = value["tool_call_id"]
         if not any(_is_same_call(part, other) for other in parts):
             parts.append(part)
     return parts

@@ -13,7 +13,7 @@ from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
-from collector.conventions.wrapping import repeating
+from collector.conventions.wrapping import last_steps, repeating
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
@@ -159,6 +159,8 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
     first = doubled(tree)
     told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
     amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
+    for span_id in last_steps(tree, amounts):
+        del amounts[span_id]
     wrappers = repeating(tree, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
+from collector.conventions.names import LAST_STEP_SCOPES
 from collector.conventions.trace import ANSWERING
 
 _TALKING: Final = ("llm", "agent", "chain")
@@ -59,7 +60,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     }
     found["final_response"], is_open = _final_response(told, root)
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    return found, is_open | forest.is_tangled | _may_double(told)
+    return found, is_open | forest.is_tangled | _may_double(told) | _of_last_steps(told)
 
 
 def _roots(forest: Forest) -> Places:
@@ -129,6 +130,17 @@ def _telling_costs(told: SpanColumns, tells: Mask) -> Mask:
     tells_itself = np.zeros(told.forest.traces, dtype=np.bool_)
     tells_itself[trace[is_told]] = True
     return is_told | (tells & ~tells_itself[trace])
+
+
+def _of_last_steps(told: SpanColumns) -> Mask:
+    """The traces with spans of libraries whose models' spans tell the last of several calls alone."""
+    found = np.zeros(told.forest.traces, dtype=np.bool_)
+    scopes = told.column("scope_name").dictionary_encode()
+    wanted = np.array([(name or "").startswith(LAST_STEP_SCOPES) for name in scopes.dictionary.to_pylist()], np.bool_)
+    if wanted.any():
+        numbers = scopes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        found[told.forest.trace[(numbers >= 0) & wanted[numbers]]] = True
+    return found
 
 
 def _may_double(told: SpanColumns) -> Mask:
