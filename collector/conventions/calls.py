@@ -27,6 +27,7 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
     untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
     left += pair_across_ids(tree, runs, untold, is_history=True)
+    _place(runs, requests.history)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
     found = [
@@ -85,6 +86,15 @@ def _untold(history: list[MessageCall], runs: list[Run], asked: list[MessageCall
         and (call.name, call.key) not in nameless
         and (call.name, None) not in nameless
     ]
+
+
+def _place(runs: list[Run], history: list[MessageCall]) -> None:
+    """Give runs that no answer asked for, and that have an id, the call of it among what models were sent."""
+    waiting = [run for run in runs if run.asked is None and run.call_id is not None]
+    if waiting and history:
+        by_id = {(call.call_id, call.name): call for call in history}
+        for run in waiting:
+            run.asked = by_id.get((run.call_id, run.span.tool_name or ""))
 
 
 def _starts(tree: Tree, runs: list[Run]) -> dict[str, _Order]:
