@@ -142,3 +142,26 @@ def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
     step = {"traceloop.span.kind": "task", "traceloop.entity.output": json.dumps(told)}
     (found,) = read_all(model, a_span(step, scope=LLAMA, start_s=1)).tool_calls
     assert (found.call_id, found.result, found.is_error) == ("c1", "gone", True)
+
+
+def test_logfires_request_data_holds_the_answer_of_openais_agents() -> None:
+    """The client's list of messages has grown when the span ends; what was asked is in `input`, its counts in `usage`."""
+    asked = [{"role": "user", "content": "q"}]
+    answer = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    usage = {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 2}}
+    told = {"input": asked, "output": [answer], "usage": usage, "request_data": {"messages": [*asked, answer]}}
+    found = read(
+        {key: json.dumps(value) for key, value in told.items()},
+        name="Chat completion with {gen_ai.request.model!r}",
+        scope="logfire.openai_agents",
+    )
+    assert found.input_messages == (text("user", "q"),)
+    assert found.output_messages == (call("weather", OSLO, "c1"),)
+    assert (found.cached_tokens, found.reasoning_tokens) == (8, 2)
+
+
+def test_logfires_tool_says_how_it_failed_and_null_is_no_session() -> None:
+    """Values are JSON: the failure is a map, and a group without an id is `null`."""
+    told = {"name": "weather", "error": json.dumps({"message": "Error running tool"}), "group_id": "null"}
+    found = read(told, name="Function: {name}", scope="logfire.openai_agents", status_code=2)
+    assert (found.error, found.session_id) == ('{"message": "Error running tool"}', None)
