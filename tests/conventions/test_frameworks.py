@@ -145,7 +145,7 @@ def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
 
 
 def test_logfires_request_data_holds_the_answer_of_openais_agents() -> None:
-    """The client's list of messages has grown when the span ends; what was asked is in `input`, its counts in `usage`."""
+    """The client's list of messages has grown when the span ends; what was asked is in `input`, counts in `usage`."""
     asked = [{"role": "user", "content": "q"}]
     answer = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
     usage = {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 2}}
