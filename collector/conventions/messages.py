@@ -18,7 +18,7 @@ from collector.conventions.parts import (
 )
 from collector.conventions.pieces import continued, in_parts, is_text_alone
 from collector.conventions.values import as_dict, as_list, encodable
-from collector.conventions.written import with_written
+from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
@@ -189,16 +189,15 @@ def _of_text(value: str, role: str) -> Message:
 
 
 def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | None:
-    if any(type(item) is str for item in value):
-        value = with_written(value)
     if value and all(isinstance(item, list) for item in value) and not _is_pair(value[0]):
         inner = [m for item in value for m in find_messages(item, role, depth - 1) or ()] if depth > 0 else []
         return inner or None
-    if value and all(isinstance(item, str) for item in value):
+    if value and all(isinstance(item, str) for item in value) and written_message(str(value[0])) is None:
         return None
     found: list[Message] = []
     was_item = is_open = False
-    for item in value:
+    for told in value:
+        item = written_message(told) if type(told) is str else told
         if isinstance(item, dict) and _is_message(item):
             if offered_tool(item) is not None:
                 continue

@@ -7,7 +7,7 @@ knows is read, nothing is ever evaluated but strings and numbers, and whatever e
 import ast
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from storage.records import JsonValue
@@ -85,14 +85,6 @@ def written_message(text: str) -> dict[str, JsonValue] | None:
     if isinstance(told.get("source"), str) and isinstance(told.get("type"), str):  # AutoGen
         return {"role": "user" if told["source"] == "user" else "assistant", "content": told["content"]}
     return None
-
-
-def with_written(values: Sequence[JsonValue]) -> list[JsonValue]:
-    """A list with each text that writes a message as that message."""
-    return [
-        value if not isinstance(value, str) or (message := written_message(value)) is None else message
-        for value in values
-    ]
 
 
 def _of_haystack(message: Written) -> dict[str, JsonValue]:
