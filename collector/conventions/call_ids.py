@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from collector.conventions.messages import parts_by_type
-from collector.conventions.parts import ITEM_ID, Part
+from collector.conventions.parts import Part, is_item
 from collector.conventions.values import as_list
 from storage.records import JsonValue, Message
 
@@ -41,7 +41,7 @@ def _as_it_was(part: Part, names: set[JsonValue]) -> Part:
 def with_ids_of_calls(messages: list[Message], ids: Sequence[str]) -> list[Message]:
     """Messages whose calls have the ids that the span has for them, instead of those of the items."""
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
-    if not calls or len(calls) != len(ids) or not all(_is_item(call) for call in calls):
+    if not calls or len(calls) != len(ids) or not all(is_item(call) for call in calls):
         return messages
     return _renamed(messages, zip(map(id, calls), ids, strict=True))
 
@@ -53,16 +53,12 @@ def with_ids_of_results(messages: list[Message]) -> list[Message]:
     """
     calls = [part for message in messages for part in parts_by_type(message, "tool_call")]
     results = [part for message in messages for part in parts_by_type(message, "tool_call_response")]
-    if not calls or not all(_is_item(call) for call in calls):
+    if not calls or not all(is_item(call) for call in calls):
         return messages
-    ids = [identity for part in results if isinstance(identity := part.get("id"), str) and not _is_item(part)]
+    ids = [identity for part in results if isinstance(identity := part.get("id"), str) and not is_item(part)]
     if not len(ids) == len(results) == len(calls) == len(set(ids)):
         return messages
     return _renamed(messages, zip(map(id, calls), ids, strict=True))
-
-
-def _is_item(part: Part) -> bool:
-    return str(part.get("id")).startswith(ITEM_ID)
 
 
 def _renamed(messages: list[Message], ids: Iterable[tuple[int, str]]) -> list[Message]:

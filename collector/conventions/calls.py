@@ -6,6 +6,7 @@ from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
 from collector.conventions.pairing import Run, pair, pair_across_ids
+from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import same_work
@@ -26,6 +27,7 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     unasked = [run for run in runs if run.asked is None and run.call_id is None and not run.is_ambiguous]
     untold = _untold(pair(tree, unasked, requests.history, is_history=True), runs, requests.asked)
     left += pair_across_ids(tree, runs, untold, is_history=True)
+    _place(runs, requests.history)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
     found = [
@@ -41,6 +43,7 @@ def _runs(tree: Tree) -> list[Run]:
     """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
     found: dict[str, Run] = {}
     by_id: dict[tuple[str, str, str | None], Run] = {}
+    beside = Beside()
     for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
         if span.span_type != "tool":
             continue
@@ -50,11 +53,12 @@ def _runs(tree: Tree) -> list[Run]:
         outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
         mark = (span.tool_call_id or "", span.tool_name or "", key)
-        same = same or (by_id.get(mark) if span.tool_call_id else None)
+        same = same or (by_id.get(mark) if span.tool_call_id else None) or beside.of(run)
         if same is not None:
             same.learn(run)
             continue
         found[span_id] = by_id[mark] = run
+        beside.add(run)
     return sorted(found.values(), key=lambda run: run.span.start_ns)
 
 
@@ -82,6 +86,15 @@ def _untold(history: list[MessageCall], runs: list[Run], asked: list[MessageCall
         and (call.name, call.key) not in nameless
         and (call.name, None) not in nameless
     ]
+
+
+def _place(runs: list[Run], history: list[MessageCall]) -> None:
+    """Give runs that no answer asked for, and that have an id, the call of it among what models were sent."""
+    waiting = [run for run in runs if run.asked is None and run.call_id is not None]
+    if waiting and history:
+        by_id = {(call.call_id, call.name): call for call in history}
+        for run in waiting:
+            run.asked = by_id.get((run.call_id, run.span.tool_name or ""))
 
 
 def _starts(tree: Tree, runs: list[Run]) -> dict[str, _Order]:

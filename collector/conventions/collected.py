@@ -12,7 +12,7 @@ from collector.conventions.table import Dialect, FieldSource, Slot
 from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, parsed, taken, text_of
 from storage.records import JsonValue, LogRecord, Message, Span, SpanEvent, SpanType
 
-BLANKS = frozenset({"N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
+BLANKS = frozenset({"null", "N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
 """What frameworks write where they have nothing."""
 
 REDACTED = ("<REDACTED>", "[REDACTED]", "__REDACTED__", "REDACTED", "[Filtered]", "[Scrubbed due to")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collector.conventions.values import NotJson, as_list, decode
+from collector.conventions.written import plain, written_object
 from storage.records import JsonValue, OfferedTool
 
 _SCHEMAS = (
@@ -67,5 +68,5 @@ def _opened(value: object) -> JsonValue:
         try:
             return decode(value)
         except NotJson:
-            return None
+            return plain(written_object(value))
     return value  # type: ignore[return-value] # lists and maps of attributes are clean but for bytes, which name no tool

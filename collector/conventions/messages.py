@@ -6,17 +6,19 @@
 from collections.abc import Iterator, Sequence
 
 from collector.conventions.parts import (
-    BLOCK_KEYS,
-    BLOCK_TYPES,
     Part,
     call_of,
+    embedded_blocks,
+    is_block,
+    is_item,
     part_of,
     parts_of,
     response_part,
     text_part,
 )
 from collector.conventions.pieces import continued, in_parts, is_text_alone
-from collector.conventions.values import NotJson, as_dict, as_list, decode, encodable, looks_encoded
+from collector.conventions.values import as_dict, as_list, encodable
+from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
@@ -64,7 +66,7 @@ def messages_of(value: object, role: str) -> list[Message] | None:
     if found is not None or not isinstance(value, list | dict) or not value:
         return found
     blocks = as_list(value)
-    if all(isinstance(block, str) or _is_block(block) for block in blocks):
+    if all(isinstance(block, str) or is_block(block) for block in blocks):
         return [_finished({"role": role, "parts": parts_of(blocks)})]
     return None
 
@@ -108,6 +110,8 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
         value = _langchain(value)
     elif kind in _ITEM_ROLES:
         return _finished({"role": _ITEM_ROLES[kind], "parts": part_of(value)})
+    elif _is_llama_result(value):
+        return {"role": "tool", "parts": part_of({**value, "type": "tool_result"})}
     inner = value.get("message")
     if isinstance(inner, dict) and "role" not in value:
         return message_of(inner, role)
@@ -188,11 +192,12 @@ def _of_list(value: list[JsonValue], role: str, depth: int) -> list[Message] | N
     if value and all(isinstance(item, list) for item in value) and not _is_pair(value[0]):
         inner = [m for item in value for m in find_messages(item, role, depth - 1) or ()] if depth > 0 else []
         return inner or None
-    if value and all(isinstance(item, str) for item in value):
+    if value and all(isinstance(item, str) for item in value) and written_message(str(value[0])) is None:
         return None
     found: list[Message] = []
     was_item = is_open = False
-    for item in value:
+    for told in value:
+        item = written_message(told) if type(told) is str else told
         if isinstance(item, dict) and _is_message(item):
             if offered_tool(item) is not None:
                 continue
@@ -285,17 +290,17 @@ def _is_message(value: dict[str, JsonValue]) -> bool:
         return True
     if value.get("lc") and isinstance(value.get("kwargs"), dict):
         return "content" in as_dict(value["kwargs"])
-    return isinstance(value.get("parts"), list) or ("content" in value and isinstance(value["content"], str))
+    if isinstance(value.get("parts"), list) or ("content" in value and isinstance(value["content"], str)):
+        return True
+    return _is_llama_result(value)
+
+
+def _is_llama_result(value: dict[str, JsonValue]) -> bool:
+    """Whether a step of LlamaIndex's workflows tells what a tool gave back."""
+    return "tool_output" in value and isinstance(value.get("tool_id"), str)
 
 
 _KNOWN = frozenset({"user", "assistant", "system", "tool"})
-
-
-def _is_block(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    kind = value.get("type")
-    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
 
 
 def _langchain(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -339,21 +344,11 @@ def _all_parts(value: dict[str, JsonValue], role: str) -> list[JsonValue]:
         calls.append({"name": value["function_call_name"], "arguments": value.get("function_call_arguments_json")})
     for call in calls:
         part = call_of(as_dict(call.get("tool_call")) or call)
+        if len(calls) == 1 and is_item(part) and isinstance(value.get("tool_call_id"), str):  # LiteLLM, of responses
+            part["id"] = value["tool_call_id"]
         if not any(_is_same_call(part, other) for other in parts):
             parts.append(part)
     return parts
-
-
-def embedded_blocks(content: object) -> object:
-    """Content blocks that came as JSON text; any other text stays as it is."""
-    if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
-        try:
-            blocks = decode(content)
-        except NotJson:
-            return content
-        if isinstance(blocks, list) and all(_is_block(block) for block in blocks):
-            return blocks
-    return content
 
 
 def _results(value: dict[str, JsonValue], content: object) -> list[JsonValue] | None:

@@ -19,6 +19,9 @@ EXCEPTION_STACKTRACE = "exception.stacktrace"
 RESPONSE_ID = "gen_ai.response.id"
 """One answer of a model: spans that share it tell of the same call."""
 
+LAST_STEP_SCOPES = ("@voltagent/",)
+"""How the libraries begin whose spans of models tell the last of several calls, and whose agents tell all of them."""
+
 PENDING = ("logfire.span_type", "pending_span")
 """What marks the announcement of a span that is sent again when it has ended."""
 

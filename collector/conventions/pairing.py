@@ -34,10 +34,13 @@ class Run:
         """Take from another span of the same run what this one does not tell."""
         mine, theirs = self.span, other.span
         self.call_id = self.call_id or other.call_id
-        self.key = self.key if self.key is not None else other.key
+        is_fuller = mine.tool_arguments is None or (
+            isinstance(mine.tool_arguments, str) and isinstance(theirs.tool_arguments, dict)
+        )
+        self.key = other.key if is_fuller else self.key
         self.span = replace(
             mine,
-            arguments=theirs.tool_arguments if mine.tool_arguments is None else mine.tool_arguments,
+            arguments=theirs.tool_arguments if is_fuller else mine.tool_arguments,
             has_stored_arguments=False,
             tool_result=theirs.tool_result if mine.tool_result is None else mine.tool_result,
             error=theirs.error if mine.error is None else mine.error,

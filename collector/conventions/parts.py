@@ -4,16 +4,25 @@ import re
 from collections.abc import Callable
 
 from collector.conventions import unwrap
-from collector.conventions.values import as_dict, as_list, opened, text_of
+from collector.conventions.values import NotJson, as_dict, as_list, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue
 
 Part = dict[str, JsonValue]
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
-_IDS = ("toolCallId", "tool_call_id", "call_id", "toolUseId", "tool_use_id", "id", "ref")  # `id` can be the item's
+_IDS = (
+    "toolCallId",
+    "tool_call_id",
+    "call_id",
+    "toolUseId",
+    "tool_use_id",
+    "tool_id",
+    "id",
+    "ref",
+)  # `id` can be the item's
 _NAMES = ("name", "toolName", "tool_name")
 _ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs")
-_RESPONSES = ("response", "result", "output", "content")
+_RESPONSES = ("response", "result", "output", "tool_output", "content")
 _MEDIA_TYPES = ("mime_type", "media_type", "mimeType", "mediaType")
 _MAX_WRAPPERS = 6
 ITEM_ID = "fc_"
@@ -43,11 +52,23 @@ def part_of(block: object, wrappers: int = _MAX_WRAPPERS) -> list[JsonValue]:
             return [part for inner in hidden for part in part_of(inner, 0)]
         return [block] if block["content"] else []
     reader = _BY_TYPE.get(kind) if isinstance(kind, str) else None
+    if reader is None and "toolCallId" in block and isinstance(kind, str):
+        return _of_interface(block, kind)
     if reader is not None:
         part = reader(block)
         return [block if part is None else part]
     wrapped = _of_openinference(block, wrappers)
     return _by_key(block) if wrapped is None else wrapped
+
+
+def _of_interface(block: dict[str, JsonValue], kind: str) -> list[JsonValue]:
+    """A call and what came of it, in one block of a message as the interface of Vercel's AI SDK keeps it."""
+    name = block.get("toolName") or kind.removeprefix("tool-")
+    call = call_of({"toolCallId": block["toolCallId"], "name": name, "input": block.get("input")})
+    state, output = block.get("state"), block.get("output")
+    if state == "output-error":
+        return [call, {**response_part(_text(call, ("id",)), block.get("errorText"), str(name), is_error=True)}]
+    return [call] if output is None else [call, response_part(_text(call, ("id",)), output, str(name))]
 
 
 def _of_openinference(block: dict[str, JsonValue], wrappers: int) -> list[JsonValue] | None:
@@ -84,6 +105,11 @@ def _call(block: dict[str, JsonValue], name: str | None, inner: dict[str, JsonVa
     if arguments is None and inner is not block and name is not None:
         arguments = {}  # a function that is called with nothing: OpenInference leaves `{}` out
     return {"type": "tool_call", "id": _text(block, _IDS), "name": name, "arguments": arguments}
+
+
+def is_item(part: Part) -> bool:
+    """Whether the id of a call or a result is that of an item of OpenAI's responses."""
+    return str(part.get("id")).startswith(ITEM_ID)
 
 
 def hidden_blocks(text: str) -> list[JsonValue] | None:
@@ -305,3 +331,23 @@ _BY_KEY: tuple[tuple[str, _Reader], ...] = (
 )
 BLOCK_KEYS = frozenset(key for key, _ in _BY_KEY)
 BLOCK_TYPES = frozenset(_BY_TYPE)
+
+
+def is_block(value: object) -> bool:
+    """Whether something is a content block, by its type or by the key that holds it."""
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in BLOCK_TYPES) or not BLOCK_KEYS.isdisjoint(value)
+
+
+def embedded_blocks(content: object) -> object:
+    """Content blocks that came as JSON text; any other text stays as it is."""
+    if isinstance(content, str) and content[:2] in ("[{", "[ ") and looks_encoded(content):
+        try:
+            blocks = decode(content)
+        except NotJson:
+            return content
+        if isinstance(blocks, list) and all(is_block(block) for block in blocks):
+            return blocks
+    return content

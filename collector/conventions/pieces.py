@@ -80,9 +80,17 @@ def lacks_something(messages: Sequence[Message]) -> bool:
 
 
 def tells_more(raw: Sequence[Message], messages: Sequence[Message]) -> bool:
-    """Whether some messages tell the calls and as many parts as others, and have more of ids or parts."""
+    """Whether some messages tell the calls and as many parts as others, and have more of ids or parts.
+
+    Where others tell no calls, any calls are more.
+    """
     theirs, ours = _outline(raw), _outline(messages)
-    return theirs[0] == ours[0] and theirs[1] >= ours[1] and theirs[2] >= ours[2] and theirs[1:] != ours[1:]
+    return (
+        (theirs[0] == ours[0] or not ours[0])
+        and theirs[1] >= ours[1]
+        and theirs[2] >= ours[2]
+        and theirs[1:] != ours[1:]
+    )
 
 
 def _outline(messages: Sequence[Message]) -> tuple[list[JsonValue], int, int]:

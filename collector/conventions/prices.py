@@ -28,8 +28,10 @@ _LONGEST: Final = 200  # characters of a model's name that are looked at; a gues
 _SELLER: Final = re.compile(r"[^a-z0-9]+")
 _AI: Final = re.compile(r"(?<=[a-z]{3})_?ai$")
 _VENDORS: Final = r"(?:anthropic|amazon|meta|mistral|cohere|deepseek|openai)\."
-_BEFORE: Final = re.compile(rf"^(?:(?:us|eu|apac|au|jp|ca|global|us-gov)\.)?{_VENDORS}")
-_AFTER: Final = re.compile(r"(?:[@-]20\d\d-?\d\d-?\d\d|-v\d+(?::\d+)?|-latest|-preview|-exp|-0\d\d)$")
+_BEFORE: Final = re.compile(rf"^(?:(?:us|eu|apac|au|jp|ca|global|us-gov)\.)?{_VENDORS}|^(?!ft:)[a-z][a-z_-]*:(?=[a-z])")
+_AFTER: Final = re.compile(
+    r"(?:[@-]20\d\d-?\d\d-?\d\d|-v\d+(?::\d+)?|-latest|-(?:preview|exp)(?:-\d\d-(?:\d\d|20\d\d))?|-0\d\d)$"
+)
 
 
 class BadPrices(ValueError):

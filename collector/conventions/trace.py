@@ -13,10 +13,12 @@ from collector.conventions.names import PENDING
 from collector.conventions.own import OwnKeys
 from collector.conventions.span import read_span
 from collector.conventions.tree import Tree, tree_of
-from collector.conventions.wrapping import repeating
+from collector.conventions.wrapping import last_steps, repeating
 from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, TraceReading
 
 _TALKING = ("llm", "agent", "chain")
+ANSWERING = (("llm",), ("agent", "chain"), ("other",))
+"""Which spans may tell the last words of a trace, those that are asked first before others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +106,18 @@ def _told_output(tree: Tree, root: TraceMember | None) -> str | None:
 
 
 def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
-    """The last words of a model; where no model's span tells any, those of an agent, then the root's output."""
-    for kinds in (("llm",), ("agent", "chain")):
+    """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
+
+    Else it is the root's output, unless that is made of messages, in which there are no last words.
+    """
+    for kinds in ANSWERING:
         for span in reversed(tree.spans.values()):
             if span.span_type in kinds:
                 text = answer_text(span.output_messages)
                 if text is not None:
                     return text
-    return root.output if root is not None and root.span_type in _TALKING else None
+    is_bare = root is not None and root.span_type in _TALKING and not root.answered
+    return root.output if root is not None and is_bare else None
 
 
 def _conversation(readings: Mapping[str, SpanReading]) -> tuple[Message, ...]:
@@ -153,6 +159,8 @@ def _leaves(tree: Tree, field: str, among: AbstractSet[str] = frozenset()) -> li
     first = doubled(tree)
     told = {span_id: getattr(span, field) for span_id, span in tree.spans.items() if not among or span_id in among}
     amounts: dict[str, float] = {span_id: amount for span_id, amount in told.items() if amount is not None}
+    for span_id in last_steps(tree, amounts):
+        del amounts[span_id]
     wrappers = repeating(tree, amounts)
     once: dict[str, float] = {}
     for span_id, amount in amounts.items():

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from collector.conventions.written import is_written, plain, written_object
 from storage.records import AttributeValue, JsonValue
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
@@ -155,8 +156,13 @@ def fraction(value: object) -> float | None:
 
 
 def at(value: object, path: tuple[str, ...]) -> JsonValue:
-    """What lies at a path of keys, and of numbers in lists, in decoded JSON; None where it is not there."""
+    """What lies at a path of keys, and of numbers in lists, in decoded JSON; None where it is not there.
+
+    An object that Python wrote is a map, too.
+    """
     for key in path:
+        if isinstance(value, str) and is_written(value):
+            value = plain(written_object(value))
         if isinstance(value, dict):
             value = value.get(key)
         elif isinstance(value, list) and key.isdecimal():

@@ -1,7 +1,9 @@
 """Which spans only repeat, or sum up, what spans below them tell."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+from collector.conventions.names import LAST_STEP_SCOPES
 from collector.conventions.tree import Tree
 
 _ACTORS = ("llm", "agent")
@@ -24,6 +26,35 @@ def repeating(tree: Tree, telling: Iterable[str]) -> set[str]:
                 found.add(above)
             is_within_tool = is_within_tool or _is(tree, above, ("tool",))
     return found
+
+
+def last_steps(tree: Tree, amounts: Mapping[str, float]) -> set[str]:
+    """The models' spans that tell the last of several calls alone, where the agent above them tells more than they.
+
+    An agent with another one below it tells nothing of that one, so that there nothing is left out.
+    """
+    below: dict[str, list[str]] = {}
+    with_agents: set[str] = set()
+    for span_id in amounts:
+        span = tree.spans[span_id]
+        if not (span.scope or "").startswith(LAST_STEP_SCOPES):
+            continue
+        agent = next((above for above in tree.above(span_id, _MAX_LEVELS) if _is(tree, above, ("agent",))), None)
+        if agent is None:
+            continue
+        if span.span_type == "agent":
+            with_agents.add(agent)
+        elif agent in amounts and span.span_type == "llm":
+            below.setdefault(agent, []).append(span_id)
+    return {
+        span_id
+        for agent, models in below.items()
+        if agent not in with_agents and sum(amounts[span_id] for span_id in models) < amounts[agent]
+        for span_id in models
+    }
+
+
+_MAX_LEVELS: Final = 16  # a guess: spans between a model and its agent
 
 
 def same_work(tree: Tree, span_id: str, limit: int) -> Iterable[str]:

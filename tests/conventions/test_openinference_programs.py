@@ -94,3 +94,17 @@ def test_a_result_that_says_it_is_an_error_is_one() -> None:
     )
     (found,) = read_all(model, tool, then).tool_calls
     assert (found.call_id, found.is_error, found.error) == ("c1", True, "unknown city: Oslo")
+
+
+def test_a_call_of_litellms_responses_has_the_id_that_its_result_has() -> None:
+    """OpenInference writes the id of the item at the call, and that of the call at the message."""
+    message = "llm.output_messages.0.message"
+    told = {
+        f"{message}.role": "assistant",
+        f"{message}.tool_call_id": "call_1",
+        f"{message}.tool_calls.0.tool_call.id": "fc_1",
+        f"{message}.tool_calls.0.tool_call.function.name": "weather",
+        f"{message}.tool_calls.0.tool_call.function.arguments": json.dumps(OSLO),
+    }
+    found = read({"openinference.span.kind": "LLM", **told}, scope="openinference.instrumentation.litellm")
+    assert found.output_messages == (call("weather", OSLO, "call_1"),)

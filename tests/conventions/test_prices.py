@@ -43,7 +43,9 @@ def test_one_model_has_one_price_however_it_is_spelled(model: str, provider: str
     [
         ("gpt-4o-mini-2024-07-18", "openai", 0.15 + 0.06),
         ("openai/gpt-4o-mini", "azure.ai.openai", 0.15 + 0.06),
+        ("openai:gpt-4o-mini", "pydantic-ai", 0.15 + 0.06),
         ("models/gemini-2.5-flash", "google_genai", 0.3 + 0.25),
+        ("gemini-2.5-flash-preview-05-20", "google.generative-ai", 0.3 + 0.25),
         ("gemini-2.0-flash-001", "vertexai", 0.1 + 0.04),
         ("mistral-small-latest", "mistral_ai", 0.1 + 0.03),
         ("grok-4", "x_ai", 3 + 1.5),

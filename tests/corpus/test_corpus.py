@@ -25,6 +25,8 @@ CORPUS_BYTES = 3_000_000  # of the brief for it
 PRIVATE = re.compile(r'/work/|/root/|/home/|/tmp/|/Users/|"host\.|"process\.|"os\.|sk-\w|@\w+\.com')
 CLAIMS_OF_OURS = {"name", "kind", "dialect", "role", "type", "modality", "unclaimed"}
 SUBSTRINGS = {"error", "input_contains", "output_contains"}  # the rest is on the span letter by letter
+OBJECT = re.compile(r"[A-Za-z_]\w*[(=]")
+LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.])\d+(?![\w.])""")
 each_scenario = pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
 each_payload = pytest.mark.parametrize("path", PAYLOADS, ids=lambda p: f"{p.parts[-3]}/{p.parts[-2]}/{p.stem}")
 
@@ -104,7 +106,7 @@ def logs_of(folder: Path, span_id: str) -> list[dict[str, Any]]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Every value in a tree; JSON or a Python literal in a text is opened, its text kept too."""
+    """Every value in a tree; JSON, a literal or an object of Python in a text is opened, its text kept too."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in CLAIMS_OF_OURS or not isinstance(item, str):
@@ -116,6 +118,8 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
         if isinstance(value, str) and value[:1] in {"{", "[", '"'}:
             yield from _opened(value)
+        elif isinstance(value, str) and OBJECT.match(value):
+            yield from (leaf for text in LITERAL.findall(value) for leaf in leaves(ast.literal_eval(text)))
 
 
 def _opened(text: str) -> Iterator[Any]:

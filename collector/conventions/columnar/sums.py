@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from collector.conventions.columnar.forest import Forest, Mask, Places, first_of_each
+from collector.conventions.names import LAST_STEP_SCOPES
+from collector.conventions.trace import ANSWERING
 
 _TALKING: Final = ("llm", "agent", "chain")
-_ANSWERING: Final = (("llm",), ("agent", "chain"))
 _AMOUNTS: Final = ("input_tokens", "output_tokens", "cost_usd")
 
 
@@ -59,7 +60,7 @@ def sums(told: SpanColumns) -> tuple[dict[str, pa.Array], Mask]:
     }
     found["final_response"], is_open = _final_response(told, root)
     found |= {name: _amount(told, name) for name in _AMOUNTS}
-    return found, is_open | forest.is_tangled | _may_double(told)
+    return found, is_open | forest.is_tangled | _may_double(told) | _of_last_steps(told)
 
 
 def _roots(forest: Forest) -> Places:
@@ -79,19 +80,19 @@ def _first_or(told: SpanColumns, root: Places, name: str, among: Mask | None, or
 
 
 def _final_response(told: SpanColumns, root: Places) -> tuple[pa.Array, Mask]:
-    """The last words of a model; where no model's span tells any, those of an agent, then the root's output.
+    """The last words of a model; where no model's span tells any, those of an agent, then of any other span.
 
-    And of which traces they are in messages only.
+    Else it is the root's output, unless that is made of messages. And of which traces they are in messages only.
     """
     forest, column = told.forest, told.column("output_is_answer")
     answers = column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
     is_open = ~told.has("output_is_answer") & told.has("output_messages")
     last = np.full(forest.traces, -1, dtype=np.int64)
     order = np.arange(len(forest.rows))
-    for kinds in reversed(_ANSWERING):
+    for kinds in reversed(ANSWERING):
         of_kinds = first_of_each(forest, (answers | is_open) & told.is_kind(*kinds), -order)
         last = np.where(of_kinds >= 0, of_kinds, last)
-    of_root = (root >= 0) & told.is_kind(*_TALKING)[root]
+    of_root = (root >= 0) & (told.is_kind(*_TALKING) & ~told.has("output_messages"))[root]
     at = np.where(last >= 0, last, np.where(of_root, root, -1))
     return _take(told.column("output"), at), (last >= 0) & is_open[last]
 
@@ -129,6 +130,17 @@ def _telling_costs(told: SpanColumns, tells: Mask) -> Mask:
     tells_itself = np.zeros(told.forest.traces, dtype=np.bool_)
     tells_itself[trace[is_told]] = True
     return is_told | (tells & ~tells_itself[trace])
+
+
+def _of_last_steps(told: SpanColumns) -> Mask:
+    """The traces with spans of libraries whose models' spans tell the last of several calls alone."""
+    found = np.zeros(told.forest.traces, dtype=np.bool_)
+    scopes = told.column("scope_name").dictionary_encode()
+    wanted = np.array([(name or "").startswith(LAST_STEP_SCOPES) for name in scopes.dictionary.to_pylist()], np.bool_)
+    if wanted.any():
+        numbers = scopes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        found[told.forest.trace[(numbers >= 0) & wanted[numbers]]] = True
+    return found
 
 
 def _may_double(told: SpanColumns) -> Mask:

@@ -169,7 +169,10 @@ VOLTAGENT = Dialect(
             },
         ),
     ),
-    sure_names={"memory.write": "other", "memory.save": "other"},
+    sure_names={
+        **dict.fromkeys(("memory.write", "memory.save", "memory.steps.write"), "other"),
+        "memory.semantic": "retriever",
+    },
     places={
         "input_messages": ("agent.messages", "llm.messages"),
         "system": ("only agent.instructions",),

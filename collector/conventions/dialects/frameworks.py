@@ -103,19 +103,47 @@ HAYSTACK = Dialect(
 
 _USAGE = "metadata.usage_object"
 _SERVICES = (
-    "openai", "azure", "anthropic", "gemini", "vertex_ai", "vertex_ai_beta", "bedrock", "bedrock_converse", "groq",
-    "mistral", "deepseek", "together_ai", "openrouter", "ollama", "ollama_chat", "xai", "cohere", "fireworks_ai",
-    "hosted_vllm", "custom_openai",
+    "ai21_chat", "aiml", "anthropic", "azure", "azure_ai", "baseten", "bedrock", "bedrock_converse", "cerebras",
+    "cloudflare", "codestral", "cohere", "cohere_chat", "custom_openai", "dashscope", "databricks", "datarobot",
+    "deepinfra", "deepseek", "featherless_ai", "fireworks_ai", "friendliai", "gemini", "github", "github_copilot",
+    "groq", "hosted_vllm", "huggingface", "hyperbolic", "lambda_ai", "litellm_proxy", "llamafile", "lm_studio",
+    "meta_llama", "minimax", "mistral", "moonshot", "nebius", "novita", "nscale", "nvidia_nim", "ollama",
+    "ollama_chat", "openai", "openai_like", "openrouter", "perplexity", "replicate", "sagemaker_chat", "sambanova",
+    "snowflake", "together_ai", "vercel_ai_gateway", "vertex_ai", "vertex_ai_beta", "volcengine", "watsonx", "xai",
+    "zai",
 )  # fmt: skip
+"""The services whose names stand in the keys of what LiteLLM was sent and answered."""
+
+
+def _of_service(*members: str) -> tuple[str, ...]:
+    return tuple(f"llm.{service}.{member}" for service in _SERVICES for member in members)
+
 
 LITELLM = Dialect(
     name="litellm",
     signs=(Sign(scope="litellm"), Sign(key="litellm.")),
     places={
-        "input_messages": tuple(f"llm.{service}.messages" for service in _SERVICES),
-        "output_messages": tuple(f"llm.{service}.choices" for service in _SERVICES),
-        "cached_tokens": (f"{_USAGE}#prompt_tokens_details.cached_tokens", f"{_USAGE}#cache_read_input_tokens"),
-        "reasoning_tokens": (f"{_USAGE}#completion_tokens_details.reasoning_tokens",),
+        "input_messages": _of_service("messages"),
+        "output_messages": _of_service("choices", "content"),
+        "system": _of_service("system"),
+        "tool_definitions": _of_service("tools"),
+        "model": _of_service("model"),
+        "input_tokens": _of_service("usage#prompt_tokens", "usage#input_tokens"),
+        "output_tokens": _of_service("usage#completion_tokens", "usage#output_tokens"),
+        "cached_tokens": (
+            f"{_USAGE}#prompt_tokens_details.cached_tokens",
+            f"{_USAGE}#cache_read_input_tokens",
+            *_of_service("usage#prompt_tokens_details.cached_tokens", "usage#cache_read_input_tokens"),
+        ),
+        "cached_apart": tuple(
+            f"llm.{service}.usage#{name}"
+            for service in ("anthropic", "vertex_ai", "bedrock")
+            for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
+        ),
+        "reasoning_tokens": (
+            f"{_USAGE}#completion_tokens_details.reasoning_tokens",
+            *_of_service("usage#completion_tokens_details.reasoning_tokens"),
+        ),
         "cost_usd": ("gen_ai.cost.total_cost", "hidden_params#response_cost"),
         "user_id": ("llm.user", "metadata.user_api_key_end_user_id"),
         "session_id": ("only metadata.session_id",),

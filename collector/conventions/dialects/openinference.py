@@ -2,6 +2,8 @@
 
 from collector.conventions.table import Dialect, Kinds, Sign
 
+_HAYSTACK = "replies.0._meta.usage"  # of a message that Python wrote
+
 OPENINFERENCE = Dialect(
     name="openinference",
     signs=(
@@ -69,11 +71,13 @@ OPENINFERENCE = Dialect(
             "llm.token_count.prompt_details.cache_read",
             "only kind llm/output.value#usage.prompt_tokens_details.cached_tokens",
             "only kind llm/output.value#usage.input_tokens_details.cached_tokens",
+            f"only kind llm/output.value#{_HAYSTACK}.prompt_tokens_details.cached_tokens",
         ),
         "reasoning_tokens": (
             "llm.token_count.completion_details.reasoning",
             "only kind llm/output.value#usage.completion_tokens_details.reasoning_tokens",
             "only kind llm/output.value#usage.output_tokens_details.reasoning_tokens",
+            f"only kind llm/output.value#{_HAYSTACK}.completion_tokens_details.reasoning_tokens",
         ),
         "cost_usd": ("llm.cost.total", "llm.cost"),
         "session_id": tuple(f"only metadata#{name}" for name in ("session_id", "sessionId", "thread_id", "threadId")),

@@ -36,6 +36,7 @@ OPENLLMETRY = Dialect(
             values={"chat": "llm", "completion": "llm", "embedding": "embedding", "rerank": "retriever"},
         ),
     ),
+    sure_names={"FunctionTool.task": "tool", "QueryEngineTool.task": "tool"},  # of LlamaIndex: it says task of all
     places={
         "input": ("json traceloop.entity.input", "crewai.task.description"),
         "output": ("json traceloop.entity.output", "crewai.crew.result"),
@@ -45,7 +46,10 @@ OPENLLMETRY = Dialect(
         "reasoning_tokens": _crew("reasoning_tokens"),
         "result_ids": ("scope opentelemetry.instrumentation.openai_agents/gen_ai.input.messages",),
         "whole_input": ("scope @traceloop/gen_ai.input.messages",),
-        "tool_name": ("traceloop.entity.name",),
+        "tool_name": (
+            "scope opentelemetry.instrumentation.llamaindex/traceloop.entity.output#tool_name",
+            "traceloop.entity.name",
+        ),
         "tool_definitions": ("llm.request.functions.*",),
         "session_id": (f"{_PROPERTIES}.session_id", f"{_PROPERTIES}.thread_id", f"{_PROPERTIES}.conversation_id"),
         "user_id": (f"{_PROPERTIES}.user_id",),

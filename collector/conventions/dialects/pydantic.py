@@ -40,7 +40,7 @@ LOGFIRE = Dialect(
         **dict.fromkeys(("OpenAI Agents trace", "Task: ", "Turn ", "Handoff", "Custom span", "MCP"), "chain"),
     },
     places={
-        "input_messages": ("only raw_input",),
+        "input_messages": ("only raw_input", "only kind llm/input"),
         "output_messages": ("only response",),
         "system": ("only response#instructions",),
         "tool_name": ("only kind tool/name",),
@@ -60,7 +60,10 @@ LOGFIRE = Dialect(
             "only response_data#usage.prompt_tokens_details.cached_tokens",
             "only response_data#usage.input_tokens_details.cached_tokens",
             "only response_data#usage.cache_read_input_tokens",
+            "only usage#input_tokens_details.cached_tokens",
         ),
+        "reasoning_tokens": ("only usage#output_tokens_details.reasoning_tokens",),
+        "error": ("only error",),
         "cached_apart": (
             "only response_data#usage.cache_read_input_tokens",
             "only response_data#usage.cache_creation_input_tokens",

@@ -1,8 +1,8 @@
 """Records dialects again: `python -m tests.corpus.record [DIALECT…]`, all of them without arguments.
 
 Each is recorded in an environment of its own with the pinned libraries of its script, which come from the package
-registries; then nothing leaves the machine. Vercel's need `npm` and `node`. Dialects that cannot be recorded are told
-at the end, and none of them stops the others.
+registries; then nothing leaves the machine. Vercel's and VoltAgent's need `npm` and `node`. What cannot be recorded is
+told at the end, and stops nothing else.
 """
 
 import shutil
@@ -38,9 +38,11 @@ RECIPES: Mapping[str, Recipe] = {
     "adk-1": _plain("adk", "1", packages="adk_1"),
     "adk-2": _plain("adk", "2", packages="adk_2"),
     "langsmith": _plain("langsmith"),
+    "litellm": _plain("litellm"),
     "logfire": _plain("logfire"),
     "mlflow": _plain("mlflow"),
     "openinference-anthropic": _plain("anthropic", "openinference"),
+    "openinference-haystack": _plain("openinference_haystack"),
     "openinference-langchain": _plain("openinference_langchain"),
     "openinference-openai": _plain("openinference_openai"),
     "openinference-openai-agents": _plain("openinference_openai_agents"),
@@ -60,6 +62,7 @@ RECIPES: Mapping[str, Recipe] = {
     "vercel-4": _vercel("4"),
     "vercel-5": _vercel("5"),
     "vercel-7": _vercel("7"),
+    "voltagent": Recipe(script="record_voltagent", packages="record_voltagent.json"),
 }
 """By the folder of the corpus that each writes."""
 
@@ -67,7 +70,7 @@ RECIPES: Mapping[str, Recipe] = {
 def steps(recipe: Recipe, folder: Path) -> Sequence[tuple[Sequence[str], Path]]:
     """What records a dialect: commands, each with where it runs. What is installed goes to the folder."""
     script = ["-m", f"tests.corpus.record.{recipe.script}"]
-    if recipe.packages.endswith(".json"):  # Vercel's script runs in the environment of this process
+    if recipe.packages.endswith(".json"):  # programs of Node: the script runs in the environment of this process
         installed = (["npm", "install", "--no-audit", "--no-fund"], folder)
         return [installed, ([sys.executable, *script, str(folder), *recipe.arguments], ROOT)]
     python = str(folder / "bin" / "python")

@@ -1,0 +1,167 @@
+"""What VoltAgent, LiteLLM and LlamaIndex send, each in the form of its library as it was recorded."""
+
+import json
+from typing import Any
+
+import pytest
+
+from storage.records import Span, SpanType
+from tests.conventions.making import a_span, call, read, read_all, response, text
+
+OSLO: dict[str, Any] = {"city": "Oslo"}
+VOLT = "@voltagent/core"
+CALLED = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": json.dumps(OSLO)}}
+
+
+def a_volt_run(*, last: int, whole: int, parent: Span | None = None) -> list[Span]:
+    """VoltAgent's agent, which tells all tokens, and its span of the model, which tells those of the last step."""
+    told = {"entity.type": "agent", "voltagent.operation_id": "o", "usage.prompt_tokens": whole}
+    agent = a_span({**told, "usage.completion_tokens": whole}, name="shop", scope=VOLT, parent=parent)
+    asked = {"entity.type": "agent", "span.type": "llm", "llm.usage.prompt_tokens": last}
+    asked["llm.usage.completion_tokens"] = last
+    return [agent, a_span(asked, name="llm:generateText", scope=VOLT, parent=agent, start_s=1)]
+
+
+def test_voltagents_agent_knows_of_all_steps() -> None:
+    """Its span of the model has the usage of the last step alone; the agent's counts then."""
+    found = read_all(*a_volt_run(last=124, whole=187))
+    assert (found.input_tokens, found.output_tokens) == (187, 187)
+    assert read_all(*a_volt_run(last=187, whole=187)).input_tokens == 187
+
+
+def test_an_agent_above_voltagents_agent_does_not_count_again() -> None:
+    """Of a team, what the agents' models tell is counted."""
+    team = a_volt_run(last=20, whole=50)
+    assert read_all(*team, *a_volt_run(last=7, whole=30, parent=team[0])).input_tokens == 50
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [("memory.read", "retriever"), ("memory.write", "other"), ("memory.steps.write", "other")],
+)
+def test_voltagents_writing_is_no_retrieval(name: str, kind: SpanType) -> None:
+    """Whatever of a conversation is written, nothing is looked up."""
+    assert read({"entity.type": "agent", "span.type": "memory"}, name=name, scope=VOLT).span_type == kind
+
+
+def test_voltagents_tool_is_one_call_with_its_failure() -> None:
+    """The run has the model's id; what it was called with and how it failed are on its span."""
+    told = {"entity.type": "tool", "span.type": "tool", "tool.name": "weather", "tool.call.id": "c1"}
+    told |= {"tool.arguments": json.dumps(OSLO), "input": json.dumps(OSLO)}
+    span = a_span(told, name="tool.execution:weather", scope=VOLT, status_code=2, status_message="unknown city")
+    (found,) = read_all(span).tool_calls
+    assert (found.call_id, found.name, found.arguments, found.error) == ("c1", "weather", OSLO, "unknown city")
+
+
+def test_calls_in_messages_of_an_interface_have_their_results() -> None:
+    """Vercel's interface keeps a call and what came of it in one part."""
+    done = {"type": "tool-weather", "toolCallId": "c1", "state": "output-available", "input": OSLO, "output": 7}
+    failed = {"type": "dynamic-tool", "toolName": "track", "toolCallId": "c2", "state": "output-error", "input": {}}
+    asked = {"type": "tool-weather", "toolCallId": "c3", "state": "input-available", "input": OSLO}
+    told = [{"role": "assistant", "parts": [done, {**failed, "errorText": "lost"}, asked]}]
+    (message,) = read({"agent.messages": json.dumps(told), "entity.type": "agent"}, scope=VOLT).input_messages or ()
+    assert message["parts"] == [
+        *call("weather", OSLO, "c1")["parts"],
+        {**response(7, "c1")["parts"][0], "name": "weather"},
+        *call("track", {}, "c2")["parts"],
+        {**response("lost", "c2")["parts"][0], "name": "track", "is_error": True},
+        *call("weather", OSLO, "c3")["parts"],
+    ]
+
+
+def a_raw_request(service: str, told: dict[str, Any], parent: Span | None = None) -> Span:
+    """What LiteLLM sent a service and got, each member an attribute as Python writes it."""
+    named = {f"llm.{service}.{name}": value if isinstance(value, str) else str(value) for name, value in told.items()}
+    return a_span(named, name="raw_gen_ai_request", scope="litellm", parent=parent, start_s=1)
+
+
+@pytest.mark.parametrize("service", ["openai", "openrouter", "nvidia_nim", "azure_ai", "perplexity"])
+def test_litellms_raw_request_tells_a_call_of_a_model(service: str) -> None:
+    """Below a span of the application it is the only one that tells all: LiteLLM writes the rest on that span."""
+    usage = {"prompt_tokens": 63, "completion_tokens": 34, "completion_tokens_details": {"reasoning_tokens": 3}}
+    usage["prompt_tokens_details"] = {"cached_tokens": 8}
+    told = {"messages": [{"role": "user", "content": "q"}], "model": "m", "usage": usage}
+    told["choices"] = [{"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [CALLED]}}]
+    span = a_raw_request(service, {**told, "tools": [{"type": "function", "function": {"name": "weather"}}]})
+    found = read_all(span).spans[span.span_id]
+    assert found.output_messages == (call("weather", OSLO, "c1"),)
+    counts = found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens
+    assert (found.model, counts) == ("m", (63, 34, 8, 3))
+    assert [tool.name for tool in found.tool_definitions] == ["weather"]
+
+
+def test_litellms_raw_answer_of_anthropic_is_read() -> None:
+    """Its words are blocks without a message, and its input tokens leave the cached ones out."""
+    usage = {"input_tokens": 13, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 32, "output_tokens": 11}
+    told = {"messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}], "usage": usage}
+    told |= {"system": [{"type": "text", "text": "s"}], "content": [{"type": "text", "text": "a"}]}
+    found = read(a_raw_request("anthropic", told).attributes, scope="litellm", name="raw_gen_ai_request")
+    assert (found.input_tokens, found.cached_tokens, found.output_tokens) == (45, 32, 11)
+    assert found.output_messages == (text("assistant", "a"),)
+    assert found.input_messages == (text("system", "s"), text("user", "q"))
+
+
+def test_all_calls_below_a_span_that_litellm_wrote_on_are_counted() -> None:
+    """It writes what it tells of the first call on the span of the application, and nothing of the second."""
+    first = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 63, "gen_ai.usage.output_tokens": 34}
+    first |= {"gen_ai.output.messages": '[{"role": "assistant", "parts": [], "finish_reason": "tool_calls"}]'}
+    whole = a_span({**first, "litellm.call_id": "l"}, name="POST /ask")
+    answered = {"choices": [{"message": {"role": "assistant", "content": "a"}}]}
+    asked = {"usage": {"prompt_tokens": 63, "completion_tokens": 34}}
+    raw = [a_raw_request("openai", asked, whole)]
+    raw.append(a_raw_request("openai", {**answered, "usage": {"prompt_tokens": 124, "completion_tokens": 16}}, whole))
+    found = read_all(whole, *raw)
+    assert (found.input_tokens, found.output_tokens, found.final_response) == (187, 50, "a")
+
+
+def test_a_model_that_only_asked_for_tools_gave_no_final_response() -> None:
+    """The JSON of its messages is its output, and not what was answered."""
+    told = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps([call("weather", OSLO, "c1")])}
+    found = read_all(a_span(told))
+    assert (found.output is None, found.final_response) == (False, None)
+
+
+LLAMA = "opentelemetry.instrumentation.llamaindex"
+
+
+def test_llama_indexs_tools_are_tools_in_openllmetry() -> None:
+    """It calls all tasks; the name of the tool is in what came back."""
+    output = {"blocks": [{"block_type": "text", "text": "7"}], "tool_name": "weather", "is_error": False}
+    told = {"traceloop.span.kind": "task", "traceloop.entity.name": "FunctionTool.task"}
+    told |= {"traceloop.entity.input": '{"kwargs": {"city": "Oslo"}}', "traceloop.entity.output": json.dumps(output)}
+    found = read(told, name="FunctionTool.task", scope=LLAMA)
+    assert (found.span_type, found.tool_name, found.tool_arguments, found.tool_result) == ("tool", "weather", OSLO, "7")
+
+
+def test_a_failed_tool_of_llama_index_is_told_by_its_step() -> None:
+    """A tool that raised has no span of its own; the step tells the result and that it failed."""
+    asked = [{"role": "assistant", "tool_calls": [CALLED]}]
+    model = a_span({"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(asked)})
+    output = {"blocks": [{"block_type": "text", "text": "gone"}], "tool_name": "weather", "is_error": True}
+    told = {"tool_name": "weather", "tool_kwargs": OSLO, "tool_id": "c1", "tool_output": output}
+    step = {"traceloop.span.kind": "task", "traceloop.entity.output": json.dumps(told)}
+    (found,) = read_all(model, a_span(step, scope=LLAMA, start_s=1)).tool_calls
+    assert (found.call_id, found.result, found.is_error) == ("c1", "gone", True)
+
+
+def test_logfires_request_data_holds_the_answer_of_openais_agents() -> None:
+    """The client's list of messages has grown when the span ends; what was asked is in `input`, counts in `usage`."""
+    asked = [{"role": "user", "content": "q"}]
+    answer = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    usage = {"input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 2}}
+    told = {"input": asked, "output": [answer], "usage": usage, "request_data": {"messages": [*asked, answer]}}
+    found = read(
+        {key: json.dumps(value) for key, value in told.items()},
+        name="Chat completion with {gen_ai.request.model!r}",
+        scope="logfire.openai_agents",
+    )
+    assert found.input_messages == (text("user", "q"),)
+    assert found.output_messages == (call("weather", OSLO, "c1"),)
+    assert (found.cached_tokens, found.reasoning_tokens) == (8, 2)
+
+
+def test_logfires_tool_says_how_it_failed_and_null_is_no_session() -> None:
+    """Values are JSON: the failure is a map, and a group without an id is `null`."""
+    told = {"name": "weather", "error": json.dumps({"message": "Error running tool"}), "group_id": "null"}
+    found = read(told, name="Function: {name}", scope="logfire.openai_agents", status_code=2)
+    assert (found.error, found.session_id) == ('{"message": "Error running tool"}', None)
