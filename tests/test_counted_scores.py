@@ -146,6 +146,16 @@ def test_a_score_waits_for_its_trace_to_be_decided_about(watched: Watched) -> No
     watched.counted(1)
 
 
+def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
+    """A deleted trace takes the rows about it along, with the note that somebody wrote."""
+    gone, stays = watched.traces(2)
+    watched.say([gone, stays], label="up", author="Ada", comment="a note")
+    watched.counted(2)
+    assert watched.api.answer("DELETE", f"traces/{gone}").status_code in {200, 202}
+    left = "SELECT trace_id, note FROM counted_scores"
+    until(lambda: watched.api.sql(left), lambda found: found == [[stays, "a note"]])
+
+
 @pytest.mark.parametrize("scores", ["thumbs", [1], ["a", "a"], [""], [f"n{number}" for number in range(21)]])
 def test_a_wrong_list_of_scores_is_refused(scores: object) -> None:
     """The problem names the key."""
