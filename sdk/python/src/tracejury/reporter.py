@@ -53,14 +53,8 @@ class Reporter:
         """Have the replay of the spool end a run, once it has its items; False where there is no spool."""
         if self._spool is None:
             return False
-        self._write({"runId": run_id, "status": "SUCCESS"})
+        leave_ending(self._spool, run_id)
         return True
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        assert self._spool is not None  # noqa: S101 - whoever writes has one
-        self._spool.mkdir(parents=True, exist_ok=True)
-        with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(line, default=str)}\n")
 
     def _run(self) -> None:
         while (first := self._items.get()) is not None:
@@ -105,13 +99,25 @@ class Reporter:
         self.lost_items += len(items)
         try:
             if self._spool is not None:
-                self._write({"runId": run_id, "key": key, "error": str(error), "items": list(items)})
+                _write(self._spool, {"runId": run_id, "key": key, "error": str(error), "items": list(items)})
             if self._on_lost is not None:
                 self._on_lost(run_id, len(items), items)
         except Exception:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
             _log.exception("%d items of the run %s are lost, and could not be put on record", len(items), run_id)
         else:
             _log.warning("%d items of the run %s could not be delivered: %s", len(items), run_id, error)
+
+
+def leave_ending(spool: Path, run_id: str) -> None:
+    """Have the replay of a spool end a run, once it has its items."""
+    _write(spool, {"runId": run_id, "status": "SUCCESS"})
+
+
+def _write(spool: Path, line: Mapping[str, Any]) -> None:
+    """Add a line, at once: several processes may share a spool."""
+    spool.mkdir(parents=True, exist_ok=True)
+    with (spool / _SPOOL).open("ab", buffering=0) as file:
+        file.write(f"{json.dumps(line, default=str)}\n".encode())
 
 
 def replay(spool: Path, client: Client) -> int:
