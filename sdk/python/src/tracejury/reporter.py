@@ -4,6 +4,7 @@ import json
 import logging
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any, Final
 
 from tracejury.client import Client, Refused, Unreachable
 
-_BATCH_ITEMS: Final = 100
-_BATCH_S: Final = 0.5
+_BATCH_ITEMS: Final = 1_000  # a server takes 245 us of CPU for each of 1,000 small items, and 520 for each of 100
+_BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
+_BATCH_S: Final = 0.5  # an item waits no longer for others
 _SPOOL: Final = "failed-items.ndjson"
 _TAKEN: Final = "failed-items.replaying"
 _OF_AN_ITEM: Final = frozenset({400, 413, 422})  # what is said of a batch because of some item of it
@@ -69,15 +71,17 @@ class Reporter:
 
     def _gathered(self, first: tuple[str, Item]) -> tuple[list[tuple[str, Item]], bool]:
         """What comes within a moment after an item, and whether nothing comes any more."""
-        batch = [first]
-        while len(batch) < _BATCH_ITEMS:
+        batch, until_s = [first], time.monotonic() + _BATCH_S
+        size = _size(first[1])
+        while len(batch) < _BATCH_ITEMS and size < _BATCH_BYTES:
             try:
-                item = self._items.get(timeout=_BATCH_S)
+                item = self._items.get(timeout=max(0.0, until_s - time.monotonic()))
             except queue.Empty:
                 break
             if item is None:
                 return batch, True
             batch.append(item)
+            size += _size(item[1])
         return batch, False
 
     def _deliver(self, run_id: str, items: Sequence[Item]) -> None:
@@ -106,6 +110,10 @@ class Reporter:
             _log.exception("%d items of the run %s are lost, and could not be put on record", len(items), run_id)
         else:
             _log.warning("%d items of the run %s could not be delivered: %s", len(items), run_id, error)
+
+
+def _size(item: Item) -> int:
+    return len(json.dumps(item, default=str))
 
 
 def leave_ending(spool: Path, run_id: str) -> None:
