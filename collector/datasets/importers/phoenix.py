@@ -17,7 +17,8 @@ from collector.datasets.importers.reading import (
 )
 
 _PARTS: Final = {"input": "inputs", "output": "expectedOutputs", "metadata": "metadata"}
-_COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)  # `.` in version 20, `_` by descriptions of before
+_COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)
+"""Version 20 writes a point; an underscore is what descriptions of earlier versions have."""
 
 
 def read_phoenix(path: Path) -> Iterator[Place]:
