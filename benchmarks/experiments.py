@@ -1,6 +1,6 @@
 """How fast 100,000 items are imported, run with a task that does nothing, and scored by three evaluators; and its page.
 
-python -m benchmarks.experiments --directory /var/tmp
+PYTHONPATH=sdk/python/src python -m benchmarks.experiments --directory /var/tmp
 """
 
 from __future__ import annotations
