@@ -61,6 +61,11 @@ def environment_variable(name: str) -> str | None:
     return os.environ.get(name)
 
 
+def whole_environment() -> Mapping[str, str]:
+    """All variables, for a command that runs what its user names as a shell would."""
+    return dict(os.environ)
+
+
 def _explain(problem: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     if not problem["loc"]:
         return str(problem["msg"].removeprefix("Value error, "))

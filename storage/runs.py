@@ -14,6 +14,7 @@ from storage import sql
 from storage.database import Database
 from storage.errors import Conflict, Missing
 from storage.outbox import named
+from storage.run_sums import KeptSums, Sums
 from storage.writer import Writer
 
 Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
@@ -99,58 +100,13 @@ class DatasetRun:
     started_at_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """What one evaluator said in a run. What differs within the run is None."""
-
-    name: str
-    scored: int
-    failed: int
-    skipped: int
-    passed: int
-    mean: float | None
-    deviation: float | None
-    lowest: float | None
-    highest: float | None
-    fingerprint: str | None
-    version: str | None
-    threshold: float | None
-    direction: str | None
-    cost_usd: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """What the items of a run sum up to. Items of which something was not told are left out of that sum."""
-
-    items: int = 0
-    cases: int = 0
-    passed: int = 0
-    not_passed: int = 0
-    errors: int = 0
-    not_evaluated: int = 0
-    unjudged: int = 0
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cost_usd: float | None = None
-    priced: int = 0
-    tokenized: int = 0
-    latency_ms: float | None = None
-    latency_p95_ms: float | None = None
-    evaluators: Sequence[Evaluated] = ()
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of the items that passed; None without items."""
-        return round(self.passed / self.items, 6) if self.items else None
-
-
 class Runs:
     """The experiments and runs of a store. Safe to use from any thread."""
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
         self._writer = writer
+        self._sums = KeptSums(database)
 
     def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
         """Begin a run, with its project and experiment where there are none; not again where its key is known.
@@ -202,20 +158,12 @@ class Runs:
             cursor.execute(sql.query("experiments"), asked)
             return [Experiment(**row) for row in named(cursor)]
 
-    def sums(self, run_ids: Sequence[str]) -> dict[str, Sums]:
+    def sums(self, run_ids: Sequence[str]) -> Mapping[str, Sums]:
         """What the items of some runs sum up to, by run."""
-        asked = {"runs": list(run_ids)}
-        with self._database.snapshot() as cursor:
-            cursor.execute(sql.query("sums_of_runs"), asked)
-            sums = {row.pop("run_id"): row for row in named(cursor)}
-            cursor.execute(sql.query("evaluators_of_runs"), asked)
-            evaluators: dict[str, list[Evaluated]] = {}
-            for row in named(cursor):
-                evaluators.setdefault(row.pop("run_id"), []).append(Evaluated(**row))
-        return {run_id: Sums(**sums.get(run_id, {}), evaluators=evaluators.get(run_id, ())) for run_id in run_ids}
+        return self._sums.of(run_ids)
 
     def end(self, run: Run, state: Ending, *, reason: str | None = None, now_us: int) -> Run:
-        """Let a run have ended; one that has ended so is left as it is.
+        """Let a run have ended; one that has ended so is left as it is. Its sums are there for the next look.
 
         Raises:
             Conflict: it has ended otherwise.
@@ -226,6 +174,7 @@ class Runs:
         found = self._again(run)
         if not ended and found.status not in {state, "EVALUATING"}:
             raise Conflict(f"the run is {found.status}, which is how it ended")
+        self.sums([run.run_id])
         return found
 
     def touch(self, run: Run, *, now_us: int) -> None:

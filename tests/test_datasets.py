@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.cli.main import main
 from collector.datasets.export import export_items
 from collector.datasets.files import BadFile, Format, read_items
 from collector.datasets.item import BadItem, ItemMaker, read_item
@@ -443,3 +445,14 @@ def test_what_came_out_becomes_the_expectation_of_an_item_that_is_there(api: Off
     assert api.ask("POST", "datasets/promote", 201, json=body)["changed"] == 1
     assert api.ask("POST", "datasets/promote", 200, json=body)["version"] == 2
     assert [item["expectedOutputs"] for item in api.items()] == [{"output": "Lutetia"}]
+
+
+def test_the_command_line_makes_a_dataset_and_promotes_an_item_of_a_run(api: Offline) -> None:
+    """A dataset is made without a file, and an item of a run becomes its first case."""
+    begun = api.begin()
+    api.report(begun, {"itemKey": "rome", "inputs": {"input": "capital of Italy?"}, "actualOutputs": {"output": "Rom"}})
+    (told,) = api.ask("GET", f"runs/{begun}")["items"]["content"]
+    for words in (["create", "made"], ["promote", "made", "--item", str(told["id"]), "--expected", "Rome"]):
+        done = CliRunner().invoke(main, ["datasets", *words, "--server", api.url])
+        assert done.exit_code == 0, done.output
+    assert [item["expectedOutputs"] for item in api.items("made")] == [{"output": "Rome"}]

@@ -14,6 +14,7 @@ from collector.datasets.importers.reading import BadExport
 from collector.datasets.importers.tools import TOOLS, lines_of
 from tests.offline import Offline, an_offline_server
 
+WRITTEN = Path(__file__).parent / "exports_of_tools"
 ASKED = {"role": "user", "content": "Where is my parcel?"}
 SYSTEM = {"role": "system", "content": "You are a clerk."}
 ANSWERED = {"role": "assistant", "content": "On its way."}
@@ -258,6 +259,73 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, tool: str, name: s
     text = content if isinstance(content, str) else json.dumps(content)
     with pytest.raises(BadExport, match=told.replace("(", r"\(")):
         items_of(tmp_path, tool, name, text)
+
+
+def written(tool: str, name: str) -> list[dict[str, Any]]:
+    """The items in a file that a tool wrote itself."""
+    return [json.loads(line) for line in lines_of(WRITTEN / tool / name, tool)]
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
+def test_what_deepeval_writes_is_read_alike_in_each_form(form: str) -> None:
+    """Arguments of tools, contexts with semicolons, ends of lines in texts, and conversations."""
+    parcel, size = written("deepeval", f"goldens.{form}")
+    assert parcel["expectedOutputs"] == {
+        "output": "On its way.",
+        "context": ["Parcels take two days.", "Or three; it depends on the weather."],
+        "toolCalls": [{"name": "track", "arguments": {"id": 7}}, {"name": "notify", "arguments": {}}],
+    }
+    assert parcel["metadata"] == {"source_file": "faq.md", "comments": "a comment", "quality": 0.9}
+    assert size == {
+        "inputs": {"input": 'Größe: "42",\nbitte'},
+        "metadata": {"retrieval_context": ["one; and only"], "custom_column_key_values": {"level": "3"}},
+    }
+    angry, novice = written("deepeval", f"conversations.{form}")
+    assert angry["inputs"]["turns"] == [{"role": "user", "content": "Hey"}, {"role": "assistant", "content": "Hello"}]
+    assert angry["inputs"]["context"] == ["Refunds take a week."]
+    assert novice["expectedOutputs"] == {"output": "It is explained."}
+
+
+def test_what_phoenix_answers_is_read() -> None:
+    """Its JSON keeps numbers, its CSV has them as texts, and its JSONL holds conversations alone."""
+    examples, rows = written("phoenix", "examples.json"), written("phoenix", "support.csv")
+    assert [each["id"] for each in examples] == [each["id"] for each in rows]
+    assert examples[1]["inputs"] == {"question": "Größe?", "n": 12345678901234567890}
+    assert [each["expectedOutputs"] for each in (examples[0], rows[0])] == [{"answer": "On its way."}] * 2
+    assert rows[2]["inputs"] == examples[2]["inputs"] == {"messages": [SYSTEM, ASKED]}
+    for name in ("fine-tuning.jsonl", "evals.jsonl"):
+        with pytest.raises(BadExport, match="line 1: there are no messages; Phoenix writes so what is no conversation"):
+            written("phoenix", name)
+
+
+def test_a_configuration_is_read_as_promptfoo_reads_it() -> None:
+    """Variables, assertions and metadata of each test are those that promptfoo itself made of the file."""
+    theirs = json.loads((WRITTEN / "promptfoo" / "read.json").read_text(encoding="utf-8"))
+    ours = []
+    for item in written("promptfoo", "promptfooconfig.yaml"):
+        metadata = item["metadata"]
+        asserted = metadata.pop("assert")
+        metadata.pop("description", None)
+        ours.append({"vars": item["inputs"], "assert": asserted, "metadata": metadata})
+    assert ours == theirs
+
+
+def test_what_clients_of_langfuse_and_openai_write_is_read() -> None:
+    """A page of items, and a page of output items, as the official clients spell them."""
+    parcel, plain = written("langfuse", "dataset-items.json")
+    assert (parcel["id"], parcel["inputs"], parcel["metadata"]) == ("527d4aa8", QUESTION, {"level": 2})
+    assert plain["inputs"] == {"input": "Größe?"}
+    (row,) = written("openai-evals", "output-items.json")
+    assert row == {"inputs": {"input": "Shares rise"}, "expectedOutputs": {"output": "Markets"}}
+
+
+def test_ends_of_lines_within_a_text_are_no_ends_of_rows(tmp_path: Path) -> None:
+    """JSON need not escape what Unicode takes for the end of a line, and a cell of CSV need not be quoted for it."""
+    text = "one\u2028two\x0cthree\x85four"
+    lines = f"{json.dumps({'input': text}, ensure_ascii=False)}\n"
+    (item,) = items_of(tmp_path, "langfuse", "d.jsonl", lines)
+    (row,) = items_of(tmp_path, "langfuse", "d.csv", f"id,input\n1,{text}\n")
+    assert item["inputs"] == row["inputs"] == {"input": text}
 
 
 @pytest.fixture(name="api", scope="module")

@@ -1,5 +1,6 @@
 """The plugin for pytest, in sessions of their own: one run, also with workers, and nothing without a mark."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline import Offline, an_offline_server, lines
+from tests.serving import unused_port
 from tests.source_tree import ROOT
 
 CASES = [{"id": str(number), "input": number, "expectedOutput": number * 2} for number in range(4)]
@@ -84,9 +86,74 @@ def test_a_session_without_marks_imports_nothing(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def runs(server: Offline) -> list[dict[str, object]]:
-    """The runs of the experiment."""
+def runs(server: Offline, experiment: str = "suite") -> list[dict[str, object]]:
+    """The runs of an experiment."""
     listed = server.ask("GET", "projects/shop/experiments")
-    ids = [each["id"] for each in listed if each["name"] == "suite"]
+    ids = [each["id"] for each in listed if each["name"] == experiment]
     found: list[dict[str, object]] = server.ask("GET", f"experiments/{ids[0]}/runs") if ids else []
     return found
+
+
+LOSING = """
+import pytest
+
+@pytest.mark.tracejury(dataset={dataset!r}, experiment="losing", project="shop")
+def test_loses(example, record):
+    record.outputs("x" * (9 << 20) if example.input == 1 else "short")
+    record.score("any", True)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_cannot_be_delivered_is_told_and_may_fail(
+    server: Offline, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """It costs no test; it is counted at the end, kept where a spool is named, and fatal where that was asked."""
+    text = LOSING.format(dataset="dataset://qa@1")
+    lost = session(tmp_path, text, *options, "-o", "tracejury_spool=kept", url=server.url)
+    assert (lost.returncode, "tracejury: 1 items could not be delivered" in lost.stdout) == (0, True), lost.stdout
+    assert "losing of shop: run " in lost.stdout
+    (open_run,) = (run for run in runs(server, "losing") if run["status"] == "RUNNING")
+    assert open_run["itemCount"] == 3
+    kept = (tmp_path / "kept" / "failed-items.ndjson").read_text(encoding="utf-8").splitlines()
+    assert [sorted(json.loads(line)) for line in kept] == [["error", "items", "key", "runId"], ["runId", "status"]]
+    fatal = session(tmp_path, text, *options, "-o", "tracejury_fail_on_lost=true", url=server.url)
+    assert (fatal.returncode, "4 passed" in fatal.stdout) == (1, True), fatal.stdout
+    server.end(str(open_run["id"]), "CANCELLED")
+
+
+def test_a_server_that_is_away_costs_no_test(tmp_path: Path) -> None:
+    """The tests of a file run and pass; that nothing was told is said once, and fatal where that was asked."""
+    (tmp_path / "cases.jsonl").write_text(lines(*CASES), encoding="utf-8")
+    text = LOSING.format(dataset="cases.jsonl").replace("9 << 20", "9")
+    away = f"http://127.0.0.1:{unused_port()}"
+    done = session(tmp_path, text, url=away)
+    assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout
+    assert "tracejury: 4 items could not be delivered: http://127.0.0.1" in done.stdout
+    assert session(tmp_path, text, "-o", "tracejury_fail_on_lost=true", url=away).returncode == 1
+
+
+TRACED = """
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+trace.set_tracer_provider(TracerProvider())
+
+@pytest.mark.tracejury(dataset="dataset://qa@1", experiment="traced", project="shop")
+def test_traced(example, record):
+    span = trace.get_current_span()
+    trace_id = f"{span.get_span_context().trace_id:032x}"
+    record.outputs({"trace": trace_id, "run": span.attributes["tracejury.run.id"]})
+    record.score("any", True)
+"""
+
+
+def test_each_test_is_linked_to_its_trace(server: Offline, tmp_path: Path) -> None:
+    """It runs inside of a span that names run and item, and the item names its trace."""
+    done = session(tmp_path, TRACED, url=server.url)
+    assert done.returncode == 0, done.stdout
+    (run,) = runs(server, "traced")
+    items = server.ask("GET", f"runs/{run['id']}")["items"]["content"]
+    assert [each["actualOutput"] for each in items] == [{"trace": each["traceId"], "run": run["id"]} for each in items]
+    assert len({each["traceId"] for each in items}) == len(CASES)

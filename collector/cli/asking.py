@@ -68,6 +68,14 @@ class ServerClient:
         """
         return self._ask("PUT", path, json=body)
 
+    def patch(self, path: str, body: Mapping[str, object]) -> object:
+        """What came of changing some of it.
+
+        Raises:
+            click.ClickException: it was refused, or nobody answers.
+        """
+        return self._ask("PATCH", path, json=body)
+
     def delete(self, path: str) -> None:
         """Have it gone.
 

@@ -32,8 +32,11 @@ class _Shape(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class _Dataset(_Shape):
+class _Named(_Shape):
     name: str
+
+
+class _Dataset(_Named):
     tenant: str
     latest_version: int | None
     latest_item_count: int
@@ -114,6 +117,17 @@ def show(*, name: str, as_json: bool, server: str) -> None:
     _print(("version", "items", "added", "removed", "changed", "made (UTC)", "description"), rows)
 
 
+@datasets.command()
+@click.argument("name")
+@click.option("--description", default="", metavar="TEXT", help="What is said of the dataset.")
+@server_option
+def create(*, name: str, description: str, server: str) -> None:
+    """Make a dataset, which has no version yet."""
+    with open_server(server, None) as asking:
+        made = read_view(_Named, asking.post(_ROOT, {"name": name, "description": description}))
+    click.echo(f"dataset {one_line(made.name)} is there, without a version")
+
+
 @datasets.command("import")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
@@ -181,6 +195,7 @@ def diff(*, version: str, base: str | None, as_json: bool, server: str) -> None:
 @click.option("--trace", "trace_id", metavar="ID", help="A trace; with --span, a span of it.")
 @click.option("--span", "span_id", metavar="ID", help="A span of the trace.")
 @click.option("--session", "session_id", metavar="ID", help="A session: its last question, after all that was said.")
+@click.option("--item", "item_id", metavar="ID", help="An item of a run, by the number that `experiments show` tells.")
 @click.option("--expected", metavar="TEXT", help="The output that is right.")
 @click.option("--use-output", is_flag=True, help="What came out is right.")
 @json_option
@@ -191,6 +206,7 @@ def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
         "traceId": options["trace_id"],
         "spanId": options["span_id"],
         "sessionId": options["session_id"],
+        "itemResultId": options["item_id"],
         "overriddenExpectedOutput": options["expected"],
         "useOutput": options["use_output"],
     }

@@ -15,6 +15,17 @@ _TIMEOUT_S: Final = 3_600
 
 
 def download(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
+    """Write an answer into a file, and say how large it is.
+
+    Raises:
+        NoAnswer: the server refuses, or cannot be reached.
+        ClickException: the file cannot be written.
+    """
+    fetch(server, place, parameters, file)
+    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
+
+
+def fetch(server: str, place: str, parameters: Mapping[str, str], file: Path) -> None:
     """Write an answer into a file, which has its name as soon as it is whole.
 
     Raises:
@@ -33,7 +44,6 @@ def download(server: str, place: str, parameters: Mapping[str, str], file: Path)
         raise click.ClickException(f"{one_line(str(file))} cannot be written: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
-    click.echo(f"{one_line(str(file))}: {file.stat().st_size:,} bytes", err=True)
 
 
 def _write(client: httpx.Client, place: str, parameters: Mapping[str, str], part: Path) -> None:

@@ -14,9 +14,10 @@ from pydantic.alias_generators import to_camel
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import DEFAULT_SERVER
 from collector.cli.downloading import download
+from collector.cli.experiment_run import run_file
 from collector.cli.options import read_view
-from collector.cli.render import print_json, print_table
-from collector.cli.views import ColumnView, TableView
+from collector.cli.render import print_json
+from collector.cli.run_text import print_rows, print_run, share_text
 from collector.visible import one_line
 
 _LOOK_S: Final = 0.5
@@ -62,46 +63,6 @@ class _Run(_Shape):
     started_at: str
 
 
-class _Evaluator(_Shape):
-    evaluator_name: str
-    scored_count: int
-    failed_count: int
-    skipped_count: int
-    passed_count: int
-    average_score: float | None
-
-
-class _Item(_Shape):
-    id: str
-    item_key: str | None
-    trial: int
-    outcome: str
-    error: str | None
-
-
-class _Items(_Shape):
-    content: list[_Item]
-
-
-class _Detail(_Shape):
-    id: str
-    experiment_name: str
-    status: str
-    status_reason: str | None
-    total_items: int
-    passed_items: int
-    not_passed_items: int
-    error_items: int
-    not_evaluated_items: int
-    unjudged_items: int
-    pass_rate: float | None
-    cost_usd: float | None
-    priced_item_count: int
-    tokenized_item_count: int
-    evaluators: list[_Evaluator]
-    items: _Items
-
-
 class _Evaluation(_Shape):
     id: str
     evaluator_name: str
@@ -118,6 +79,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="What the ser
 @click.group()
 def experiments() -> None:
     """Runs of an application over the cases of a dataset, and what came of them."""
+
+
+experiments.add_command(run_file)
 
 
 class _Candidate(_Shape):
@@ -150,9 +114,9 @@ def list_experiments(*, project: str, as_json: bool, server: str) -> None:
     rows = []
     for each in (read_view(_Experiment, document) for document in documents):
         run = each.latest_run
-        told = (None,) * 4 if run is None else (run.run_id, run.status, _share(run.pass_rate), run.started_at[:19])
+        told = (None,) * 4 if run is None else (run.run_id, run.status, share_text(run.pass_rate), run.started_at[:19])
         rows.append((each.name, *told))
-    _print(("experiment", "latest run", "status", "passed", "began (UTC)"), rows)
+    print_rows(("experiment", "latest run", "status", "passed", "began (UTC)"), rows)
 
 
 @experiments.command()
@@ -175,9 +139,9 @@ def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: st
     rows = []
     for run in (read_view(_Run, document) for document in documents):
         dataset = "" if run.dataset_name is None else f"{run.dataset_name}@{run.dataset_version}"
-        told = (run.id, run.status, run.item_count, _share(run.pass_rate), run.cost_usd, dataset, run.git_branch)
+        told = (run.id, run.status, run.item_count, share_text(run.pass_rate), run.cost_usd, dataset, run.git_branch)
         rows.append((*told, run.started_at[:19]))
-    _print(("run", "status", "items", "passed", "USD", "dataset", "branch", "began (UTC)"), rows)
+    print_rows(("run", "status", "items", "passed", "USD", "dataset", "branch", "began (UTC)"), rows)
 
 
 @experiments.command()
@@ -197,27 +161,7 @@ def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: st
     if as_json:
         print_json(document)
         return
-    found = read_view(_Detail, document)
-    why = f" ({one_line(found.status_reason)})" if found.status_reason else ""
-    click.echo(f"{one_line(found.experiment_name)}, run {one_line(found.id)}: {found.status}{why}")
-    click.echo(
-        f"{found.passed_items} of {found.total_items} items passed ({_share(found.pass_rate)}), "
-        f"{found.not_passed_items} did not, {found.error_items} failed, {found.not_evaluated_items} not evaluated, "
-        f"{found.unjudged_items} not judged"
-    )
-    if found.cost_usd is not None:
-        part = found.priced_item_count < found.tokenized_item_count
-        of = f" ({found.priced_item_count}/{found.tokenized_item_count} items priced)" if part else ""
-        click.echo(f"USD {found.cost_usd:.4f}{of}")
-    said = [
-        (each.evaluator_name, each.average_score, each.passed_count, each.scored_count, each.failed_count)
-        for each in found.evaluators
-    ]
-    if said:
-        _print(("evaluator", "mean", "passed", "scored", "failed"), said)
-    items = [(each.id, each.item_key, each.trial, each.outcome, each.error) for each in found.items.content]
-    if items:
-        _print(("item", "case", "trial", "outcome", "error"), items)
+    print_run(document)
 
 
 @experiments.command()
@@ -301,12 +245,3 @@ def export(*, run: str, file: Path, form: str | None, server: str) -> None:
 
 def _experiments(asking: ServerClient, project: str) -> list[object]:
     return asking.whole(f"/api/v1/projects/{quote(project, safe='')}/experiments")
-
-
-def _share(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.1%}"
-
-
-def _print(names: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    columns = tuple(ColumnView(name=name, type="VARCHAR") for name in names)
-    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))

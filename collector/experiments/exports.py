@@ -11,7 +11,8 @@ from collector.experiments.junit_form import write_junit
 from collector.experiments.markdown_form import write_markdown
 from collector.experiments.report import RunReport
 from storage.run_items import RunItems
-from storage.runs import Run, Sums
+from storage.run_sums import Sums
+from storage.runs import Run
 
 RunForm: TypeAlias = Literal["json", "csv", "markdown", "html", "junit"]
 

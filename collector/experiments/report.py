@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
 from storage.run_items import EvaluatedTrial, OutlinedItem, RunItems
-from storage.runs import Run, Sums
+from storage.run_sums import Sums
+from storage.runs import Run
 
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 

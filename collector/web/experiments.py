@@ -17,7 +17,8 @@ from collector.web.pictures.trend import Scale, TrendPoint, trend
 from collector.web.quality_numbers import short_print
 from collector.web.rendering import page
 from storage.errors import Missing
-from storage.runs import Evaluated, Experiment, Run, Sums
+from storage.run_sums import Evaluated, Sums
+from storage.runs import Experiment, Run
 
 router = APIRouter()
 

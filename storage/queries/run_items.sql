@@ -1,7 +1,13 @@
--- Items of a run, in the order in which they came.
+-- Items of a run, in the order in which they came. Which they are is found first, so that no texts are read of those before.
 SELECT i.* EXCLUDE (created_at), epoch_us(i.created_at) * 1000 AS created_at_ns
 FROM run_item AS i
 WHERE i.run_id = $run_id
-ORDER BY i.item_number
-LIMIT $items
-OFFSET $skip;
+    AND i.item_number IN (
+        SELECT item_number
+        FROM run_item
+        WHERE run_id = $run_id
+        ORDER BY item_number
+        LIMIT $items
+        OFFSET $skip
+    )
+ORDER BY i.item_number;

@@ -12,12 +12,22 @@ from collector.datasets.importers.reading import (
     read_json,
     read_lines,
     read_rows,
+    read_text,
     without_nothing,
 )
 
-_KEPT: Final = ("actual_output", "retrieval_context", "source_file", "comments", "custom_column_key_values", "name")
-_LISTS: Final = ("context", "retrieval_context")  # which CSV holds as one cell
+_KEPT: Final = (
+    "actual_output",
+    "retrieval_context",
+    "source_file",
+    "comments",
+    "custom_column_key_values",
+    "name",
+    "expectations",
+)
+_LISTS: Final = ("context", "retrieval_context")  # which CSV and JSONL hold as one text
 _CONVERSATION: Final = ("scenario", "user_description", "persona", "turns", "context")
+_SAVED: Final = "custom_column_key_values"  # a column of what DeepEval writes, and not of what people do
 
 
 def read_deepeval(path: Path) -> Iterator[Place]:
@@ -29,10 +39,11 @@ def read_deepeval(path: Path) -> Iterator[Place]:
     for place, told in _documents(path):
         if not isinstance(told, Mapping):
             raise BadExport(f"{place}: a golden is an object")
-        if told.get("scenario"):
-            yield place, _conversation(told)
-        elif told.get("input"):
-            yield place, _golden(told)
+        golden = {name: _listed(value, told) if name in _LISTS else value for name, value in told.items()}
+        if golden.get("scenario"):
+            yield place, _conversation(golden)
+        elif golden.get("input"):
+            yield place, _golden(golden)
         else:
             raise BadExport(f"{place}: a golden has an input, or a scenario")
 
@@ -40,8 +51,9 @@ def read_deepeval(path: Path) -> Iterator[Place]:
 def _documents(path: Path) -> Iterator[Place]:
     suffix = path.suffix.lower()
     if suffix == ".csv":
+        saved = {_SAVED: None} if _SAVED in read_text(path).partition("\n")[0] else {}
         for place, row in read_rows(path):
-            yield place, {name: _cell(name, cell) for name, cell in row.items()}
+            yield place, saved | {name: parsed(cell) for name, cell in row.items()}
     elif suffix == ".jsonl":
         yield from read_lines(path)
     else:
@@ -53,12 +65,11 @@ def _documents(path: Path) -> Iterator[Place]:
             yield f"golden {number}", golden
 
 
-def _cell(name: str, cell: str) -> object:
-    """Lists are written with `|` between their members, and read with `;` by default: both are taken."""
-    value = parsed(cell)
-    if name in _LISTS and isinstance(value, str):
-        return value.split("|" if "|" in value else ";")
-    return value
+def _listed(value: object, golden: Mapping[str, Any]) -> object:
+    """A list that may be one text: DeepEval writes `|` between its members, and reads `;` by default."""
+    if not isinstance(value, str) or not value:
+        return value
+    return value.split("|" if "|" in value or _SAVED in golden else ";")
 
 
 def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +90,10 @@ def _golden(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _conversation(told: Mapping[str, Any]) -> dict[str, Any]:
     inputs = without_nothing({name: told.get(name) for name in _CONVERSATION})
-    metadata = without_nothing({name: told.get(name) for name in ("name", "comments", "custom_column_key_values")})
+    if isinstance(told.get("turns"), list):
+        inputs["turns"] = [without_nothing(turn) if isinstance(turn, dict) else turn for turn in told["turns"]]
+    kept = ("name", "comments", "custom_column_key_values", "expectations")
+    metadata = without_nothing({name: told.get(name) for name in kept})
     return without_nothing(
         {
             "inputs": {"input": told["scenario"]} | inputs,
@@ -95,7 +109,8 @@ def _calls(tools: object) -> list[dict[str, Any]]:
     calls = []
     for each in names if isinstance(names, list) else []:
         if isinstance(each, Mapping):
-            calls.append({"name": each.get("name"), "arguments": each.get("input_parameters") or {}})
+            arguments = each.get("inputParameters") or each.get("input_parameters") or {}
+            calls.append({"name": each.get("name"), "arguments": arguments})
         elif each:
             calls.append({"name": each})
     return calls

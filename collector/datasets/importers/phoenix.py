@@ -1,5 +1,6 @@
 """Datasets of Arize Phoenix: what `GET /v1/datasets/{id}/examples` answers, and its downloads as CSV and JSONL."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,9 @@ from collector.datasets.importers.reading import (
     without_nothing,
 )
 
-_PARTS: Final = {"input_": "inputs", "output_": "expectedOutputs", "metadata_": "metadata"}
+_PARTS: Final = {"input": "inputs", "output": "expectedOutputs", "metadata": "metadata"}
+_COLUMN: Final = re.compile(r"(input|output|metadata)[._](.+)", re.DOTALL)
+"""Version 20 writes a point; an underscore is what descriptions of earlier versions have."""
 
 
 def read_phoenix(path: Path) -> Iterator[Place]:
@@ -43,13 +46,13 @@ def read_phoenix(path: Path) -> Iterator[Place]:
 def _rows(path: Path) -> Iterator[Place]:
     """Of CSV, a column belongs to what its name begins with."""
     for place, row in read_rows(path):
-        item: dict[str, Any] = {"id": row.get("example_id")}
+        item: dict[str, Any] = {"id": row.get("id", row.get("example_id"))}
         for name, cell in row.items():
-            for prefix, part in _PARTS.items():
-                if name.startswith(prefix):
-                    item.setdefault(part, {})[name.removeprefix(prefix)] = parsed(cell)
+            column = _COLUMN.fullmatch(name)
+            if column is not None:
+                item.setdefault(_PARTS[column[1]], {})[column[2]] = parsed(cell)
         if "inputs" not in item:
-            raise BadExport(f"{place}: no column that begins with input_ says something")
+            raise BadExport(f"{place}: no column that begins with input. or input_ says something")
         yield place, without_nothing(item)
 
 
@@ -73,8 +76,12 @@ def _example(place: str, told: object) -> dict[str, Any]:
 def _of_messages(place: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """An example as OpenAI has it: with `ideal`, or for fine-tuning, where the last message is what is expected."""
     messages = told["messages"]
-    if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages) or not messages:
+    if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
         raise BadExport(f"{place}: messages is a list of objects")
+    if not messages:
+        raise BadExport(
+            f"{place}: there are no messages; Phoenix writes so what is no conversation, so take JSON or CSV"
+        )
     expected = told.get("ideal")
     if "ideal" not in told and messages[-1].get("role") == "assistant":
         *messages, last = messages

@@ -1,6 +1,7 @@
 """What all importers need: documents, rows, and maps of what may be anything."""
 
 import csv
+import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -48,8 +49,8 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_lines(path: Path) -> Iterator[Place]:
-    """The documents of JSONL, each with its line."""
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    """The documents of JSONL, each with its line; texts may hold what else Unicode takes for the end of a line."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             try:
                 yield f"line {number}", parse_json(line)
@@ -59,7 +60,7 @@ def read_lines(path: Path) -> Iterator[Place]:
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows of a CSV file by their columns, each with the line where it ends; empty cells are left out."""
-    reader = csv.DictReader(read_text(path).splitlines(keepends=True), restkey="")
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="")
     for row in reader:
         place = f"line {reader.line_num}"
         if "" in row:

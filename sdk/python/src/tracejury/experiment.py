@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-from opentelemetry import trace
+from typing import Any
 
 from tracejury.builtin import Builtin, Document, score_of
 from tracejury.client import Client
@@ -23,9 +21,7 @@ from tracejury.reported import Place, ReportedRun, with_scores
 from tracejury.reporter import OnLost, Reporter
 from tracejury.results import ItemResult, Measured, Result
 from tracejury.score import Score, named, scores_of
-from tracejury.tracing import flush
-
-_TRACER: Final = trace.get_tracer("tracejury")
+from tracejury.tracing import flush, item_span
 
 Task = Callable[[Example], Any]
 Evaluate = Callable[..., Any]
@@ -177,11 +173,7 @@ class _Running:
 
     async def item(self, example: Example, key: str, trial: int) -> ItemResult:
         began_s = time.perf_counter()
-        attributes: dict[str, str | int] = {"tracejury.item.key": key, "tracejury.trial": trial}
-        attributes |= {} if self.run_id is None else {"tracejury.run.id": self.run_id}
-        with _TRACER.start_as_current_span(f"experiment {self.experiment.name}", attributes=attributes) as span:
-            context = span.get_span_context()
-            ids = (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context.is_valid else (None, None)
+        with item_span(self.experiment.name, key=key, trial=trial, run_id=self.run_id) as ids:
             try:
                 measured = _measured(await self._called(self.experiment.task, example))
             except asyncio.TimeoutError:

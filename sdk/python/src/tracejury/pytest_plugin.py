@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import pytest
 
@@ -57,10 +59,13 @@ class Recording:
 
 
 class Session:
-    """The runs of this session: one for each experiment, the same in every worker."""
+    """The runs of this session: one for each experiment, of all workers alike. A server that is away costs no test."""
 
-    def __init__(self) -> None:
+    def __init__(self, spool: Path | None = None) -> None:
         self.key = os.environ.get(_SESSION) or uuid.uuid4().hex
+        self.spool = spool
+        self.lost = 0  # items that could not be delivered
+        self.why = ""
         self.client: Client | None = None
         self.reporter: Reporter | None = None
         self.runs: dict[tuple[str, str], str] = {}
@@ -76,54 +81,76 @@ class Session:
             self._datasets[key] = Dataset.load(*named)
         return self._datasets[key]
 
-    def report(self, options: Mapping[str, Any], item: ItemResult) -> None:
-        """Report an item, where there is a server."""
-        from tracejury.client import Client
+    def begin(self, options: Mapping[str, Any]) -> str | None:
+        """The run of an experiment in this session; None without a server, and where it is away."""
+        from tracejury.client import Client, Unreachable
+
+        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
+        if where in self.runs or self.why:
+            return self.runs.get(where)
+        self.client = self.client or Client.from_environment()
+        if self.client is None:
+            return None
+        dataset = self.dataset(options["dataset"])
+        body = {"experimentName": where[1], "runKey": f"pytest {self.key}", "trials": int(options.get("repeats", 1))}
+        body |= {"metadata": dict(options.get("metadata", {}))}
+        if dataset.version is not None:
+            body |= {"datasetName": dataset.name, "datasetVersion": dataset.version}
+        try:
+            self.runs[where] = self.client.send("POST", f"/projects/{quote(where[0], safe='')}/runs", body)["runId"]
+        except Unreachable as error:
+            self.why = str(error)
+        return self.runs.get(where)
+
+    def report(self, options: Mapping[str, Any], run_id: str | None, item: ItemResult) -> None:
+        """Report an item of a run."""
         from tracejury.reported import document_of
         from tracejury.reporter import Reporter
 
-        if self.client is None:
-            self.client = Client.from_environment()
-        if self.client is None:
+        if run_id is None or self.client is None:
+            self.lost += bool(self.why)
             return
         if self.reporter is None:
-            self.reporter = Reporter(self.client)
-        dataset = self.dataset(options["dataset"])
-        run_id = self.run(options, dataset)
-        self.reporter.report(run_id, document_of(item, dataset))
-
-    def run(self, options: Mapping[str, Any], dataset: Dataset) -> str:
-        """The run of an experiment in this session."""
-        where = (str(options.get("project", "default")), str(options.get("experiment", "pytest")))
-        if where not in self.runs and self.client is not None:
-            body = {
-                "experimentName": where[1],
-                "runKey": f"pytest {self.key}",
-                "trials": int(options.get("repeats", 1)),
-            }
-            body |= {"metadata": dict(options.get("metadata", {}))}
-            if dataset.version is not None:
-                body |= {"datasetName": dataset.name, "datasetVersion": dataset.version}
-            self.runs[where] = self.client.send("POST", f"/projects/{where[0]}/runs", body)["runId"]
-        return self.runs[where]
+            self.reporter = Reporter(self.client, spool=self.spool)
+        self.reporter.report(run_id, document_of(item, self.dataset(options["dataset"])))
 
     def close(self, status: str | None) -> None:
         """Deliver what there is; with a status, end the runs."""
         if self.reporter is not None:
+            from tracejury.tracing import flush
+
+            flush()
             self.reporter.close()
+            self.lost += self.reporter.lost_items
         if status is None or not self.runs:
             return
-        from tracejury.client import Client
+        from tracejury.client import Client, Unreachable
+        from tracejury.reporter import leave_ending
 
         client = self.client or Client.from_environment()
         if client is None:
             return
+        ending = {"status": status}
+        if self.lost:
+            ending["reason"] = f"{self.lost} items could not be delivered"
         for run_id in self.runs.values():
-            client.send("PATCH", f"/runs/{run_id}", {"status": status})
+            if self.lost and self.spool is not None:
+                leave_ending(self.spool, run_id)
+                continue
+            try:
+                client.send("PATCH", f"/runs/{run_id}", ending)
+            except Unreachable as error:
+                self.why = str(error)
 
 
 _sessions: Final = pytest.StashKey[Session]()
 _results: Final = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What becomes of items that cannot be delivered."""
+    parser.addini("tracejury_spool", "A folder for items that could not be delivered.", default="")
+    parser.addini("tracejury_fail_on_lost", "Fail where items could not be delivered.", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -131,7 +158,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "tracejury(dataset, repeats=1, experiment, project, metadata): run over a dataset"
     )
-    config.stash[_sessions] = Session()
+    spool = config.getini("tracejury_spool")
+    config.stash[_sessions] = Session(config.rootpath / spool if spool else None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -156,11 +184,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Example, int, Recording]]:
     """The example of this test, and what it records, which is reported when the test is over."""
     from tracejury.results import ItemResult
+    from tracejury.tracing import item_span
 
     key, example, trial = request.param
-    recording = Recording()
-    yield key, example, trial, recording
     mark = request.node.get_closest_marker(_MARK)
+    session, recording = request.config.stash[_sessions], Recording()
+    run_id = session.begin(mark.kwargs)
+    name = str(mark.kwargs.get("experiment", "pytest"))
+    with item_span(name, key=key, trial=trial, run_id=run_id) as (trace_id, span_id):
+        yield key, example, trial, recording
     error = request.node.stash.get(_results, None)
     item = ItemResult(
         example=example,
@@ -170,8 +202,10 @@ def _tracejury_case(request: pytest.FixtureRequest) -> Iterator[tuple[str, Examp
         scores=recording.scores,
         error=error,
         error_kind=None if error is None else "test",
+        trace_id=trace_id,
+        span_id=span_id,
     )
-    request.config.stash[_sessions].report(mark.kwargs, item)
+    session.report(mark.kwargs, run_id, item)
 
 
 @pytest.fixture
@@ -211,7 +245,9 @@ def _has_scores(item: pytest.Item) -> bool:
 def pytest_testnodedown(node: Any, error: object | None) -> None:  # noqa: ARG001 - as the hook is called
     """Hear from a worker which runs it reported to."""
     told = getattr(node, "workeroutput", {}).get("tracejury_runs", {})
-    node.config.stash[_sessions].runs |= {tuple(where): run_id for where, run_id in told}
+    session = node.config.stash[_sessions]
+    session.runs |= {tuple(where): run_id for where, run_id in told}
+    session.lost += getattr(node, "workeroutput", {}).get("tracejury_lost", 0)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -221,6 +257,22 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     found = session.config.stash.get(_sessions, None)
     if found is None:
         return
-    if is_worker:
-        session.config.workeroutput["tracejury_runs"] = [(list(where), run) for where, run in found.runs.items()]  # type: ignore[attr-defined] # of xdist
     found.close(None if is_worker else "SUCCESS" if finished else "FAILED")
+    if is_worker:
+        told = {"tracejury_runs": [(list(where), run) for where, run in found.runs.items()]}
+        session.config.workeroutput |= told | {"tracejury_lost": found.lost}  # type: ignore[attr-defined] # of xdist
+    elif found.lost and session.config.getini("tracejury_fail_on_lost") and finished:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what could not be delivered, and which runs there are."""
+    found = config.stash.get(_sessions, None)
+    if found is None:
+        return
+    for (project, experiment), run_id in found.runs.items():
+        terminalreporter.write_line(f"tracejury: {experiment} of {project}: run {run_id}")
+    if found.lost or found.why:
+        kept = "" if found.spool is None else f", see {found.spool}"
+        reason = f": {found.why}" if found.why else ""
+        terminalreporter.write_line(f"tracejury: {found.lost} items could not be delivered{kept}{reason}", red=True)

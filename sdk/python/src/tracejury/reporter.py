@@ -4,6 +4,7 @@ import json
 import logging
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any, Final
 
 from tracejury.client import Client, Refused, Unreachable
 
-_BATCH_ITEMS: Final = 100
-_BATCH_S: Final = 0.5
+_BATCH_ITEMS: Final = 1_000  # a server takes 245 us of CPU for each of 1,000 small items, and 520 for each of 100
+_BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
+_BATCH_S: Final = 0.5  # an item waits no longer for others
 _SPOOL: Final = "failed-items.ndjson"
 _TAKEN: Final = "failed-items.replaying"
 _OF_AN_ITEM: Final = frozenset({400, 413, 422})  # what is said of a batch because of some item of it
@@ -53,14 +55,8 @@ class Reporter:
         """Have the replay of the spool end a run, once it has its items; False where there is no spool."""
         if self._spool is None:
             return False
-        self._write({"runId": run_id, "status": "SUCCESS"})
+        leave_ending(self._spool, run_id)
         return True
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        assert self._spool is not None  # noqa: S101 - whoever writes has one
-        self._spool.mkdir(parents=True, exist_ok=True)
-        with (self._spool / _SPOOL).open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(line, default=str)}\n")
 
     def _run(self) -> None:
         while (first := self._items.get()) is not None:
@@ -75,15 +71,17 @@ class Reporter:
 
     def _gathered(self, first: tuple[str, Item]) -> tuple[list[tuple[str, Item]], bool]:
         """What comes within a moment after an item, and whether nothing comes any more."""
-        batch = [first]
-        while len(batch) < _BATCH_ITEMS:
+        batch, until_s = [first], time.monotonic() + _BATCH_S
+        size = _size(first[1])
+        while len(batch) < _BATCH_ITEMS and size < _BATCH_BYTES:
             try:
-                item = self._items.get(timeout=_BATCH_S)
+                item = self._items.get(timeout=max(0.0, until_s - time.monotonic()))
             except queue.Empty:
                 break
             if item is None:
                 return batch, True
             batch.append(item)
+            size += _size(item[1])
         return batch, False
 
     def _deliver(self, run_id: str, items: Sequence[Item]) -> None:
@@ -105,13 +103,29 @@ class Reporter:
         self.lost_items += len(items)
         try:
             if self._spool is not None:
-                self._write({"runId": run_id, "key": key, "error": str(error), "items": list(items)})
+                _write(self._spool, {"runId": run_id, "key": key, "error": str(error), "items": list(items)})
             if self._on_lost is not None:
                 self._on_lost(run_id, len(items), items)
         except Exception:  # noqa: BLE001 - a callback or a disk: the thread must go on, and the count tells
             _log.exception("%d items of the run %s are lost, and could not be put on record", len(items), run_id)
         else:
             _log.warning("%d items of the run %s could not be delivered: %s", len(items), run_id, error)
+
+
+def _size(item: Item) -> int:
+    return len(json.dumps(item, default=str))
+
+
+def leave_ending(spool: Path, run_id: str) -> None:
+    """Have the replay of a spool end a run, once it has its items."""
+    _write(spool, {"runId": run_id, "status": "SUCCESS"})
+
+
+def _write(spool: Path, line: Mapping[str, Any]) -> None:
+    """Add a line, at once: several processes may share a spool."""
+    spool.mkdir(parents=True, exist_ok=True)
+    with (spool / _SPOOL).open("ab", buffering=0) as file:
+        file.write(f"{json.dumps(line, default=str)}\n".encode())
 
 
 def replay(spool: Path, client: Client) -> int:

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -12,6 +14,7 @@ _PATH: Final = "/api/v1/traces"
 _FLUSH_MS: Final = 5_000
 _NEEDS: Final = "tracejury.init() needs OpenTelemetry's SDK: pip install 'tracejury-sdk[otel]'"
 
+_TRACER: Final = trace.get_tracer("tracejury")
 _lock: Final = threading.Lock()
 _connected: Final[set[tuple[int, str]]] = set()  # providers by their identity, with the address that they send to
 
@@ -49,6 +52,18 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, headers=headers)))
         _connected.add((id(provider), endpoint))
     return True
+
+
+@contextmanager
+def item_span(
+    experiment: str, *, key: str, trial: int, run_id: str | None
+) -> "Iterator[tuple[str | None, str | None]]":
+    """A span around what is done for an item; the ids of its trace and of itself, None where nothing is traced."""
+    attributes: dict[str, str | int] = {"tracejury.item.key": key, "tracejury.trial": trial}
+    attributes |= {} if run_id is None else {"tracejury.run.id": run_id}
+    with _TRACER.start_as_current_span(f"experiment {experiment}", attributes=attributes) as span:
+        context = span.get_span_context()
+        yield (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context.is_valid else (None, None)
 
 
 def flush() -> None:

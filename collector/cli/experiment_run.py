@@ -1,0 +1,234 @@
+"""`tracejury experiments run`: an experiment from a file, without code."""
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import open_server
+from collector.cli.connecting import DEFAULT_SERVER, connect_async
+from collector.cli.downloading import fetch
+from collector.cli.options import judge_options, read_view, take_judge
+from collector.cli.render import counting, print_json
+from collector.cli.run_text import print_run
+from collector.visible import one_line
+
+if TYPE_CHECKING:
+    from collector.conducting.plan import Plan
+    from collector.datasets.item import ItemText
+
+NOT_RUN: Final = 2
+_BELOW: Final = 1
+_SHOWN_ITEMS: Final = 20
+_URI: Final = "dataset://"
+_GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has nothing left to run
+
+
+class NotRun(click.ClickException):
+    """The experiment could not be run, or not whole."""
+
+    exit_code = NOT_RUN
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Version(_Shape):
+    version: int
+
+
+class _Begun(_Shape):
+    run_id: str
+    status: str
+
+
+class _Key(_Shape):
+    item_key: str | None
+    trial: int
+
+
+class _Keys(_Shape):
+    content: list[_Key]
+    next: int | None
+
+
+class _Rate(_Shape):
+    pass_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What the command line says beside the file."""
+
+    file: Path
+    server: str
+    run_key: str
+    trials: int | None
+    git_sha: str | None
+    git_branch: str | None
+    judge: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cases:
+    """The cases, and where they are on the server."""
+
+    items: "Sequence[ItemText]"
+    name: str | None = None
+    version: int | None = None
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option("--run-key", metavar="KEY", help="Go on with the run of this key, or begin it.")
+@click.option("--trials", type=click.IntRange(1, 10_000), help="How often each case is run, instead of what FILE says.")
+@click.option("--git-sha", metavar="SHA", help="The commit that is run.")
+@click.option("--git-branch", metavar="NAME", help="The branch that is run, by which the gate finds a baseline.")
+@click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 where fewer of the items pass.")
+@click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
+@judge_options
+@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@click.pass_context
+def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json: bool, **options: Any) -> None:
+    """Run a command or an endpoint on each case of a dataset, and have evaluators judge what it answers.
+
+    FILE says which, in YAML. Each item is stored while the run goes on; a run that is cut off goes on with --run-key.
+    """
+    judge = take_judge(options)
+    choice = _Choice(judge=judge, **{**options, "run_key": options["run_key"] or uuid.uuid4().hex})
+    try:
+        run_id = asyncio.run(_conduct(choice))
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise NotRun(error.format_message()) from error
+    with open_server(choice.server, None) as asking:
+        document = asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS)
+    if as_json:
+        print_json(document)
+    else:
+        print_run(document)
+    rate = read_view(_Rate, document).pass_rate
+    if min_pass_rate is not None and (rate is None or rate < min_pass_rate):
+        click.echo(f"fewer than {min_pass_rate:.1%} of the items passed", err=True)
+        context.exit(_BELOW)
+
+
+async def _conduct(choice: _Choice) -> str:
+    """Run it whole; the id of the run."""
+    from collector.cli.run_delivery import Undelivered
+    from collector.conducting.plan import BadPlan, read_plan
+    from evaluators.errors import BadConfiguration
+
+    try:
+        plan = read_plan(choice.file)
+        run_id = await _run(choice, plan, _cases(choice, plan))
+    except (BadPlan, BadConfiguration) as error:
+        raise NotRun(f"{choice.file}: {one_line(str(error))}") from None
+    except Undelivered as error:
+        raise NotRun(f"the server does not take items: {error}; --run-key {choice.run_key} goes on") from None
+    except asyncio.CancelledError:  # Ctrl-C
+        click.echo(f"stopped; --run-key {choice.run_key} goes on", err=True)
+        raise
+    with open_server(choice.server, None) as asking:
+        asking.patch(f"/api/v1/runs/{run_id}", {"status": "SUCCESS"})
+    return run_id
+
+
+async def _run(choice: _Choice, plan: "Plan", cases: _Cases) -> str:
+    """Run what the run does not have yet; what is wrong with task and evaluators is told before it begins."""
+    from collector.cli.run_delivery import deliver
+    from collector.conducting.conductor import Conductor
+    from collector.conducting.tasks import task_of
+    from collector.evaluation.judging import judged_evaluators
+    from collector.settings_loading import whole_environment
+
+    folder, environment = choice.file.absolute().parent, whole_environment()
+    async with AsyncExitStack() as stack:
+        make = await stack.enter_async_context(judged_evaluators(choice.judge))
+        evaluators = [make(each.evaluator, each.config) for each in plan.evaluators]
+        _check_names([each.name for each in evaluators])
+        conductor = Conductor(
+            task=await stack.enter_async_context(task_of(plan.task, folder, environment)),
+            evaluators=evaluators,
+            parallelism=plan.parallelism,
+            link_traces=plan.link_traces,
+            is_stored=cases.version is not None,
+        )
+        run_id, known = _begin(choice, plan, cases)
+        trials = range(1, (choice.trials or plan.trials) + 1)
+        left = [(item, trial) for trial in trials for item in cases.items if (item.item_id, trial) not in known]
+        client = await stack.enter_async_context(connect_async(choice.server))
+        advance = stack.enter_context(counting(f"of {len(left):,} items"))
+        items = await stack.enter_async_context(aclosing(conductor.items(left)))
+        await deliver(client, f"/api/v1/runs/{run_id}/items", items, advance)
+    return run_id
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse evaluators whose scores could not be told apart."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise NotRun(f"two evaluators are called {one_line(twice)}; give one of them another config.name")
+
+
+def _cases(choice: _Choice, plan: "Plan") -> _Cases:
+    """The cases of a dataset of the server, or of a file beside the plan."""
+    from collector.conducting.cases import form_of, read_cases
+    from collector.conducting.plan import BadPlan
+
+    if not plan.dataset.startswith(_URI):
+        path = choice.file.absolute().parent / plan.dataset
+        form = form_of(path)
+        try:
+            with path.open("rb") as file:
+                return _Cases(items=read_cases(file, form))
+        except OSError as error:
+            raise BadPlan(f"dataset: {plan.dataset}: {error.strerror}") from None
+    name, _, number = plan.dataset.removeprefix(_URI).partition("@")
+    if not name or not number:
+        raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
+    place = f"/api/v1/datasets/{quote(name, safe='')}/versions"
+    with open_server(choice.server, None) as asking:
+        found = read_view(_Version, asking.get(f"{place}/{quote(number, safe='')}"))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "items.jsonl"
+        fetch(choice.server, f"{place}/{found.version}/export", {"format": "jsonl"}, kept)
+        with kept.open("rb") as file:
+            return _Cases(items=read_cases(file, "jsonl"), name=name, version=found.version)
+
+
+def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple[str | None, int]]]:
+    """The run of the key, and what it has already."""
+    body = {
+        "experimentName": plan.experiment,
+        "runKey": choice.run_key,
+        "metadata": dict(plan.metadata),
+        "trials": choice.trials or plan.trials,
+        "gitSha": choice.git_sha,
+        "gitBranch": choice.git_branch,
+        "datasetName": cases.name,
+        "datasetVersion": cases.version,
+        "triggeredBy": "tracejury experiments run",
+    }
+    with open_server(choice.server, None) as asking:
+        begun = read_view(_Begun, asking.post(f"/api/v1/projects/{quote(plan.project, safe='')}/runs", body))
+        if begun.status not in _GOING_ON:
+            raise NotRun(f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another")
+        known: set[tuple[str | None, int]] = set()
+        after: int | None = 0
+        while after is not None:
+            page = read_view(_Keys, asking.get(f"/api/v1/runs/{begun.run_id}/keys", after=after))
+            known |= {(each.item_key, each.trial) for each in page.content}
+            after = page.next
+    return begun.run_id, known

@@ -1,0 +1,93 @@
+"""Items of a run on their way to the server: in batches, tried again for a while, each stored once."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import httpx
+
+from collector.cli.connecting import error_of
+from collector.visible import one_line
+
+_BATCH_ITEMS: Final = 500
+_BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
+_GATHER_S: Final = 0.5
+_PATIENCE_S: Final = 120.0
+"""For so long a server that does not answer is asked again: a restart with much in its spool takes less. A guess."""
+
+_FIRST_WAIT_S: Final = 0.2
+_LONGEST_WAIT_S: Final = 10.0
+_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+Document = Mapping[str, Any]
+
+
+class Undelivered(Exception):
+    """The server does not take items; the message says why."""
+
+
+async def deliver(
+    client: httpx.AsyncClient, place: str, items: AsyncIterator[Document], advance: Callable[[], None]
+) -> int:
+    """Send items as they come; how many there were. Telling one again stores nothing twice.
+
+    Raises:
+        Undelivered: the server refuses some, or does not answer for two minutes.
+    """
+    count = 0
+    batch: list[Document] = []
+    size, since_s = 0, time.monotonic()
+    async for item, at_once in _looking_up(items):
+        if item is not None:
+            batch.append(item)
+            size += len(json.dumps(item))
+            count += 1
+            advance()
+        is_due = at_once or len(batch) >= _BATCH_ITEMS or size >= _BATCH_BYTES
+        if batch and (is_due or time.monotonic() - since_s >= _GATHER_S):
+            await _send(client, place, batch)
+            batch, size, since_s = [], 0, time.monotonic()
+    return count
+
+
+async def _looking_up(items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document | None, bool]]:
+    """The items, and a look at the clock where none comes for a moment; the last one says that all must go."""
+    following = asyncio.ensure_future(anext(items, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({following}, timeout=_GATHER_S)
+            if not done:
+                yield None, True
+                continue
+            item = following.result()
+            if item is None:
+                break
+            following = asyncio.ensure_future(anext(items, None))
+            yield item, False
+        yield None, True
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) -> None:
+    until_s, wait_s = time.monotonic() + _PATIENCE_S, _FIRST_WAIT_S
+    while True:
+        try:
+            response = await client.post(place, json={"items": batch})
+        except httpx.TransportError as error:
+            why, asked_s = str(error) or type(error).__name__, None
+        else:
+            if response.is_success:
+                return
+            why = error_of(response) or f"HTTP {response.status_code}"
+            if response.status_code not in _AGAIN:
+                raise Undelivered(one_line(why))
+            told = response.headers.get("retry-after", "")
+            asked_s = float(told) if told.isdecimal() else None
+        if time.monotonic() > until_s:
+            raise Undelivered(one_line(why))
+        await asyncio.sleep(min(wait_s if asked_s is None else asked_s, _LONGEST_WAIT_S))
+        wait_s *= 2

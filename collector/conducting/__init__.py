@@ -1,0 +1,1 @@
+"""Experiments without code: a file says what is run on which cases, and what judges it."""

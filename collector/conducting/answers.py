@@ -1,0 +1,119 @@
+"""What a task is told of a case, and what its answer means."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collector.conducting.plan import TaskPlan
+from collector.datasets.item import BadItem, ItemText, json_text
+from evaluators.wire import parse_json
+
+_PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
+_MISSING: Final = object()
+
+
+class TaskFailed(Exception):
+    """The task gave no answer that counts; `kind` is what the error is called."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came out, and what it took where that was told."""
+
+    outputs: Mapping[str, Any]
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
+def told_of(item: ItemText, trial: int) -> dict[str, Any]:
+    """What a task knows of a case: all but what is expected."""
+    return {"id": item.item_id, "inputs": item.inputs, "metadata": item.metadata, "trial": trial}
+
+
+def filled(template: Any, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """A JSON value with what is told of a case in its places; a text that is one place becomes the value there.
+
+    Raises:
+        TaskFailed: the case has nothing for a place.
+    """
+    if isinstance(template, Mapping):
+        return {name: filled(each, told) for name, each in template.items()}
+    if isinstance(template, list):
+        return [filled(each, told) for each in template]
+    if not isinstance(template, str):
+        return template
+    whole = _PLACE.fullmatch(template.strip())
+    if whole is not None:
+        return _value(whole[1], told)
+    return _PLACE.sub(lambda place: str(_value(place[1], told)), template)
+
+
+def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    steps = ["inputs", "input"] if path == "input" else path.split(".")
+    value: Any = told
+    for step in steps:
+        value = value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
+        if value is _MISSING:
+            raise TaskFailed("template", f"the case has nothing for {{{{{path}}}}}")
+    return value
+
+
+def answer_of(content: bytes, plan: TaskPlan) -> Answer:
+    """What a task answered: a JSON object is the outputs, anything else the text of the one output.
+
+    Raises:
+        TaskFailed: it lacks what the plan says is there.
+    """
+    text = content.decode("utf-8", "replace")
+    try:
+        document = parse_json(text)
+    except ValueError as error:
+        if plan.output is not None:
+            raise TaskFailed("bad_output", f"the answer is no JSON: {error}") from None
+        document = None
+    if plan.output is not None:
+        value = _at(plan.output, document)
+        if value is _MISSING or value is None:
+            raise TaskFailed("bad_output", f"the answer has nothing at {plan.output}")
+        outputs = value if isinstance(value, dict) else {"output": value}
+    else:
+        outputs = document if isinstance(document, dict) else {"output": text.strip()}
+    try:
+        json_text(outputs)
+    except BadItem as error:
+        raise TaskFailed("bad_output", f"the answer cannot be stored: {error}") from None
+    return Answer(
+        outputs=outputs,
+        tokens_in=_count(plan.tokens_in, document),
+        tokens_out=_count(plan.tokens_out, document),
+        cost_usd=_amount(plan.cost_usd, document),
+    )
+
+
+def _at(pointer: str, document: object) -> object:
+    value = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name, _MISSING)
+        elif isinstance(value, list):
+            value = value[int(name)] if name.isascii() and name.isdecimal() and int(name) < len(value) else _MISSING
+        else:
+            return _MISSING
+    return value
+
+
+def _count(pointer: str | None, document: object) -> int | None:
+    value = None if pointer is None else _at(pointer, document)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _amount(pointer: str | None, document: object) -> float | None:
+    value = None if pointer is None else _at(pointer, document)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,126 @@
+"""Runs a task on cases, some at a time, has evaluators judge what comes out, and hands out items as they end."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collector.conducting.answers import Answer, TaskFailed, told_of
+from collector.conducting.tasks import Task
+from collector.datasets.item import ItemText
+from evaluators.case import parse_case
+from evaluators.errors import Broken
+from evaluators.evaluator import Evaluator, run
+from evaluators.outcome import Failure, Outcome, Skipped, Verdict
+
+_WAITING_ITEMS: Final = 1_000
+"""Items that are done and wait for whoever takes them; beyond it, no case is begun. A guess."""
+
+_TOLD_CHARACTERS: Final = 100_000  # of a reason or an error, as the API takes it
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conductor:
+    """What is done to each case."""
+
+    task: Task
+    evaluators: Sequence[Evaluator]
+    parallelism: int
+    link_traces: bool  # whether the task goes on with the trace that it is told
+    is_stored: bool  # whether the server has what the cases say
+
+    async def items(self, wanted: Iterable[tuple[ItemText, int]]) -> AsyncGenerator[Document, None]:
+        """What came of each case and trial, as the API takes it; in the order in which they end."""
+        done: asyncio.Queue[Document | None] = asyncio.Queue(_WAITING_ITEMS)
+        left = iter(wanted)
+
+        async def work() -> None:
+            for item, trial in left:
+                await done.put(await self._item(item, trial))
+
+        async def work_all() -> None:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self.parallelism):
+                        group.create_task(work())
+            finally:
+                await done.put(None)
+
+        working = asyncio.create_task(work_all())
+        try:
+            while (item := await done.get()) is not None:
+                yield item
+            await working
+        finally:
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+
+    async def _item(self, item: ItemText, trial: int) -> Document:
+        trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
+        found: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._said(item)}
+        if self.link_traces:
+            found |= {"traceId": trace_id, "spanId": span_id}
+        began_s = time.perf_counter()
+        try:
+            answer = await self.task(told_of(item, trial), f"00-{trace_id}-{span_id}-01")
+        except TaskFailed as failed:
+            return found | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
+        found["latencyMs"] = (time.perf_counter() - began_s) * 1_000
+        told = {"tokensIn": answer.tokens_in, "tokensOut": answer.tokens_out, "costUsd": answer.cost_usd}
+        found |= {name: value for name, value in told.items() if value is not None}
+        return found | {"actualOutputs": answer.outputs, "evalResults": await self._scores(item, answer)}
+
+    def _said(self, item: ItemText) -> Document:
+        """What the case says, or only which one of the dataset it is."""
+        if self.is_stored:
+            return {"datasetItemId": item.item_id}
+        return {"inputs": item.inputs, "expectedOutputs": item.expected_outputs, "metadata": item.metadata}
+
+    async def _scores(self, item: ItemText, answer: Answer) -> list[Document]:
+        try:
+            case = parse_case(
+                {
+                    "inputs": item.inputs,
+                    "actualOutputs": answer.outputs,
+                    "expectedOutputs": item.expected_outputs,
+                    "metadata": item.metadata,
+                }
+            )
+        except Broken as broken:
+            return [score_of(_failure(each, broken)) for each in self.evaluators]
+        return [score_of(await run(each, case)) for each in self.evaluators]
+
+
+def _failure(evaluator: Evaluator, broken: Broken) -> Failure:
+    return Failure(
+        name=evaluator.name, fingerprint=evaluator.fingerprint, kind=broken.kind, message=str(broken), usage=None
+    )
+
+
+def score_of(outcome: Outcome) -> Document:
+    """An outcome as the API takes it."""
+    usage = outcome.usage
+    found: dict[str, Any] = {"name": outcome.name, "fingerprint": outcome.fingerprint}
+    if usage is not None:
+        found |= {"judgeModel": usage.model, "costUsd": usage.cost_usd, "latencyMs": usage.latency_ms}
+    match outcome:
+        case Verdict():
+            found |= {
+                "score": outcome.score,
+                "threshold": outcome.threshold,
+                "direction": outcome.direction,
+                "success": outcome.success,
+                "reason": outcome.reason[:_TOLD_CHARACTERS],
+                "metadata": dict(outcome.metadata) or None,
+            }
+        case Failure():
+            found |= {"error": outcome.message[:_TOLD_CHARACTERS], "errorKind": outcome.kind}
+        case Skipped():
+            found |= {"outcome": "skipped", "reason": outcome.reason[:_TOLD_CHARACTERS]}
+    return {name: value for name, value in found.items() if value is not None}

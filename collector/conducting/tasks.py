@@ -1,0 +1,92 @@
+"""Tasks: a command that reads a case and prints its answer, or an endpoint that is sent one."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import httpx
+
+from collector.conducting.answers import Answer, TaskFailed, answer_of, filled
+from collector.conducting.plan import BadPlan, TaskPlan
+from evaluators.process import JudgeProgram, NotRun, run
+
+MAX_ANSWER_BYTES: Final = 4 << 20
+"""Of one answer: as large as an item may be."""
+
+_SHOWN_CHARACTERS: Final = 500
+_KINDS: Final = {"timeout": "timeout", "bad_output": "bad_output"}
+
+Task: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Answer]]
+"""Answers what is told of a case, within the trace that the second argument names. Raises `TaskFailed`."""
+
+
+@asynccontextmanager
+async def task_of(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Task]:
+    """The task that a plan describes; commands start in the folder, with the environment and what the plan adds.
+
+    Raises:
+        BadPlan: a header is to come from a variable that is not set.
+    """
+    if plan.command is not None:
+        yield _command(plan, folder, environment)
+        return
+    missing = sorted(name for name in plan.headers_from.values() if name not in environment)
+    if missing:
+        raise BadPlan(f"task.headersFrom: {', '.join(missing)} is not set in the environment")
+    headers = {**plan.headers, **{name: environment[of] for name, of in plan.headers_from.items()}}
+    async with httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False) as client:  # noqa: S113 - below
+        yield _endpoint(plan, client)
+
+
+def _command(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) -> Task:
+    async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
+        program = JudgeProgram(
+            command=list(plan.command or ()),
+            environment={**environment, **plan.environment, "TRACEPARENT": traceparent},
+            folder=folder,
+            time_limit_s=plan.timeout_seconds,
+            output_bytes=MAX_ANSWER_BYTES,
+        )
+        try:
+            return answer_of(await run(program, json.dumps(told).encode()), plan)
+        except NotRun as error:
+            raise TaskFailed(_KINDS.get(error.kind, "task"), str(error)) from None
+
+    return ask
+
+
+def _endpoint(plan: TaskPlan, client: httpx.AsyncClient) -> Task:
+    async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
+        body = told if plan.body is None else filled(plan.body, told)
+        try:
+            content, response = await _answered(client, plan, body, traceparent)
+        except httpx.TransportError as error:
+            raise TaskFailed("task", f"{type(error).__name__}: {error}") from None
+        if not response.is_success:
+            shown = content[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
+            raise TaskFailed("task", f"HTTP {response.status_code}: {shown}")
+        return answer_of(content, plan)
+
+    return ask
+
+
+async def _answered(
+    client: httpx.AsyncClient, plan: TaskPlan, body: object, traceparent: str
+) -> tuple[bytes, httpx.Response]:
+    """The answer of an endpoint, in time and of a bounded length."""
+    content = bytearray()
+    try:
+        async with (
+            asyncio.timeout(plan.timeout_seconds),
+            client.stream("POST", str(plan.url), json=body, headers={"traceparent": traceparent}) as response,
+        ):
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise TaskFailed("bad_output", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+    except TimeoutError:
+        raise TaskFailed("timeout", f"not finished within {plan.timeout_seconds:g} s") from None
+    return bytes(content), response

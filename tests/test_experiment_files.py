@@ -1,0 +1,184 @@
+"""Experiments from files: a command or an endpoint is run on each case, judged by name, and stored item by item."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from collector.cli.main import main
+from tests.model_server import CHAT, Asked, Says, Status, Step, a_model
+from tests.offline import Offline, an_offline_server
+
+CASES = [{"id": land, "input": land, "expectedOutput": city} for land, city in (("Norway", "Oslo"), ("Peru", "Lima"))]
+PROGRAM = """
+import json, os, sys
+told = json.load(sys.stdin)
+assert set(told) == {"id", "inputs", "metadata", "trial"}, told
+assert os.environ["TRACEPARENT"].startswith("00-") and os.environ["GREETING"] == "hello"
+land = told["inputs"]["input"]
+if land == "Atlantis":
+    sys.exit("it has sunk")
+print(json.dumps({"output": {"Norway": "Oslo"}.get(land, "Paris"), "usage": {"in": 12, "usd": 0.25}}))
+"""
+
+
+@pytest.fixture(name="server", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
+    """One server for all, with the cases as a dataset."""
+    with an_offline_server(tmp_path_factory.mktemp("files") / "data") as server:
+        server.dataset("capitals")
+        server.version(*CASES, name="capitals")
+        yield server
+
+
+def a_file(folder: Path, **plan: Any) -> Path:
+    """The file of an experiment, with the program beside it."""
+    (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
+    task = {"command": [sys.executable, "program.py"], "environment": {"GREETING": "hello"}}
+    told = {"experiment": folder.name, "dataset": "dataset://capitals@1", "task": task, "evaluators": ["exact_match"]}
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump(told | plan), encoding="utf-8")
+    return file
+
+
+def run(server: Offline, file: Path, *options: str) -> Result:
+    """What the command says."""
+    return CliRunner().invoke(main, ["experiments", "run", str(file), "--server", server.url, *options])
+
+
+def shown(result: Result) -> dict[str, Any]:
+    """The run, of a command that was to print it as JSON."""
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_a_command_answers_each_case(server: Offline, tmp_path: Path) -> None:
+    """It reads all but what is expected, and scores have the fingerprints that those of the server have."""
+    file = a_file(tmp_path, trials=2, parallelism=2, metadata={"model": "m1"}, project="shop")
+    result = run(server, file, "--json", "--git-branch", "main")
+    found = shown(result)
+    assert (found["status"], found["totalItems"], found["passedItems"]) == ("SUCCESS", 4, 2)
+    assert (found["datasetVersion"], found["trials"], found["config"]) == (1, 2, {"model": "m1"})
+    (item,) = (each for each in found["items"]["content"] if each["itemKey"] == "Norway" and each["trial"] == 1)
+    assert (item["input"], item["expectedOutput"]) == ({"input": "Norway"}, {"output": "Oslo"})
+    assert item["actualOutput"]["output"] == "Oslo"
+    (said,) = item["evalResults"]
+    server.ask("POST", f"runs/{found['id']}/evaluations", 201, json={"evaluator": "exact_match", "name": "again"})
+    stored = wait_for(server, found["id"])
+    both = {each["evaluatorName"]: each["fingerprint"] for each in stored["evaluators"]}
+    assert len(both) == 2
+    assert set(both.values()) == {said["fingerprint"]}
+
+
+def wait_for(server: Offline, run_id: str) -> dict[str, Any]:
+    """The run once the server's evaluators are done."""
+    for _ in range(600):
+        found: dict[str, Any] = server.ask("GET", f"runs/{run_id}")
+        if found["status"] != "EVALUATING":
+            return found
+        time.sleep(0.1)
+    raise AssertionError("the server evaluates for ever")
+
+
+def test_what_fails_is_told_apart(server: Offline, tmp_path: Path) -> None:
+    """A command that fails is an error of its item and costs no other; cases of a file are sent as they are."""
+    lines = [json.dumps(each) for each in [*CASES, {"input": "Atlantis", "metadata": {"level": 3}}]]
+    (tmp_path / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    task = {"command": [sys.executable, "program.py"], "environment": {"GREETING": "hello"}}
+    task |= {"output": "/output", "tokensIn": "/usage/in", "costUsd": "/usage/usd"}
+    result = run(server, a_file(tmp_path, dataset="cases.jsonl", task=task), "--json", "--min-pass-rate", "0.3")
+    found = shown(result)
+    assert (found["passedItems"], found["notPassedItems"], found["errorItems"]) == (1, 1, 1)
+    assert (found["costUsd"], found["tokenizedItemCount"], found["datasetName"]) == (0.5, 2, None)
+    (failed,) = (each for each in found["items"]["content"] if each["outcome"] == "error")
+    assert (failed["errorKind"], failed["metadata"]) == ("task", {"level": 3})
+    assert "it has sunk" in failed["error"]
+    assert failed["itemKey"].startswith("item-")
+    assert run(server, tmp_path / "experiment.yaml", "--min-pass-rate", "0.5").exit_code == 1
+
+
+def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body holds the case where the file says so, a header comes from the environment, and an HTTP error is one."""
+
+    def script(asked: Asked) -> Step:
+        assert asked.headers["authorization"] == "Bearer s3cret"
+        assert asked.headers["traceparent"].startswith("00-")
+        return Says("Oslo", 31, 2) if "of Norway?" in asked.user else Status(400)
+
+    monkeypatch.setenv("MODEL_AUTHORIZATION", "Bearer s3cret")
+    with a_model(script) as model:
+        task = {
+            "url": model.base_url.removesuffix("/v1") + CHAT,
+            "headersFrom": {"authorization": "MODEL_AUTHORIZATION"},
+            "body": {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "capital of {{input}}?"}]},
+            "output": "/choices/0/message/content",
+            "tokensIn": "/usage/prompt_tokens",
+        }
+        found = shown(run(server, a_file(tmp_path, task=task, linkTraces=True), "--json"))
+    items = {each["itemKey"]: each for each in found["items"]["content"]}
+    assert (items["Norway"]["outcome"], items["Norway"]["tokensIn"]) == ("passed", 31)
+    assert len(items["Norway"]["traceId"]) == 32
+    assert items["Peru"]["error"].startswith("HTTP 400: ")
+    assert "s3cret" not in json.dumps(found)
+
+
+def test_a_run_that_was_cut_off_goes_on(server: Offline, tmp_path: Path) -> None:
+    """With its key, what the run has is not run again; a run that is over takes nothing more."""
+    begun = server.ask(
+        "POST",
+        "projects/default/runs",
+        201,
+        json={"experimentName": tmp_path.name, "runKey": "night", "datasetName": "capitals", "datasetVersion": 1},
+    )
+    server.report(begun["runId"], {"itemKey": "Norway", "actualOutputs": {"output": "Bergen"}})
+    file = a_file(tmp_path)
+    found = shown(run(server, file, "--json", "--run-key", "night"))
+    assert (found["id"], found["totalItems"]) == (begun["runId"], 2)
+    assert {"output": "Bergen"} in [each["actualOutput"] for each in found["items"]["content"]]
+    assert shown(run(server, file, "--json", "--run-key", "night"))["totalItems"] == 2
+    ended = server.begin("default", experimentName=tmp_path.name, runKey="gone")
+    server.end(ended, "CANCELLED")
+    refused = run(server, file, "--run-key", "gone")
+    assert (refused.exit_code, "is CANCELLED" in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ({"task": {}}, "a task is a command or a url"),
+        ({"task": {"url": "http://localhost/", "environment": {}}}, "environment: not used with a url"),
+        ({"task": {"url": "http://localhost/", "headersFrom": {"a": "NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE"),
+        ({"evaluators": ["exact"]}, "exact"),
+        ({"evaluators": ["exact_match", "exact_match"]}, "two evaluators are called"),
+        ({"evaluators": ["llm_judge"]}, "evaluationParams: is required"),
+        ({"dataset": "dataset://capitals"}, "says no version"),
+        ({"dataset": "dataset://capitals@9"}, "no version"),
+        ({"dataset": "there-is-none.csv"}, "No such file"),
+        ({"dataset": "cases.txt"}, "ends in none of"),
+        ({"trials": 0}, "trials"),
+        ({"parallel": 4}, "did you mean parallelism?"),
+    ],
+)
+def test_what_cannot_be_run_is_told_before_it_begins(
+    server: Offline, tmp_path: Path, wrong: dict[str, Any], told: str
+) -> None:
+    """The message names the key, and no run is there."""
+    result = run(server, a_file(tmp_path, **wrong))
+    assert result.exit_code == 2
+    assert told in result.output.replace("\n", " ")
+    listed = server.ask("GET", "projects/default/experiments")
+    assert tmp_path.name not in {each["name"] for each in listed}
+
+
+def test_a_line_that_is_wrong_is_named(server: Offline, tmp_path: Path) -> None:
+    """A file of cases is read whole before anything runs."""
+    (tmp_path / "cases.jsonl").write_text('{"input": 1}\n{"input"', encoding="utf-8")
+    result = run(server, a_file(tmp_path, dataset="cases.jsonl"))
+    assert (result.exit_code, "line 2: it is not JSON" in result.output) == (2, True)
