@@ -102,8 +102,7 @@ class Store:
         followed: "_Followed",
         limit: int,
     ) -> None:
-        self._lock = lock
-        self._database, self._spool, self._writer = database, spool, writer
+        self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
         self.queries = Queries(database)
