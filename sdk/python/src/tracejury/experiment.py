@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +21,14 @@ from tracejury.client import Client
 from tracejury.dataset import Dataset, Example
 from tracejury.reported import Place, ReportedRun, with_scores
 from tracejury.reporter import OnLost, Reporter
-from tracejury.results import ItemResult, Measured, Result
+from tracejury.results import ItemResult, Measured, Result, TaskFailed
 from tracejury.score import Score, named, scores_of
 from tracejury.tracing import flush
 
 _TRACER: Final = trace.get_tracer("tracejury")
+
+current_item: Final[contextvars.ContextVar[tuple[str, int] | None]] = contextvars.ContextVar("item", default=None)
+"""The key and the trial of the item that a task is run for."""
 
 Task = Callable[[Example], Any]
 Evaluate = Callable[..., Any]
@@ -177,6 +180,8 @@ class _Running:
 
     async def item(self, example: Example, key: str, trial: int) -> ItemResult:
         began_s = time.perf_counter()
+        current_item.set((key, trial))
+        outputs: Mapping[str, Any] = {}
         attributes: dict[str, str | int] = {"tracejury.item.key": key, "tracejury.trial": trial}
         attributes |= {} if self.run_id is None else {"tracejury.run.id": self.run_id}
         with _TRACER.start_as_current_span(f"experiment {self.experiment.name}", attributes=attributes) as span:
@@ -186,13 +191,15 @@ class _Running:
                 measured = _measured(await self._called(self.experiment.task, example))
             except asyncio.TimeoutError:
                 error, kind = f"not finished within {self.experiment.timeout_s:g} s", "timeout"
+            except TaskFailed as failed:
+                error, kind, outputs = str(failed), failed.kind, failed.outputs
             except Exception as raised:  # noqa: BLE001 - a task that raises costs no other result
                 error, kind = f"{type(raised).__name__}: {raised}", "task"
             else:
                 latency_ms = (time.perf_counter() - began_s) * 1000
                 scores = await self._scores(example, measured.outputs)
                 return ItemResult(example, key, trial, measured.outputs, scores, None, None, measured, latency_ms, *ids)
-        return ItemResult(example, key, trial, {}, (), error, kind, None, None, *ids)
+        return ItemResult(example, key, trial, outputs, (), error, kind, None, None, *ids)
 
     async def _scores(self, example: Example, outputs: Mapping[str, Any]) -> list[Score]:
         """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
@@ -240,4 +247,4 @@ def _measured(found: Any) -> Measured:
     if told.outputs is None:
         raise TypeError("the task returned None; return the outputs")
     outputs = dict(told.outputs) if isinstance(told.outputs, Mapping) else {"output": told.outputs}
-    return Measured(outputs, told.tokens_in, told.tokens_out, told.cost_usd, told.latency_ms)
+    return replace(told, outputs=outputs)
