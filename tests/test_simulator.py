@@ -22,7 +22,7 @@ from tracejury import (
     personas,
 )
 from tracejury.simulated_user import END, seen_by_user
-from tracejury.spending import Purse
+from tracejury.spending import BudgetAccount
 
 SCENARIO = "A parcel is late"
 
@@ -263,10 +263,10 @@ def test_a_model_that_fails_is_the_simulators_fault(step: Any) -> None:
 
 def test_a_budget_ends_a_conversation() -> None:
     """Calls of both sides count, and never are more than the limit."""
-    purse = Purse(SimulationBudget(calls=3))
-    found = ConversationSimulator(a_user(numbered), echo, purse=purse).simulate()
+    account = BudgetAccount(SimulationBudget(calls=3))
+    found = ConversationSimulator(a_user(numbered), echo, account=account).simulate()
     assert (found.stop_reason, found.error, found.error_source) == ("budget", "the budget of 3 calls is spent", None)
-    assert purse.spent.calls == 3
+    assert account.spent.calls == 3
     assert [message.role for message in found.trajectory.messages] == ["user", "assistant", "user"]
 
 

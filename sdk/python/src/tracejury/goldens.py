@@ -1,4 +1,4 @@
-"""Goldens: conversations as items of a dataset, written so that the same conversations give the same bytes."""
+"""Goldens: conversations as items of a dataset, written so that equal conversations give equal bytes."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def _golden(number: int, scenario: Scenario, trajectory: ConversationTrajectory)
 def write_goldens(path: Path, goldens: Sequence[Example]) -> None:
     """Write items into a file of JSONL, which `tracejury datasets import` and `Dataset.load` read.
 
-    Neither time nor chance is in it: the same conversations give the same bytes.
+    Neither time nor chance is in it: equal conversations give equal bytes.
     """
     lines = []
     for each in goldens:

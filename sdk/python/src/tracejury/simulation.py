@@ -16,7 +16,7 @@ from tracejury.results import Measured, TaskFailed
 from tracejury.scenario import Scenario, keyed, scenario_of
 from tracejury.simulated_user import UserModel
 from tracejury.simulator import Application, ConversationSimulator, SimulatedConversation, StoppingCondition, seed_of
-from tracejury.spending import Purse, SimulationBudget
+from tracejury.spending import BudgetAccount, SimulationBudget
 from tracejury.tracing import flush
 
 _COUNTED: Final = ("max_turns", "stopping_condition", "user_ended", "budget", "error")
@@ -114,22 +114,22 @@ class Simulation:
             journal = None if self.journal is None else stack.enter_context(Journal(self.journal))
             kept = {} if journal is None else journal.kept
             found = {place: SimulatedConversation.of(kept[place]) for place in wanted if place in kept}
-            purse = Purse(self.budget)
+            account = BudgetAccount(self.budget)
             for each in found.values():
-                _count(purse, each)
+                _count(account, each)
             resumed = len(found)
-            await self._converse(scenarios, [place for place in wanted if place not in found], purse, journal, found)
+            await self._converse(scenarios, [place for place in wanted if place not in found], account, journal, found)
         await asyncio.to_thread(flush)
         is_left = {place for place in wanted if place not in found or found[place].stop_reason == "budget"}
         simulated = [Simulated(scenarios[of[0]], of[1], found[of]) for of in wanted if of in found]
         left = [place for place in wanted if place in is_left]
-        return SimulationResult(self.name, simulated, left, resumed, purse.spent.document())
+        return SimulationResult(self.name, simulated, left, resumed, account.spent.document())
 
     async def _converse(
         self,
         scenarios: Mapping[str, Scenario],
         left: Sequence[Place],
-        purse: Purse,
+        account: BudgetAccount,
         journal: Journal | None,
         found: dict[Place, SimulatedConversation],
     ) -> None:
@@ -141,7 +141,7 @@ class Simulation:
             for key, trial in waiting:
                 if is_spent:
                     return
-                had = await self.simulator(scenarios[key], trial, purse).simulate_async()
+                had = await self.simulator(scenarios[key], trial, account).simulate_async()
                 found[key, trial] = had
                 if had.stop_reason == "budget":
                     is_spent = True
@@ -156,7 +156,7 @@ class Simulation:
             for each in working:
                 each.cancel()
 
-    def simulator(self, scenario: Scenario, trial: int, purse: Purse | None = None) -> ConversationSimulator:
+    def simulator(self, scenario: Scenario, trial: int, account: BudgetAccount | None = None) -> ConversationSimulator:
         """The simulator of one conversation."""
         return ConversationSimulator(
             simulated_user=scenario.user(self.model, self.tools),
@@ -169,15 +169,15 @@ class Simulation:
             seed=seed_of(self.seed, scenario.key, trial),
             reply_timeout_s=self.reply_timeout_s,
             attributes={"tracejury.scenario": scenario.key, "tracejury.trial": trial},
-            purse=purse or Purse(self.budget),
+            account=account or BudgetAccount(self.budget),
         )
 
 
-def _count(purse: Purse, had: SimulatedConversation) -> None:
+def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
     """Count what a conversation took that was had before."""
     for spent in (had.user_spent, had.agent_spent):
-        purse.spent.calls += spent["calls"]
-        purse.spent.add(spent["tokensIn"], spent["tokensOut"], spent["costUsd"])
+        account.spent.calls += spent["calls"]
+        account.spent.add(spent["tokensIn"], spent["tokensOut"], spent["costUsd"])
 
 
 def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
@@ -187,12 +187,12 @@ def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
     session, seed, who the user was). A conversation that broke off is an error of the kind `agent`, `simulator` or
     `budget`, with the turns so far.
     """
-    purse = Purse(simulation.budget)
+    account = BudgetAccount(simulation.budget)
 
     async def task(example: Example) -> Measured:
         scenario, item = scenario_of(example), current_item.get()
         key, trial = item or (scenario.key, 1)
-        had = await simulation.simulator(replace(scenario, key=key), trial, purse).simulate_async()
+        had = await simulation.simulator(replace(scenario, key=key), trial, account).simulate_async()
         outputs = _outputs(had)
         if had.error is not None:
             raise TaskFailed(had.error_source or "budget", had.error, outputs)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from tracejury.conversation import ConversationTrajectory, Message
 from tracejury.marking import Turning, mark_spans, turn_span
 from tracejury.simulated_user import CalledUser, SimulatedUser, UserTurn, called
-from tracejury.spending import BudgetSpent, Purse, Spending
+from tracejury.spending import BudgetAccount, BudgetSpent, Spending
 
 StopReason = Literal["max_turns", "stopping_condition", "user_ended", "budget", "error"]
 ErrorSource = Literal["agent", "simulator"]
@@ -104,7 +104,7 @@ class ConversationSimulator:
     seed: int | None = None
     reply_timeout_s: float | None = 120.0
     attributes: Mapping[str, Any] = field(default_factory=dict)  # of the spans
-    purse: Purse = field(default_factory=Purse)
+    account: BudgetAccount = field(default_factory=BudgetAccount)
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
@@ -140,7 +140,7 @@ class _Running:
         self.trajectory = ConversationTrajectory(simulator.scenario)
         self.turning = Turning(f"simulated-{uuid.uuid4().hex}", 0)
         self.seed = seed_of(simulator.scenario) if simulator.seed is None else simulator.seed
-        self.user_side, self.agent_side = Spending(simulator.purse), Spending(simulator.purse)
+        self.user_side, self.agent_side = Spending(simulator.account), Spending(simulator.account)
         self.opened = 0
         self.state: Any = None
 

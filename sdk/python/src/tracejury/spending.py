@@ -42,7 +42,7 @@ class Spent:
 
 
 @dataclass
-class Purse:
+class BudgetAccount:
     """The budget of a simulation, which its conversations share."""
 
     budget: SimulationBudget = field(default_factory=SimulationBudget)
@@ -67,9 +67,9 @@ class Purse:
 
 @dataclass
 class Spending:
-    """What one side of one conversation takes out of the purse."""
+    """What one side of one conversation takes out of the account."""
 
-    purse: Purse
+    account: BudgetAccount
     spent: Spent = field(default_factory=Spent)
 
     def begin(self) -> None:
@@ -78,10 +78,10 @@ class Spending:
         Raises:
             BudgetSpent: there is nothing left for it.
         """
-        self.purse.take()
+        self.account.take()
         self.spent.calls += 1
 
     def took(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
         """Count what it took."""
-        self.purse.spent.add(tokens_in, tokens_out, usd)
+        self.account.spent.add(tokens_in, tokens_out, usd)
         self.spent.add(tokens_in, tokens_out, usd)
