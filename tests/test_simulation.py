@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,16 @@ def test_what_was_cut_off_is_had_again(tmp_path: Path) -> None:
     journal.write_text('{"no": "conversation"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match="line 1 is no conversation"):
         simulation.run()
+
+
+def test_a_journal_is_of_its_scenarios(tmp_path: Path) -> None:
+    """A scenario that says something else under its old key is not taken for one that was had."""
+    journal = tmp_path / "journal.jsonl"
+    a_simulation(journal=journal).run()
+    before = journal.read_bytes()
+    with pytest.raises(ValueError, match="the scenario refund as it was before"):
+        a_simulation(replace(SCRIPTED, user_turns=["Something else"]), journal=journal).run()
+    assert journal.read_bytes() == before
 
 
 def test_two_processes_do_not_write_one_journal(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options:
         print_json(_document(result))
     else:
         _print(result)
+        click.echo(f"the conversations are in {one_line(str(journal))}", err=True)
     if result.left:
         click.echo(f"{len(result.left)} conversations are left; run it again with more of a budget", err=True)
     context.exit(_NOT_WHOLE if result.left else _BROKE_OFF if any(map(result.errors, _ERRORS)) else 0)
@@ -130,4 +131,4 @@ def _row(key: str, had: "list[Simulated]") -> tuple[object, ...]:
     turns = sum(each.conversation.trajectory.turn_count for each in had)
     ended = ", ".join(f"{reason} {reasons.count(reason)}" for reason in dict.fromkeys(reasons))
     failed = ", ".join(f"{source} {errors.count(source)}" for source in dict.fromkeys(errors) if source is not None)
-    return (one_line(key), len(had), turns, ended, failed or None)
+    return (one_line(key), len(had), turns, ended, failed or "none")

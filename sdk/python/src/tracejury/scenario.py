@@ -1,5 +1,6 @@
 """Scenarios: what a conversation is about, who plays the user, and what should come of it."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any, Final
 from tracejury import personas
 from tracejury.chat_model import UserTool
 from tracejury.dataset import Dataset, Example
+from tracejury.plain import plain
 from tracejury.simulated_user import LLMSimulatedUser, ScriptedUser, SimulatedUser, UserModel
 
 _KEYS: Final[Mapping[str, str]] = {
@@ -84,6 +86,12 @@ class Scenario:
         """How many messages the user may say: of a script all."""
         given = len(self.user_turns) + (self.initial_message is not None)
         return self.max_turns or (given if self.is_scripted else otherwise)
+
+    @property
+    def digest(self) -> str:
+        """What tells it from a scenario of this key that says something else."""
+        document = plain([self.example().model_dump(), self.max_turns])
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
     def example(self) -> Example:
         """It, as an item of a dataset."""

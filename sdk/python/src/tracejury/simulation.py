@@ -32,8 +32,8 @@ class Simulated:
 
     def document(self) -> dict[str, Any]:
         """It, for the record."""
-        told = {"key": self.scenario.key, "trial": self.trial, "expectedOutcome": self.scenario.expected_outcome}
-        return told | self.conversation.document()
+        told = {"key": self.scenario.key, "trial": self.trial, "scenarioDigest": self.scenario.digest}
+        return told | {"expectedOutcome": self.scenario.expected_outcome} | self.conversation.document()
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,14 @@ class Simulation:
 
         Raises:
             JournalInUse: another process is at it.
+            ValueError: the journal is of other scenarios.
         """
         scenarios = {each.key: each for each in keyed(self.scenarios)}
         wanted = [(key, trial) for key in scenarios for trial in range(1, self.trials + 1)]
         with ExitStack() as stack:
             journal = None if self.journal is None else stack.enter_context(Journal(self.journal))
             kept = {} if journal is None else journal.kept
-            found = {place: SimulatedConversation.of(kept[place]) for place in wanted if place in kept}
+            found = {of: _had(kept[of], scenarios[of[0]]) for of in wanted if of in kept}
             account = BudgetAccount(self.budget)
             for each in found.values():
                 _count(account, each)
@@ -171,6 +172,13 @@ class Simulation:
             attributes={"tracejury.scenario": scenario.key, "tracejury.trial": trial},
             account=account or BudgetAccount(self.budget),
         )
+
+
+def _had(document: Mapping[str, Any], scenario: Scenario) -> SimulatedConversation:
+    """A conversation of a journal."""
+    if document.get("scenarioDigest") != scenario.digest:
+        raise ValueError(f"the journal has the scenario {scenario.key} as it was before; take another journal")
+    return SimulatedConversation.of(document)
 
 
 def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
