@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from rules.conditions import Clause, Condition
-from rules.marker import NOT_OURS
+from rules.marker import NOT_OURS, NOT_SIMULATED, names_simulated
 from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
@@ -65,9 +65,14 @@ class Rule:
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """All that must hold, in the order in which it is asked: not one of our spans, the project, the conditions."""
+        """All that must hold, in the order in which it is asked.
+
+        Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one:
+        as the last, so that the numbers of the others are what they were in decisions of the past.
+        """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
-        return (NOT_OURS, *project, *self.conditions)
+        simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)
+        return (NOT_OURS, *project, *self.conditions, *simulated)
 
     @property
     def revision(self) -> str:

@@ -1,4 +1,4 @@
-"""What an installation gets: exactly four packages with their data, and one command."""
+"""What an installation gets: exactly four packages with their data, that of the SDK, and one command."""
 
 import subprocess
 import sys
@@ -20,11 +20,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel: Path) -> None:
-    """Its top-level names are the packages and its own metadata, so that nothing else lands in an environment."""
+def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
+    """Its top-level names are the packages, that of the SDK and its own metadata, so nothing else lands anywhere."""
     metadata = "tracejury-0.1.0.dist-info"
     with ZipFile(wheel) as archive:
-        assert {name.partition("/")[0] for name in archive.namelist()} == {*PACKAGES, metadata}
+        assert {name.partition("/")[0] for name in archive.namelist()} == {*PACKAGES, "tracejury", metadata}
 
 
 def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:

@@ -11,7 +11,7 @@ from collector.evaluation.rule_check import check_evaluator
 from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS, MAX_TEXT
 from rules.conditions import Condition, ConditionGroup
 from rules.errors import BadRule
-from rules.marker import MARKER
+from rules.marker import MARKER, NOT_SIMULATED, SIMULATED
 from rules.monitoring import Monitoring
 from rules.operators import OPERATORS
 from rules.rule import Budget
@@ -471,6 +471,20 @@ def test_every_rule_starts_by_passing_over_our_own_spans() -> None:
     assert first.holds(theirs)
     assert not first.holds(theirs | {"attributes": {MARKER: "false"}})
     assert not first.holds(theirs | {"resource_attributes": {MARKER: ""}})
+
+
+@pytest.mark.parametrize("where", ["attributes", "resource_attributes"])
+def test_no_rule_takes_simulated_traffic_for_production(where: str) -> None:
+    """A span with the mark, or whose resource has it, meets no rule, but for one whose conditions name the mark."""
+    row: dict[str, Any] = {"name": "a", "attributes": {}, "resource_attributes": None, where: {SIMULATED: "true"}}
+    asks = Condition(field="name", operator="=", operand="a")
+    usual = a_rule(conditions=[asks.document()])
+    assert usual.clauses[-1] == NOT_SIMULATED
+    assert not NOT_SIMULATED.holds(row)
+    assert NOT_SIMULATED.holds(row | {where: {}})
+    named = Condition(field=f"attributes.{SIMULATED}", operator="exists", operand=True)
+    for clause in (named, ConditionGroup(mode="any", members=(named, asks))):
+        assert a_rule(conditions=[clause.document()]).clauses[-1] == clause
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "deploy" / "rules").glob("*.yaml")), ids=lambda file: file.stem)

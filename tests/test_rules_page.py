@@ -13,7 +13,7 @@ from collector.conventions.own import FIELDS as CONVENTIONS
 from collector.evaluation.rule_check import check_evaluator
 from rules.errors import BadRule
 from rules.fields import FIELDS, MAPS
-from rules.marker import MARKER
+from rules.marker import MARKER, SIMULATED
 from rules.matching import failing_clause
 from rules.operators import OPERATORS
 from rules.rule_text import parse_rule
@@ -68,7 +68,7 @@ def test_every_key_field_and_operator_is_told() -> None:
         parse_rule("name: a\nevaluator: b\nzzz: 1\nbudget: {zzz: 1}\nmonitor: {zzz: 1}")
     keys = [key for problem in caught.value.problems for key in problem.message.split("there are: ")[1].split(", ")]
     assert len(keys) == 36
-    names = (*keys, *FIELDS, *OPERATORS, *(f"{prefix}KEY" for prefix in MAPS), MARKER)
+    names = (*keys, *FIELDS, *OPERATORS, *(f"{prefix}KEY" for prefix in MAPS), MARKER, SIMULATED)
     assert [name for name in names if f"`{name}`" not in PAGE] == []
     assert {example["condition"].get("op", "any") for example in MEANINGS} == {*OPERATORS, "any"}
 

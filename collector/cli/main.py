@@ -28,6 +28,7 @@ from collector.cli.runs import runs
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sessions import sessions
+from collector.cli.simulate import simulate
 from collector.cli.sql import sql
 from collector.cli.status import status
 from collector.cli.sweep import sweep
@@ -63,6 +64,7 @@ for command in (
     metric_monitors,
     datasets,
     experiments,
+    simulate,
     runs,
     annotations,
     calibration,

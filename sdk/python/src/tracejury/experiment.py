@@ -9,19 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracejury.builtin import Builtin, Document, score_of
 from tracejury.client import Client
 from tracejury.dataset import Dataset, Example
 from tracejury.reported import Place, ReportedRun, with_scores
 from tracejury.reporter import OnLost, Reporter
-from tracejury.results import ItemResult, Measured, Result
+from tracejury.results import ItemResult, Measured, Result, TaskFailed
 from tracejury.score import Score, named, scores_of
 from tracejury.tracing import flush, item_span
+
+current_item: Final[contextvars.ContextVar[tuple[str, int] | None]] = contextvars.ContextVar("item", default=None)
+"""The key and the trial of the item that a task is run for."""
 
 Task = Callable[[Example], Any]
 Evaluate = Callable[..., Any]
@@ -173,18 +176,22 @@ class _Running:
 
     async def item(self, example: Example, key: str, trial: int) -> ItemResult:
         began_s = time.perf_counter()
+        current_item.set((key, trial))
+        outputs: Mapping[str, Any] = {}
         with item_span(self.experiment.name, key=key, trial=trial, run_id=self.run_id) as ids:
             try:
                 measured = _measured(await self._called(self.experiment.task, example))
             except asyncio.TimeoutError:
                 error, kind = f"not finished within {self.experiment.timeout_s:g} s", "timeout"
+            except TaskFailed as failed:
+                error, kind, outputs = str(failed), failed.kind, failed.outputs
             except Exception as raised:  # noqa: BLE001 - a task that raises costs no other result
                 error, kind = f"{type(raised).__name__}: {raised}", "task"
             else:
                 latency_ms = (time.perf_counter() - began_s) * 1000
                 scores = await self._scores(example, measured.outputs)
                 return ItemResult(example, key, trial, measured.outputs, scores, None, None, measured, latency_ms, *ids)
-        return ItemResult(example, key, trial, {}, (), error, kind, None, None, *ids)
+        return ItemResult(example, key, trial, outputs, (), error, kind, None, None, *ids)
 
     async def _scores(self, example: Example, outputs: Mapping[str, Any]) -> list[Score]:
         """What is said of outputs; the program judges by its evaluators while functions do by theirs."""
@@ -232,4 +239,4 @@ def _measured(found: Any) -> Measured:
     if told.outputs is None:
         raise TypeError("the task returned None; return the outputs")
     outputs = dict(told.outputs) if isinstance(told.outputs, Mapping) else {"output": told.outputs}
-    return Measured(outputs, told.tokens_in, told.tokens_out, told.cost_usd, told.latency_ms)
+    return replace(told, outputs=outputs)

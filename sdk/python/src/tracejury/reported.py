@@ -221,6 +221,7 @@ def document_of(item: ItemResult, dataset: Dataset) -> dict[str, Any]:
         "metadata": item.example.metadata,
         "error": item.error,
         "errorKind": item.error_kind,
+        "stopReason": measured.stop_reason,
         "tokensIn": measured.tokens_in,
         "tokensOut": measured.tokens_out,
         "costUsd": measured.cost_usd,

@@ -3,13 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Final
 
 from tracejury.dataset import Example
 from tracejury.exported import exported
 from tracejury.score import Score
+
+SIMULATOR: Final = "simulator"
+"""The kind of an error that is no fault of the application."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,16 @@ class Measured:
     tokens_out: int | None = None
     cost_usd: float | None = None
     latency_ms: float | None = None
+    stop_reason: str | None = None
+
+
+class TaskFailed(Exception):
+    """A task says that it failed, and why: the kind of the error, and the outputs that there are nevertheless."""
+
+    def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.outputs = outputs or {}
 
 
 @dataclass(frozen=True)
@@ -85,3 +99,19 @@ class Result:
         """Write the results as the JSON file that `tracejury gate` reads; items have their keys as ids."""
         text = json.dumps(exported(self.name, self.items), indent=1, ensure_ascii=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
+
+    def pass_hat(self, k: int) -> float | None:
+        """pass^k: how likely k trials of a case all pass, over all cases; None where a case has fewer trials.
+
+        Of n trials of a case with c passes it is C(c, k) / C(n, k), which is unbiased, where (c / n)^k is not. Items
+        whose simulator failed say nothing about the application, and are left out.
+        """
+        trials: dict[str, list[bool]] = {}
+        for item in self.items:
+            if item.error_kind != SIMULATOR:
+                trials.setdefault(item.key, []).append(item.passed)
+        if k < 1:
+            raise ValueError("k is 1 or more")
+        if not trials or any(len(passed) < k for passed in trials.values()):
+            return None
+        return fmean(comb(sum(passed), k) / comb(len(passed), k) for passed in trials.values())

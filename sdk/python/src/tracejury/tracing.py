@@ -9,6 +9,7 @@ from typing import Any, Final
 from opentelemetry import trace
 
 from tracejury.client import KEY_VARIABLE, URL_VARIABLE
+from tracejury.marking import mark_spans
 
 _PATH: Final = "/api/v1/traces"
 _FLUSH_MS: Final = 5_000
@@ -24,7 +25,7 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
 
     A provider that is set already is kept: it sends to one more place, and its resource names the project. Otherwise
     one is made, whose service name is `project`. Without a URL, here or in the environment, nothing changes. Called
-    again, it adds nothing.
+    again, it adds nothing. Spans of simulated traffic are marked as such.
 
     Raises:
         ImportError: OpenTelemetry's SDK or its exporter over HTTP is not installed.
@@ -48,6 +49,7 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
             trace.set_tracer_provider(provider)
         if (id(provider), endpoint) in _connected:
             return True
+        mark_spans()
         headers = {"authorization": f"Bearer {key}"} if key else None
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, headers=headers)))
         _connected.add((id(provider), endpoint))

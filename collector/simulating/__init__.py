@@ -1,0 +1,1 @@
+"""Simulated users against an application, as a file describes them."""

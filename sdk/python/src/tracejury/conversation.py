@@ -1,0 +1,183 @@
+"""Conversations: who said what, which tools were called meanwhile, and how evaluators are told of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from tracejury.plain import plain
+
+Role = Literal["user", "assistant", "system"]
+
+_SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant", "system": "System"}
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool, and what it returned."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    id: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """It, as evaluators read it."""
+        told = {"name": self.name, "arguments": dict(self.arguments), "result": self.result, "id": self.id}
+        return {name: value for name, value in told.items() if value is not None}
+
+    @classmethod
+    def of(cls, document: Any) -> "ToolCall":
+        """The call in a JSON document: as evaluators have it, or as chat completions do.
+
+        Raises:
+            ValueError: it is none.
+        """
+        told = document.get("function", document) if isinstance(document, Mapping) else {}
+        name, arguments = told.get("name"), told.get("arguments") or {}
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        if not isinstance(name, str) or not name or not isinstance(arguments, Mapping):
+            raise ValueError("a tool call has a name, and arguments that are a JSON object")
+        return cls(name, arguments, document.get("result"), document.get("id"))
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side said. Tools that a user called are calls of the user."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.role not in _SPEAKERS:
+            raise ValueError(f"a role is one of {', '.join(_SPEAKERS)}, not {self.role!r}")
+        if not isinstance(self.content, str):
+            raise TypeError(f"what a message says is text, not {type(self.content).__name__}")
+
+    @classmethod
+    def user(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> "Message":
+        """A message of the user."""
+        return cls("user", content, tuple(tool_calls))
+
+    @classmethod
+    def assistant(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> "Message":
+        """A message of the application."""
+        return cls("assistant", content, tuple(tool_calls))
+
+    @classmethod
+    def system(cls, content: str) -> "Message":
+        """What the application is told to do, which no user sees."""
+        return cls("system", content)
+
+    def document(self) -> dict[str, Any]:
+        """It, as evaluators read it."""
+        calls = {"toolCalls": [call.document() for call in self.tool_calls]} if self.tool_calls else {}
+        return {"role": self.role, "content": self.content, **calls}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Message":
+        """The message in a JSON document.
+
+        Raises:
+            ValueError: it is none.
+        """
+        calls = tuple(ToolCall.of(each) for each in document.get("toolCalls") or ())
+        return cls(document["role"], document["content"], calls)
+
+
+@dataclass(frozen=True)
+class ConversationTrajectory:
+    """A conversation as far as it went. It never changes: `plus` makes a longer one."""
+
+    scenario: str = ""
+    messages: tuple[Message, ...] = ()
+
+    def plus(self, *messages: Message) -> "ConversationTrajectory":
+        """It, and what was said then."""
+        return replace(self, messages=(*self.messages, *messages))
+
+    @property
+    def user_messages(self) -> list[Message]:
+        """What the user said."""
+        return [message for message in self.messages if message.role == "user"]
+
+    @property
+    def assistant_messages(self) -> list[Message]:
+        """What the application said."""
+        return [message for message in self.messages if message.role == "assistant"]
+
+    @property
+    def turn_count(self) -> int:
+        """How many turns are complete: said by the user, and answered."""
+        return min(len(self.user_messages), len(self.assistant_messages))
+
+    @property
+    def last_message(self) -> Message | None:
+        """What was said last."""
+        return self.messages[-1] if self.messages else None
+
+    @property
+    def last_user_message(self) -> Message | None:
+        """What the user said last."""
+        return next((message for message in reversed(self.messages) if message.role == "user"), None)
+
+    @property
+    def last_assistant_message(self) -> Message | None:
+        """What the application said last."""
+        return next((message for message in reversed(self.messages) if message.role == "assistant"), None)
+
+    def tool_calls_by_turn(self) -> list[list[ToolCall]]:
+        """What the application called, a list for each of its messages."""
+        return [list(message.tool_calls) for message in self.assistant_messages]
+
+    def tool_calls(self) -> list[ToolCall]:
+        """What the application called."""
+        return [call for calls in self.tool_calls_by_turn() for call in calls]
+
+    def to_text(self, *, with_arguments: bool = True) -> str:
+        """A transcript: a line for each message, and below it one for each call."""
+        lines = []
+        for message in self.messages:
+            lines.append(f"{_SPEAKERS[message.role]}: {message.content}")
+            lines += [_line(call, with_arguments=with_arguments) for call in message.tool_calls]
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """It, as `conversation_trajectory` reads it."""
+        return {"scenario": self.scenario, "messages": [message.document() for message in self.messages]}
+
+    def to_json(self) -> str:
+        """It, to be read by a person."""
+        return json.dumps(plain(self.document()), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "ConversationTrajectory":
+        """The conversation in a JSON document.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return cls(document.get("scenario") or "", tuple(Message.of(each) for each in document["messages"]))
+
+    def to_test_case(
+        self, tools: Sequence[Mapping[str, Any]] = (), tasks: Sequence[str] = ()
+    ) -> dict[str, dict[str, Any]]:
+        """The case that evaluators of tool calls read.
+
+        The input is what the user said last. With tasks it is the transcript with the names of tools alone, so that a
+        judge of arguments does not find them in what it grounds them on.
+        """
+        last = self.last_user_message
+        said = self.to_text(with_arguments=False) if tasks else ("" if last is None else last.content)
+        metadata: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        if tasks:
+            metadata["tasks"] = list(tasks)
+        calls = [call.document() for call in self.tool_calls()]
+        return {"inputs": {"input": said}, "actualOutputs": {"toolCalls": calls}, "metadata": metadata}
+
+
+def _line(call: ToolCall, *, with_arguments: bool) -> str:
+    told = ", ".join(f"{name}={json.dumps(plain(value), ensure_ascii=False)}" for name, value in call.arguments.items())
+    return f"[tool: {call.name}({told})]" if with_arguments else f"[tool: {call.name}]"

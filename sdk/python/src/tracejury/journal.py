@@ -1,0 +1,93 @@
+"""The file of a simulation: a line of JSON for each conversation that has ended, so that it can go on."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from tracejury.plain import plain
+
+Place = tuple[str, int]
+"""The key of a scenario, and the trial."""
+
+
+class JournalInUse(Exception):
+    """Another process writes this file."""
+
+
+class Journal:
+    """Conversations that ended, each once. One process at a time has it; used as a context manager.
+
+    A line that was cut off and conversations that ended by a fault of the simulator are taken out when it is opened:
+    these are had again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            JournalInUse: another process has it.
+            ValueError: it is no journal.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock: IO[bytes] = path.with_name(f"{path.name}.lock").open("ab")
+        try:
+            _lock(self._lock, path)
+            self.kept = self._read()
+            self._file: IO[bytes] = path.open("ab")
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> "Journal":  # noqa: PYI034 - `Self` is not in Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._lock.close()
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Keep a conversation: it is on the disk when this returns."""
+        self._file.write(_line(document))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _read(self) -> dict[Place, Mapping[str, Any]]:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        found: dict[Place, Mapping[str, Any]] = {}
+        for number, line in enumerate(content.splitlines(keepends=True), start=1):
+            if not line.endswith(b"\n"):
+                break  # whoever wrote it was killed
+            try:
+                document = json.loads(line)
+                place, source = (document["key"], document["trial"]), document["errorSource"]
+            except (ValueError, LookupError, TypeError):
+                raise ValueError(f"{self.path}: line {number} is no conversation of a simulation") from None
+            if source != "simulator":
+                found.setdefault(place, document)
+        wanted = b"".join(_line(document) for document in found.values())
+        if wanted != content:
+            part = self.path.with_name(f"{self.path.name}.part")
+            part.write_bytes(wanted)
+            part.replace(self.path)
+        return found
+
+
+def _line(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain(document), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    with suppress(ImportError):  # where there is none, nothing keeps two processes apart
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise JournalInUse(f"{path} is in use by another process") from None

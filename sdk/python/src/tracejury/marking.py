@@ -1,0 +1,93 @@
+"""Simulated traffic, and how it is told from that of people: a mark on each span, which goes along with requests.
+
+Spans that start while a simulated user waits for an answer have the attributes below. In other processes they have
+them where the baggage of a request is taken up and `tracejury.init()` was called, or where the resource has the mark.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from opentelemetry import baggage, context, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+SIMULATED: Final = "tracejury.simulated"
+"""A span that has this attribute, itself or in its resource, is simulated. Rules pass it over unless they name it."""
+
+SESSION: Final = "session.id"
+_TOLD: Final = (SIMULATED, SESSION)
+_TRACER: Final = trace.get_tracer("tracejury")
+_lock: Final = threading.Lock()
+_marking: Final[set[int]] = set()  # the providers that mark, by their identity
+
+
+@dataclass
+class Turning:
+    """The turn that is being answered."""
+
+    session_id: str
+    number: int
+    trace_ids: list[str] = field(default_factory=list)
+
+
+_turning: ContextVar[Turning | None] = ContextVar("tracejury_turn", default=None)
+
+
+def current_session() -> str | None:
+    """The id of the simulated session that waits for an answer; None outside of one."""
+    turning = _turning.get()
+    return None if turning is None else turning.session_id
+
+
+def mark_spans() -> None:
+    """Have the provider of this process mark spans that are simulated; where there is only the API, nothing."""
+    provider: Any = trace.get_tracer_provider()
+    if not hasattr(provider, "add_span_processor"):
+        return
+    from opentelemetry.sdk.trace import SpanProcessor
+
+    class Marking(SpanProcessor):
+        """Copies what baggage says of a simulation to each span."""
+
+        def on_start(self, span: Any, parent_context: Any = None) -> None:
+            for name in _TOLD:
+                value = baggage.get_baggage(name, parent_context)
+                if value is not None:
+                    span.set_attribute(name, str(value))
+
+    with _lock:
+        if id(provider) not in _marking:
+            provider.add_span_processor(Marking())
+            _marking.add(id(provider))
+
+
+@contextmanager
+def turn_span(turning: Turning, said: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
+    """A span around what answers a turn, in a trace of its own; all spans below it are marked."""
+    outer = trace.get_current_span().get_span_context()
+    links = [trace.Link(outer)] if outer.is_valid else []
+    marked = baggage.set_baggage(SIMULATED, "true", context.Context())
+    token = context.attach(baggage.set_baggage(SESSION, turning.session_id, marked))
+    turn = _turning.set(turning)
+    told = {**attributes, SIMULATED: "true", SESSION: turning.session_id, "tracejury.turn": turning.number}
+    told["input.value"] = said
+    try:
+        with _TRACER.start_as_current_span("simulated turn", attributes=told, links=links) as span:
+            if span.get_span_context().is_valid:
+                turning.trace_ids.append(f"{span.get_span_context().trace_id:032x}")
+            yield span
+    finally:
+        _turning.reset(turn)
+        context.detach(token)
+
+
+def carried() -> dict[str, str]:
+    """The headers by which a request belongs to the turn: `traceparent` where something is traced, and `baggage`."""
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers)
+    W3CBaggagePropagator().inject(headers)
+    return headers

@@ -1,0 +1,190 @@
+"""Scenarios: what a conversation is about, who plays the user, and what should come of it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tracejury import personas
+from tracejury.chat_model import UserTool
+from tracejury.dataset import Dataset, Example
+from tracejury.plain import plain
+from tracejury.simulated_user import LLMSimulatedUser, ScriptedUser, SimulatedUser, UserModel
+
+_KEYS: Final[Mapping[str, str]] = {
+    "id": "key",
+    "scenario": "scenario",
+    "initialMessage": "initial_message",
+    "expectedOutcome": "expected_outcome",
+    "userTurns": "user_turns",
+    "persona": "persona",
+    "behaviorGuidelines": "behavior_guidelines",
+    "systemPrompt": "system_prompt",
+    "fixedResponses": "fixed_responses",
+    "maxTurns": "max_turns",
+    "expectedOutputs": "expected_outputs",
+    "metadata": "metadata",
+}
+_LISTS: Final = frozenset({"userTurns", "fixedResponses"})
+_MAPS: Final = frozenset({"expectedOutputs", "metadata"})
+_OF_INPUTS: Final = frozenset(_KEYS) - {"id", "expectedOutputs", "metadata"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A conversation to be had. The user says `user_turns`, or is a persona, or is told a whole system prompt.
+
+    `persona` is one of `personas.NAMES`, or a description in words. What is expected never ends a conversation; the
+    model that plays a persona is told of it as what its user wants.
+    """
+
+    scenario: str
+    key: str = ""
+    initial_message: str | None = None
+    expected_outcome: str = ""
+    user_turns: Sequence[str] = ()
+    persona: str = ""
+    behavior_guidelines: str = ""
+    system_prompt: str = ""
+    fixed_responses: Sequence[str] = ()
+    max_turns: int | None = None
+    expected_outputs: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        who = [bool(self.user_turns), bool(self.persona), bool(self.system_prompt)]
+        if who.count(True) != 1:
+            raise ValueError("a scenario has userTurns, a persona or a systemPrompt, and one of these only")
+        if self.user_turns and self.fixed_responses:
+            raise ValueError("fixedResponses begin what a model says; userTurns are all that is said")
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether no model is asked what the user says."""
+        return bool(self.user_turns)
+
+    def user(self, model: UserModel | None, tools: Sequence[UserTool] = ()) -> SimulatedUser:
+        """Who plays it.
+
+        Raises:
+            ValueError: it needs a model, and there is none.
+        """
+        if self.is_scripted:
+            return ScriptedUser(self.user_turns)
+        if model is None:
+            raise ValueError(f"the scenario {self.key or self.scenario!r} needs a model that plays its user")
+        more: dict[str, Any] = {"fixed_responses": tuple(self.fixed_responses), "tools": tuple(tools)}
+        if self.system_prompt:
+            return LLMSimulatedUser(model, system_prompt=self.system_prompt, **more)
+        if self.persona in personas.NAMES and not self.behavior_guidelines:
+            return personas.named(self.persona, model, **more)
+        return personas.custom(model, self.persona, self.behavior_guidelines, **more)
+
+    def turns_at_most(self, otherwise: int) -> int:
+        """How many messages the user may say: of a script all."""
+        given = len(self.user_turns) + (self.initial_message is not None)
+        return self.max_turns or (given if self.is_scripted else otherwise)
+
+    @property
+    def digest(self) -> str:
+        """What tells it from a scenario of this key that says something else."""
+        document = plain([self.example().model_dump(), self.max_turns])
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+    def example(self) -> Example:
+        """It, as an item of a dataset."""
+        inputs = {name: getattr(self, of) for name, of in _KEYS.items() if name in _OF_INPUTS and getattr(self, of)}
+        return Example(
+            id=self.key or None, inputs=inputs, expected_outputs=self.expected_outputs, metadata=self.metadata
+        )
+
+
+def scenario_of(document: Any) -> Scenario:
+    """The scenario in a JSON document; what an item of a dataset has in `inputs` may stand beside the rest.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(document, Example):
+        more = {"expectedOutputs": document.expected_outputs, "metadata": document.metadata}
+        document = {"id": document.id, "inputs": document.inputs, **more}
+    if not isinstance(document, Mapping):
+        raise ValueError("a scenario is a JSON object")
+    told = {name: value for name, value in document.items() if name != "inputs" and value is not None}
+    told |= document.get("inputs") or {}
+    unknown = sorted(set(told) - set(_KEYS))
+    if unknown:
+        raise ValueError(f"{unknown[0]}: unknown key; there are: {', '.join(_KEYS)}")
+    for name, value in told.items():
+        if not _fits(name, value):
+            raise ValueError(f"{name}: this cannot be one")
+    if not told.get("scenario"):
+        raise ValueError("scenario: every scenario says what it is about")
+    return Scenario(**{_KEYS[name]: value for name, value in told.items()})
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _LISTS:
+        return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+    if name in _MAPS:
+        return isinstance(value, Mapping)
+    if name == "maxTurns":
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return isinstance(value, str)
+
+
+def scenarios_of(documents: Sequence[Any]) -> list[Scenario]:
+    """Scenarios, each with a key of its own.
+
+    Raises:
+        ValueError: one is none; the message says which.
+    """
+    return keyed([_numbered(number, document) for number, document in enumerate(documents, start=1)])
+
+
+def _numbered(number: int, document: Any) -> Scenario:
+    try:
+        return scenario_of(document)
+    except ValueError as error:
+        raise ValueError(f"scenario {number}: {error}") from None
+
+
+def keyed(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """Each with its key, else with `scenario-N` of its place.
+
+    Raises:
+        ValueError: a key is there twice.
+    """
+    found = [each if each.key else replace(each, key=f"scenario-{place}") for place, each in enumerate(scenarios, 1)]
+    keys = [each.key for each in found]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two scenarios are called {twice}")
+    return found
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """The scenarios in a file: JSON (a list, or `{"scenarios": [...]}`), or JSONL with one in each line.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() == ".jsonl":
+        documents: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
+    else:
+        document = json.loads(text)
+        documents = document.get("scenarios") if isinstance(document, dict) else document
+    if not isinstance(documents, list) or not documents:
+        raise ValueError(f"{path}: there is no list of scenarios in it")
+    try:
+        return scenarios_of(documents)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def dataset_of(name: str, scenarios: Sequence[Scenario]) -> Dataset:
+    """Scenarios as a dataset, over which an experiment runs."""
+    return Dataset(name, [each.example() for each in keyed(scenarios)])

@@ -1,0 +1,223 @@
+"""Many conversations: scenarios and trials, some at a time, within a budget, each once however often it is begun."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tracejury.chat_model import ChatCompletions, UserTool
+from tracejury.dataset import Example
+from tracejury.experiment import current_item, progress_bar
+from tracejury.goldens import golden_examples
+from tracejury.journal import Journal, Place
+from tracejury.results import Measured, TaskFailed
+from tracejury.scenario import Scenario, keyed, scenario_of
+from tracejury.simulated_user import UserModel
+from tracejury.simulator import Application, ConversationSimulator, SimulatedConversation, StoppingCondition, seed_of
+from tracejury.spending import BudgetAccount, SimulationBudget
+from tracejury.tracing import flush
+
+_COUNTED: Final = ("max_turns", "stopping_condition", "user_ended", "budget", "error")
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The conversation of a scenario in a trial."""
+
+    scenario: Scenario
+    trial: int
+    conversation: SimulatedConversation
+
+    def document(self) -> dict[str, Any]:
+        """It, for the record."""
+        told = {"key": self.scenario.key, "trial": self.trial, "scenarioDigest": self.scenario.digest}
+        return told | {"expectedOutcome": self.scenario.expected_outcome} | self.conversation.document()
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What came of a simulation, in the order of the scenarios, each trial of one after the other."""
+
+    name: str
+    simulated: Sequence[Simulated]
+    left: Sequence[Place]  # for which no budget was left
+    resumed: int  # how many had been had before
+    spent: Mapping[str, Any]
+
+    def stop_reasons(self) -> dict[str, int]:
+        """How many ended why."""
+        reasons = [each.conversation.stop_reason for each in self.simulated]
+        return {reason: reasons.count(reason) for reason in _COUNTED if reason in reasons}
+
+    def errors(self, source: str) -> list[Simulated]:
+        """Those that broke off by a fault of the `agent`, or of the `simulator`."""
+        return [each for each in self.simulated if each.conversation.error_source == source]
+
+    def goldens(self) -> list[Example]:
+        """The conversations as items of a dataset; those that broke off are none."""
+        whole = [each for each in self.simulated if each.conversation.stop_reason not in {"error", "budget"}]
+        return golden_examples((each.scenario, each.conversation.trajectory) for each in whole)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Scenarios that are played against an application. `run` runs them, and `run_async` inside of an event loop.
+
+    With a `journal`, what has ended is in that file, and is not had again when the simulation is run again. The seed of
+    a conversation comes of the simulation's, the scenario and the trial.
+    """
+
+    name: str
+    scenarios: Sequence[Scenario]
+    application: Application
+    model: UserModel | None = None
+    tools: Sequence[UserTool] = ()
+    trials: int = 1
+    parallelism: int = 1
+    max_turns: int = 10
+    stopping_condition: StoppingCondition | None = None
+    budget: SimulationBudget = field(default_factory=SimulationBudget)
+    journal: Path | None = None
+    seed: int = 0
+    reply_timeout_s: float | None = 120.0
+    progress: Callable[[int, int], None] = progress_bar
+
+    def __post_init__(self) -> None:
+        if not self.scenarios:
+            raise ValueError("a simulation needs a scenario")
+        if self.trials < 1 or self.parallelism < 1 or self.max_turns < 1:
+            raise ValueError("trials, parallelism and max_turns are 1 or more")
+        if self.budget.usd is not None and isinstance(self.model, ChatCompletions) and not self.model.is_priced:
+            raise ValueError("a budget in USD needs the prices of the model: input_usd and output_usd")
+        for each in keyed(self.scenarios):
+            each.user(self.model, self.tools)
+
+    def run(self) -> SimulationResult:
+        """Run it, and wait.
+
+        Raises:
+            JournalInUse: another process is at it.
+        """
+        return asyncio.run(self.run_async())
+
+    async def run_async(self) -> SimulationResult:
+        """Run it, for whoever has an event loop.
+
+        Raises:
+            JournalInUse: another process is at it.
+            ValueError: the journal is of other scenarios.
+        """
+        scenarios = {each.key: each for each in keyed(self.scenarios)}
+        wanted = [(key, trial) for key in scenarios for trial in range(1, self.trials + 1)]
+        with ExitStack() as stack:
+            journal = None if self.journal is None else stack.enter_context(Journal(self.journal))
+            kept = {} if journal is None else journal.kept
+            found = {of: _had(kept[of], scenarios[of[0]]) for of in wanted if of in kept}
+            account = BudgetAccount(self.budget)
+            for each in found.values():
+                _count(account, each)
+            resumed = len(found)
+            await self._converse(scenarios, [place for place in wanted if place not in found], account, journal, found)
+        await asyncio.to_thread(flush)
+        is_left = {place for place in wanted if place not in found or found[place].stop_reason == "budget"}
+        simulated = [Simulated(scenarios[of[0]], of[1], found[of]) for of in wanted if of in found]
+        left = [place for place in wanted if place in is_left]
+        return SimulationResult(self.name, simulated, left, resumed, account.spent.document())
+
+    async def _converse(
+        self,
+        scenarios: Mapping[str, Scenario],
+        left: Sequence[Place],
+        account: BudgetAccount,
+        journal: Journal | None,
+        found: dict[Place, SimulatedConversation],
+    ) -> None:
+        """Have the conversations that are left, some at a time; once the budget is spent, begin none."""
+        waiting, is_spent, of = iter(left), False, len(found) + len(left)
+
+        async def work() -> None:
+            nonlocal is_spent
+            for key, trial in waiting:
+                if is_spent:
+                    return
+                had = await self.simulator(scenarios[key], trial, account).simulate_async()
+                found[key, trial] = had
+                if had.stop_reason == "budget":
+                    is_spent = True
+                elif journal is not None:
+                    journal.write(Simulated(scenarios[key], trial, had).document())
+                self.progress(len(found), of)
+
+        working = [asyncio.ensure_future(work()) for _ in range(min(self.parallelism, len(left)))]
+        try:
+            await asyncio.gather(*working)
+        finally:
+            for each in working:
+                each.cancel()
+
+    def simulator(self, scenario: Scenario, trial: int, account: BudgetAccount | None = None) -> ConversationSimulator:
+        """The simulator of one conversation."""
+        return ConversationSimulator(
+            simulated_user=scenario.user(self.model, self.tools),
+            application=self.application,
+            max_turns=scenario.turns_at_most(self.max_turns),
+            scenario=scenario.scenario,
+            initial_message=scenario.initial_message,
+            stopping_condition=self.stopping_condition,
+            expected_outcome=scenario.expected_outcome,
+            seed=seed_of(self.seed, scenario.key, trial),
+            reply_timeout_s=self.reply_timeout_s,
+            attributes={"tracejury.scenario": scenario.key, "tracejury.trial": trial},
+            account=account or BudgetAccount(self.budget),
+        )
+
+
+def _had(document: Mapping[str, Any], scenario: Scenario) -> SimulatedConversation:
+    """A conversation of a journal."""
+    if document.get("scenarioDigest") != scenario.digest:
+        raise ValueError(f"the journal has the scenario {scenario.key} as it was before; take another journal")
+    return SimulatedConversation.of(document)
+
+
+def _count(account: BudgetAccount, had: SimulatedConversation) -> None:
+    """Count what a conversation took that was had before."""
+    for spent in (had.user_spent, had.agent_spent):
+        account.spent.calls += spent["calls"]
+        account.spent.add(spent["tokensIn"], spent["tokensOut"], spent["costUsd"])
+
+
+def simulated_task(simulation: Simulation) -> Callable[[Example], Any]:
+    """The task of an experiment whose dataset is scenarios, as `dataset_of` makes one, within one budget.
+
+    The outputs are `output` (the last answer), `trajectory`, `toolCalls`, `state` and `simulation` (stop reason,
+    session, seed, who the user was). A conversation that broke off is an error of the kind `agent`, `simulator` or
+    `budget`, with the turns so far.
+    """
+    account = BudgetAccount(simulation.budget)
+
+    async def task(example: Example) -> Measured:
+        scenario, item = scenario_of(example), current_item.get()
+        key, trial = item or (scenario.key, 1)
+        had = await simulation.simulator(replace(scenario, key=key), trial, account).simulate_async()
+        outputs = _outputs(had)
+        if had.error is not None:
+            raise TaskFailed(had.error_source or "budget", had.error, outputs)
+        spent = had.agent_spent
+        return Measured(outputs, spent["tokensIn"], spent["tokensOut"], spent["costUsd"], stop_reason=had.stop_reason)
+
+    return task
+
+
+def _outputs(had: SimulatedConversation) -> dict[str, Any]:
+    last, told = had.trajectory.last_assistant_message, had.document()
+    names = ("sessionId", "stopReason", "turnCount", "seed", "user", "userSpent", "agentSpent", "traceIds")
+    outputs = {
+        "output": None if last is None else last.content,
+        "trajectory": told["trajectory"],
+        "toolCalls": [call.document() for call in had.trajectory.tool_calls()],
+        "state": had.state,
+        "simulation": {name: told[name] for name in names},
+    }
+    return {name: value for name, value in outputs.items() if value is not None}

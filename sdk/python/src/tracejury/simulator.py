@@ -1,0 +1,249 @@
+"""A conversation between a simulated user and an application: who speaks, when it ends, and whose fault it was."""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from tracejury.conversation import ConversationTrajectory, Message
+from tracejury.marking import Turning, mark_spans, turn_span
+from tracejury.simulated_user import CalledUser, SimulatedUser, UserTurn, called
+from tracejury.spending import BudgetAccount, BudgetSpent, Spending
+
+StopReason = Literal["max_turns", "stopping_condition", "user_ended", "budget", "error"]
+ErrorSource = Literal["agent", "simulator"]
+
+Application = Callable[[ConversationTrajectory], Any]
+"""The application under test: from the conversation so far to its answer, a text, a `Message` or a `TargetReply`."""
+
+StoppingCondition = Callable[[ConversationTrajectory], Any]
+
+_TOLD_CHARACTERS: Final = 2_000
+
+
+@dataclass(frozen=True)
+class TargetReply:
+    """An answer of the application, with what it took and the state that it left, where that is told."""
+
+    message: Message
+    state: Any = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class SimulatedConversation:
+    """What came of a conversation, also of one that broke off: the turns so far are kept."""
+
+    trajectory: ConversationTrajectory
+    stop_reason: StopReason
+    session_id: str
+    seed: int
+    user: Mapping[str, Any]  # what the user was: model, persona, prompt
+    error: str | None = None
+    error_source: ErrorSource | None = None
+    state: Any = None  # the last that the application told
+    trace_ids: tuple[str, ...] = ()
+    user_spent: Mapping[str, Any] = field(default_factory=dict)
+    agent_spent: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """It, for the record."""
+        return {
+            "sessionId": self.session_id,
+            "stopReason": self.stop_reason,
+            "error": self.error,
+            "errorSource": self.error_source,
+            "turnCount": self.trajectory.turn_count,
+            "seed": self.seed,
+            "user": dict(self.user),
+            "trajectory": self.trajectory.document(),
+            "state": self.state,
+            "traceIds": list(self.trace_ids),
+            "userSpent": dict(self.user_spent),
+            "agentSpent": dict(self.agent_spent),
+        }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "SimulatedConversation":
+        """The conversation in a JSON document."""
+        return cls(
+            ConversationTrajectory.of(document["trajectory"]),
+            document["stopReason"],
+            document["sessionId"],
+            document["seed"],
+            document["user"],
+            document["error"],
+            document["errorSource"],
+            document["state"],
+            tuple(document["traceIds"]),
+            document["userSpent"],
+            document["agentSpent"],
+        )
+
+
+@dataclass(frozen=True)
+class ConversationSimulator:
+    """Lets a simulated user talk to an application. `simulate` runs it, and `simulate_async` in an event loop.
+
+    `max_turns` counts messages of the user. The stopping condition is asked after each message. Where it holds after
+    one of the user, the application still answers that message, so that no conversation ends with a question that
+    nobody answered.
+    """
+
+    simulated_user: SimulatedUser | Callable[[ConversationTrajectory], Any]
+    application: Application
+    max_turns: int = 10
+    scenario: str = ""
+    initial_message: str | None = None
+    stopping_condition: StoppingCondition | None = None
+    expected_outcome: str = ""
+    seed: int | None = None
+    reply_timeout_s: float | None = 120.0
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # of the spans
+    account: BudgetAccount = field(default_factory=BudgetAccount)
+
+    def __post_init__(self) -> None:
+        if self.max_turns < 1:
+            raise ValueError("max_turns is 1 or more")
+
+    def simulate(self) -> SimulatedConversation:
+        """Run it, and wait."""
+        return asyncio.run(self.simulate_async())
+
+    async def simulate_async(self) -> SimulatedConversation:
+        """Run it. What user or application raise is told in the result, with the turns so far."""
+        mark_spans()
+        return await _Running(self).run()
+
+
+class _Ended(Exception):
+    """The conversation is over."""
+
+    def __init__(self, reason: StopReason, error: str | None = None, source: ErrorSource | None = None) -> None:
+        super().__init__(reason)
+        self.reason: StopReason = reason
+        self.error = error
+        self.source = source
+
+
+class _Running:
+    """One conversation on its way."""
+
+    def __init__(self, simulator: ConversationSimulator) -> None:
+        given: Any = simulator.simulated_user
+        self.simulator = simulator
+        self.user: SimulatedUser = given if hasattr(given, "says") else CalledUser(given)
+        self.trajectory = ConversationTrajectory(simulator.scenario)
+        self.turning = Turning(f"simulated-{uuid.uuid4().hex}", 0)
+        self.seed = seed_of(simulator.scenario) if simulator.seed is None else simulator.seed
+        self.user_side, self.agent_side = Spending(simulator.account), Spending(simulator.account)
+        self.opened = 0
+        self.state: Any = None
+
+    async def run(self) -> SimulatedConversation:
+        """Talk until it ends."""
+        ended = await self._talk()
+        prompt = getattr(self.user, "prompt", None)
+        scenario, outcome = self.simulator.scenario, self.simulator.expected_outcome
+        return SimulatedConversation(
+            self.trajectory,
+            ended.reason,
+            self.turning.session_id,
+            self.seed,
+            {**self.user.document(), **({} if prompt is None else {"prompt": prompt(scenario, outcome)})},
+            ended.error,
+            ended.source,
+            self.state,
+            tuple(self.turning.trace_ids),
+            self.user_side.spent.document(),
+            self.agent_side.spent.document(),
+        )
+
+    async def _talk(self) -> _Ended:
+        try:
+            while self.turning.number < self.simulator.max_turns:
+                await self._turn()
+        except _Ended as ended:
+            return ended
+        return _Ended("max_turns")
+
+    async def _turn(self) -> None:
+        """What the user says, and the answer to it."""
+        self.turning.number += 1
+        said, is_last = await self._user_speaks()
+        self.trajectory = self.trajectory.plus(said)
+        stops = await self._stops()
+        await self._agent_answers(said.content)
+        if stops or await self._stops():
+            raise _Ended("stopping_condition")
+        if is_last:
+            raise _Ended("user_ended")
+
+    async def _user_speaks(self) -> tuple[Message, bool]:
+        if not self.trajectory.messages and self.simulator.initial_message is not None:
+            self.opened = 1
+            return Message.user(self.simulator.initial_message), False
+        turn = UserTurn(self.trajectory, self.seed, self.user_side, self.simulator.expected_outcome, self.opened)
+        try:
+            said = await self.user.says(turn)
+        except BudgetSpent as spent:
+            raise _Ended("budget", str(spent)) from None
+        except Exception as error:  # noqa: BLE001 - whatever a user raises is told as the simulator's fault
+            raise _Ended("error", told_of(error), "simulator") from error
+        if said is None:
+            raise _Ended("user_ended")
+        return said, turn.is_last
+
+    async def _agent_answers(self, said: str) -> None:
+        try:
+            self.agent_side.begin()
+        except BudgetSpent as spent:
+            raise _Ended("budget", str(spent)) from None
+        with turn_span(self.turning, said, self.simulator.attributes) as span:
+            try:
+                answer = called(self.simulator.application, self.trajectory)
+                reply = reply_of(await asyncio.wait_for(answer, self.simulator.reply_timeout_s))
+            except asyncio.TimeoutError:
+                raise _Ended("error", f"no answer within {self.simulator.reply_timeout_s:g} s", "agent") from None
+            except Exception as error:  # noqa: BLE001 - whatever an application raises is told as its fault
+                raise _Ended("error", told_of(error), "agent") from error
+            span.set_attribute("output.value", reply.message.content)
+        self.agent_side.took(reply.tokens_in, reply.tokens_out, reply.cost_usd)
+        self.state = self.state if reply.state is None else reply.state
+        self.trajectory = self.trajectory.plus(reply.message)
+
+    async def _stops(self) -> bool:
+        if self.simulator.stopping_condition is None:
+            return False
+        try:
+            return bool(await called(self.simulator.stopping_condition, self.trajectory))
+        except Exception as error:  # noqa: BLE001 - whatever a condition raises is told as the simulator's fault
+            raise _Ended("error", f"stopping condition: {told_of(error)}", "simulator") from error
+
+
+def reply_of(found: Any) -> TargetReply:
+    """What an application returned, as its answer.
+
+    Raises:
+        TypeError: it is none.
+    """
+    told = found if isinstance(found, TargetReply) else TargetReply(found)
+    message: Any = Message.assistant(told.message) if isinstance(told.message, str) else told.message
+    if not (isinstance(message, Message) and message.role == "assistant"):
+        raise TypeError("an application returns a message of the assistant, a text, or a TargetReply")
+    return replace(told, message=message)
+
+
+def seed_of(*parts: object) -> int:
+    """A seed of 31 bits that comes of these alone."""
+    text = "\0".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:4], "big") >> 1
+
+
+def told_of(error: Exception) -> str:
+    """An error in a bounded text."""
+    return f"{type(error).__name__}: {error}"[:_TOLD_CHARACTERS]

@@ -1,0 +1,87 @@
+"""What a simulation may spend, and what it spent."""
+
+from dataclasses import dataclass, field
+
+
+class BudgetSpent(Exception):
+    """Nothing more may be asked; the message says which limit was reached."""
+
+
+@dataclass(frozen=True)
+class SimulationBudget:
+    """What a whole simulation may take, of both sides as far as they tell. None: no limit.
+
+    Calls are never more than the limit. Tokens and USD are known after a call, so what is under way at that moment is
+    spent beside them.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+
+
+@dataclass
+class Spent:
+    """What was taken."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = None  # None where nobody told
+
+    def add(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
+        """Count what a call took."""
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        if usd is not None:
+            self.usd = (self.usd or 0.0) + usd
+
+    def document(self) -> dict[str, int | float | None]:
+        """It, for the record."""
+        return {"calls": self.calls, "tokensIn": self.tokens_in, "tokensOut": self.tokens_out, "costUsd": self.usd}
+
+
+@dataclass
+class BudgetAccount:
+    """The budget of a simulation, which its conversations share."""
+
+    budget: SimulationBudget = field(default_factory=SimulationBudget)
+    spent: Spent = field(default_factory=Spent)
+
+    def take(self) -> None:
+        """Begin a call.
+
+        Raises:
+            BudgetSpent: there is nothing left for it.
+        """
+        tokens = self.spent.tokens_in + self.spent.tokens_out
+        for name, used, limit in (
+            ("calls", self.spent.calls, self.budget.calls),
+            ("tokens", tokens, self.budget.tokens),
+            ("USD", self.spent.usd or 0.0, self.budget.usd),
+        ):
+            if limit is not None and used >= limit:
+                raise BudgetSpent(f"the budget of {limit:g} {name} is spent")
+        self.spent.calls += 1
+
+
+@dataclass
+class Spending:
+    """What one side of one conversation takes out of the account."""
+
+    account: BudgetAccount
+    spent: Spent = field(default_factory=Spent)
+
+    def begin(self) -> None:
+        """Begin a call.
+
+        Raises:
+            BudgetSpent: there is nothing left for it.
+        """
+        self.account.take()
+        self.spent.calls += 1
+
+    def took(self, tokens_in: int, tokens_out: int, usd: float | None) -> None:
+        """Count what it took."""
+        self.account.spent.add(tokens_in, tokens_out, usd)
+        self.spent.add(tokens_in, tokens_out, usd)

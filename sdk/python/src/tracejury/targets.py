@@ -1,0 +1,230 @@
+"""Applications that are no Python: an HTTP endpoint, or a command that is started for each turn."""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tracejury.connecting import a_client
+from tracejury.conversation import ConversationTrajectory, Message, ToolCall
+from tracejury.marking import SIMULATED, carried, current_session
+from tracejury.plain import plain
+from tracejury.simulator import TargetReply
+
+MAX_ANSWER_BYTES: Final = 4 << 20
+
+_PLACE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_SHOWN_CHARACTERS: Final = 500
+_RESOURCE: Final = "OTEL_RESOURCE_ATTRIBUTES"
+
+
+class TargetFailed(Exception):
+    """The application gave no answer that counts."""
+
+
+@dataclass(frozen=True)
+class AnswerPlaces:
+    """Where in the JSON of an answer its parts stand, as JSON pointers (RFC 6901)."""
+
+    output: str | None = None
+    tool_calls: str | None = None
+    state: str | None = None
+    tokens_in: str | None = None
+    tokens_out: str | None = None
+    cost_usd: str | None = None
+
+    def reply(self, content: bytes) -> TargetReply:
+        """The answer in what came back. Without a place for the output, a JSON object says it by our names.
+
+        Raises:
+            TargetFailed: it lacks what was to be there.
+        """
+        text = content.decode("utf-8", "replace")
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        if self.output is None and not isinstance(document, dict):
+            return TargetReply(Message.assistant(text.strip()))
+        places = self if self.output is not None else _OURS
+        said = _at(places.output, document)
+        if not isinstance(said, str):
+            raise TargetFailed(f"the answer has no text at {places.output}")
+        try:
+            calls = [ToolCall.of(each) for each in _at(places.tool_calls, document) or []]
+        except (ValueError, TypeError) as error:
+            raise TargetFailed(f"tool calls of the answer: {error}") from None
+        return TargetReply(
+            Message.assistant(said, calls),
+            _at(places.state, document),
+            _count(_at(places.tokens_in, document)),
+            _count(_at(places.tokens_out, document)),
+            _amount(_at(places.cost_usd, document)),
+        )
+
+
+_OURS: Final = AnswerPlaces("/output", "/toolCalls", "/state", "/tokensIn", "/tokensOut", "/costUsd")
+
+
+@dataclass(frozen=True)
+class HttpTarget:
+    """An endpoint that is sent the conversation for each turn; call it with the conversation.
+
+    `body` is any JSON with `{{messages}}`, `{{message}}` (what the user said last), `{{sessionId}}` and `{{scenario}}`
+    in it; without one, an object of these four is sent. The headers `traceparent` and `baggage` go along.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Any = None
+    places: AnswerPlaces = field(default_factory=AnswerPlaces)
+    timeout_s: float = 60.0
+
+    async def __call__(self, trajectory: ConversationTrajectory) -> TargetReply:
+        """What it answers.
+
+        Raises:
+            TargetFailed: it gave no answer that counts.
+        """
+        told = told_of_talk(trajectory)
+        body = told if self.body is None else filled(self.body, told)
+        content = bytearray()
+        headers = {**self.headers, **carried(), "content-type": "application/json"}
+        text = json.dumps(plain(body), ensure_ascii=False).encode()
+        try:
+            async with (
+                a_client(headers, self.timeout_s) as client,
+                client.stream("POST", self.url, content=text) as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise TargetFailed(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        except httpx.HTTPError as error:
+            raise TargetFailed(f"{type(error).__name__}: {error}") from None
+        if not response.is_success:
+            shown = bytes(content[:_SHOWN_CHARACTERS]).decode("utf-8", "replace")
+            raise TargetFailed(f"HTTP {response.status_code}: {shown}")
+        return self.places.reply(bytes(content))
+
+
+@dataclass(frozen=True)
+class CommandTarget:
+    """A command that is started for each turn, reads the conversation as JSON, and prints its answer.
+
+    `TRACEPARENT`, `BAGGAGE` and `OTEL_RESOURCE_ATTRIBUTES` tell it that it is simulated.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
+    places: AnswerPlaces = field(default_factory=AnswerPlaces)
+    timeout_s: float = 60.0
+
+    async def __call__(self, trajectory: ConversationTrajectory) -> TargetReply:
+        """What it prints.
+
+        Raises:
+            TargetFailed: it failed, or printed too much.
+        """
+        return self.places.reply(await self.printed(told_of_talk(trajectory)))
+
+    async def printed(self, told: Any) -> bytes:
+        """What the command prints when it is told of something.
+
+        Raises:
+            TargetFailed: it failed, or printed too much.
+        """
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment(),
+                cwd=self.folder,
+            )
+        except OSError as error:
+            raise TargetFailed(f"{self.command[0]} cannot be started: {error.strerror}") from None
+        text = json.dumps(plain(told), ensure_ascii=False).encode()
+        try:
+            printed, complaints = await asyncio.wait_for(process.communicate(text), self.timeout_s)
+        except asyncio.TimeoutError:
+            raise TargetFailed(f"{self.command[0]} is not finished within {self.timeout_s:g} s") from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode:
+            shown = complaints[-_SHOWN_CHARACTERS:].decode("utf-8", "replace").strip()
+            raise TargetFailed(f"{self.command[0]} ended with {process.returncode}: {shown}")
+        if len(printed) > MAX_ANSWER_BYTES:
+            raise TargetFailed(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        return printed
+
+    def _environment(self) -> dict[str, str]:
+        found = {**os.environ, **self.environment}
+        headers = carried()
+        found |= {name.upper(): value for name, value in headers.items()}
+        marks = [found[_RESOURCE]] if found.get(_RESOURCE) else []
+        return found | {_RESOURCE: ",".join([*marks, f"{SIMULATED}=true"])}
+
+
+def told_of_talk(trajectory: ConversationTrajectory) -> dict[str, Any]:
+    """What an application is told of a conversation."""
+    last = trajectory.last_user_message
+    return {
+        "sessionId": current_session(),
+        "scenario": trajectory.scenario,
+        "message": "" if last is None else last.content,
+        "messages": [{"role": each.role, "content": each.content} for each in trajectory.messages],
+    }
+
+
+def filled(template: Any, told: Mapping[str, Any]) -> Any:
+    """A JSON value with what is told in its places; a text that is one place becomes the value there.
+
+    Raises:
+        TargetFailed: there is no such place.
+    """
+    if isinstance(template, Mapping):
+        return {name: filled(each, told) for name, each in template.items()}
+    if isinstance(template, list):
+        return [filled(each, told) for each in template]
+    if not isinstance(template, str):
+        return template
+    unknown = [name for name in _PLACE.findall(template) if name not in told]
+    if unknown:
+        raise TargetFailed(f"there is no {{{{{unknown[0]}}}}}; there are: {', '.join(told)}")
+    whole = _PLACE.fullmatch(template.strip())
+    return told[whole[1]] if whole else _PLACE.sub(lambda place: str(told[place[1]]), template)
+
+
+def _at(pointer: str | None, document: Any) -> Any:
+    """What stands at a place; None where nothing does."""
+    value = document if pointer else None
+    for step in (pointer or "").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return None
+    return value
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _amount(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,344 @@
+"""Many simulated conversations: each once through kills, within a budget, and as goldens and experiments."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import environment
+from tests.model_server import Asked, Says, Step, a_model
+from tests.offline import Offline, an_offline_server
+from tests.source_tree import ROOT
+from tracejury import (
+    ChatCompletions,
+    Client,
+    CommandTarget,
+    ConversationTrajectory,
+    Dataset,
+    Example,
+    Experiment,
+    HttpTarget,
+    JournalInUse,
+    Scenario,
+    Score,
+    Simulation,
+    SimulationBudget,
+    dataset_of,
+    read_scenarios,
+    simulated_task,
+    write_goldens,
+)
+from tracejury.journal import Journal
+from tracejury.scenario import scenario_of
+from tracejury.targets import AnswerPlaces, TargetFailed
+
+SCRIPTED = Scenario("Refund", "refund", user_turns=["I want my money back", "Order 7"], expected_outcome="A refund")
+
+
+def echo(trajectory: ConversationTrajectory) -> str:
+    """An application that says what it was told."""
+    last = trajectory.last_user_message
+    return f"You said: {'' if last is None else last.content}"
+
+
+def both_sides(asked: Asked) -> Step:
+    """One server plays user and agent, by the model that is asked for."""
+    said = sum(message["role"] == "assistant" for message in asked.body["messages"])
+    return Says(f"{asked.body['model']} {said}", 10, 5)
+
+
+def quiet(_done: int, _of: int) -> None:
+    """No progress."""
+
+
+def a_simulation(*scenarios: Scenario, application: Any = echo, **more: Any) -> Simulation:
+    """A simulation that shows no progress."""
+    return Simulation("test", scenarios or (SCRIPTED,), application, progress=quiet, **more)
+
+
+def places_in(journal: Path) -> Counter[tuple[str, int]]:
+    """How often a journal has each conversation."""
+    documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    return Counter((each["key"], each["trial"]) for each in documents)
+
+
+@pytest.mark.timeout(600)
+def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int) -> None:
+    """A server plays both sides over the OpenAI wire; killed again and again, the simulation goes on, and ends."""
+    source, journal = random.Random(seed), tmp_path / "journal.jsonl"
+    environ = environment({"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk' / 'python' / 'src'}"})
+    with a_model(both_sides) as server:
+        command = [sys.executable, "-m", "tests.simulation_process", server.base_url, str(journal), "20", "3"]
+        for _ in range(4):
+            process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(source.uniform(0.05, 0.6))
+            process.kill()
+            process.communicate()
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=300)
+        before = len(server.asked)
+        again = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[1].startswith("60 ")
+    assert again.stdout.splitlines()[1] == "60 60 0 {'max_turns': 60}"
+    assert len(server.asked) == before
+    found = places_in(journal)
+    assert set(found.values()) == {1}
+    assert set(found) == {(f"parcel-{number}", trial) for number in range(20) for trial in (1, 2, 3)}
+    documents = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+    assert len({each["sessionId"] for each in documents}) == 60
+    assert {each["turnCount"] for each in documents} == {3}
+    assert len({each["seed"] for each in documents}) == 60
+
+
+def test_what_was_cut_off_is_had_again(tmp_path: Path) -> None:
+    """A half line and a fault of the simulator are taken out of the journal, and everything else stays as it is."""
+    journal = tmp_path / "journal.jsonl"
+    fails = True
+
+    def model(_: list[Mapping[str, Any]]) -> str:
+        if fails:
+            raise RuntimeError("no quota")
+        return "hello"
+
+    played = Scenario("Played", "played", persona="confusedUser")
+    simulation = a_simulation(SCRIPTED, played, model=model, journal=journal, max_turns=1)
+    first = simulation.run()
+    assert [each.scenario.key for each in first.errors("simulator")] == ["played"]
+    kept = journal.read_bytes().splitlines(keepends=True)[0]
+    journal.write_bytes(journal.read_bytes() + b'{"key": "refu')
+    fails = False
+    second = simulation.run()
+    assert (second.resumed, second.stop_reasons()) == (1, {"max_turns": 1, "user_ended": 1})
+    assert journal.read_bytes().startswith(kept)
+    assert set(places_in(journal).values()) == {1}
+    journal.write_text('{"no": "conversation"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="line 1 is no conversation"):
+        simulation.run()
+
+
+def test_a_journal_is_of_its_scenarios(tmp_path: Path) -> None:
+    """A scenario that says something else under its old key is not taken for one that was had."""
+    journal = tmp_path / "journal.jsonl"
+    a_simulation(journal=journal).run()
+    before = journal.read_bytes()
+    with pytest.raises(ValueError, match="the scenario refund as it was before"):
+        a_simulation(replace(SCRIPTED, user_turns=["Something else"]), journal=journal).run()
+    assert journal.read_bytes() == before
+
+
+def test_two_processes_do_not_write_one_journal(tmp_path: Path) -> None:
+    """The second is refused, and the first is not disturbed."""
+    journal = tmp_path / "journal.jsonl"
+    with Journal(journal), pytest.raises(JournalInUse):
+        a_simulation(journal=journal).run()
+    assert a_simulation(journal=journal).run().resumed == 0
+
+
+def test_conversations_run_some_at_a_time() -> None:
+    """Never more than were allowed, and the results stand in the order of the scenarios."""
+    running, most, lock = 0, 0, threading.Lock()
+
+    def application(_: ConversationTrajectory) -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return "ok"
+
+    scenarios = [Scenario(f"s{number}", user_turns=["a"]) for number in range(6)]
+    result = a_simulation(*scenarios, application=application, trials=2, parallelism=3).run()
+    assert most == 3
+    wanted = [(f"scenario-{number}", trial) for number in range(1, 7) for trial in (1, 2)]
+    assert [(each.scenario.key, each.trial) for each in result.simulated] == wanted
+
+
+def test_a_budget_holds_over_all_and_through_going_on(tmp_path: Path) -> None:
+    """What no budget was left for is told; with more of it the simulation goes on, and counts what it spent."""
+    scenarios = [Scenario(f"s{number}", user_turns=["a", "b"]) for number in range(5)]
+    journal = tmp_path / "journal.jsonl"
+    first = a_simulation(*scenarios, budget=SimulationBudget(calls=5), journal=journal).run()
+    assert (first.spent["calls"], len(first.left), first.stop_reasons()) == (5, 3, {"user_ended": 2, "budget": 1})
+    assert len(places_in(journal)) == 2
+    again = a_simulation(*scenarios, budget=SimulationBudget(calls=5), journal=journal).run()
+    assert (again.resumed, again.spent["calls"]) == (2, 5)
+    whole = a_simulation(*scenarios, budget=SimulationBudget(calls=10), journal=journal).run()
+    assert (whole.resumed, whole.left, whole.spent["calls"]) == (2, [], 10)
+
+
+@pytest.mark.parametrize("budget", [SimulationBudget(tokens=100), SimulationBudget(usd=0.0001)])
+def test_tokens_and_usd_are_limited(budget: SimulationBudget) -> None:
+    """As the model tells tokens, and prices say what they cost."""
+    with a_model(both_sides) as server:
+        model = ChatCompletions(server.base_url, "user", input_usd=1.0, output_usd=1.0)
+        scenarios = [Scenario("s", persona="noviceUser")]
+        result = a_simulation(*scenarios, model=model, trials=20, budget=budget).run()
+    assert result.spent["tokensIn"] + result.spent["tokensOut"] == 105
+    assert result.stop_reasons() == {"budget": 1}
+    with pytest.raises(ValueError, match="prices"):
+        a_simulation(*scenarios, model=ChatCompletions("http://x", "m"), budget=SimulationBudget(usd=1))
+
+
+def test_a_file_of_scenarios_is_read_and_its_faults_are_named(tmp_path: Path) -> None:
+    """JSON and JSONL; a script and a persona exclude each other."""
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(
+        '{"id": "a", "scenario": "A", "userTurns": ["x"], "expectedOutcome": "o", "metadata": {"level": 1}}\n'
+        '{"inputs": {"scenario": "B", "persona": "offTopicUser", "maxTurns": 3}}\n',
+        encoding="utf-8",
+    )
+    first, second = read_scenarios(file)
+    assert (first.key, first.metadata, second.key, second.max_turns) == ("a", {"level": 1}, "scenario-2", 3)
+    for wrong, told in (
+        ({"scenario": "A"}, "one of these only"),
+        ({"scenario": "A", "persona": "p", "userTurns": ["x"]}, "one of these only"),
+        ({"scenario": "A", "persona": "p", "turns": 3}, "turns: unknown key"),
+        ({"scenario": "A", "userTurns": "x"}, "userTurns: this cannot be one"),
+        ({"userTurns": ["x"]}, "says what it is about"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            scenario_of(wrong)
+    with pytest.raises(ValueError, match="needs a model"):
+        a_simulation(second)
+
+
+def test_goldens_are_made_again_byte_for_byte(tmp_path: Path) -> None:
+    """Of a script the last answer is expected; nothing of time or chance is in the file."""
+    expecting = Scenario("Known", "known", user_turns=["a"], expected_outputs={"output": "b"}, metadata={"level": 2})
+    played = Scenario("Played", persona="confusedUser")
+
+    def breaks(_: ConversationTrajectory) -> str:
+        raise RuntimeError
+
+    def model(_: list[Mapping[str, Any]]) -> str:
+        return "huh?"
+
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for file in files:
+        write_goldens(
+            file, a_simulation(SCRIPTED, expecting, played, model=model, max_turns=1, parallelism=3).run().goldens()
+        )
+    assert files[0].read_bytes() == files[1].read_bytes()
+    found = Dataset.load(files[0])
+    assert [each.id for each in found] == ["golden-1", "golden-2", "golden-3"]
+    assert found[0].input.startswith("User: I want my money back\nAssistant: You said: I want my money back\n")
+    assert [each.expected_outputs for each in found] == [{"output": "You said: Order 7"}, {"output": "b"}, {}]
+    assert found[0].metadata == {"scenario": "Refund", "turnCount": 2, "expectedOutcome": "A refund"}
+    assert found[1].metadata["level"] == 2
+    assert a_simulation(application=breaks).run().goldens() == []
+
+
+@pytest.fixture(name="server", scope="module")
+def a_running_server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One server for all."""
+    with an_offline_server(tmp_path_factory.mktemp("simulation") / "data") as server:
+        yield server
+
+
+def test_an_experiment_runs_over_scenarios(server: Offline, tmp_path: Path) -> None:
+    """Scenarios are a dataset of the server; trials give pass^k, and faults of the simulator do not count."""
+    seen: Counter[str] = Counter()
+
+    def application(trajectory: ConversationTrajectory) -> str:
+        seen[trajectory.scenario] += trajectory.turn_count == 0
+        if trajectory.scenario == "Flaky":
+            return "refunded" if seen["Flaky"] % 2 else "no"
+        if trajectory.scenario == "Broken":
+            raise RuntimeError("down")
+        return "refunded"
+
+    def model(_: list[Mapping[str, Any]]) -> str:
+        raise RuntimeError("no quota")
+
+    def refunded(_example: Example, outputs: Mapping[str, Any]) -> Score:
+        return Score(passed=outputs["output"] == "refunded", reason=outputs["trajectory"]["messages"][0]["content"])
+
+    scenarios = [Scenario(name, name.lower(), user_turns=["Money!"]) for name in ("Good", "Flaky", "Broken")]
+    scenarios.append(Scenario("Played", "played", persona="impatientUser"))
+    server.dataset("talks")
+    items = [{"id": each.id, "inputs": each.inputs, "metadata": each.metadata} for each in dataset_of("t", scenarios)]
+    server.version(*items, name="talks")
+    client = Client(server.url)
+    dataset = Dataset.load("dataset://talks@1", client=client, cache=tmp_path)
+    task = simulated_task(a_simulation(*scenarios, application=application, model=model))
+    result = Experiment("talks", dataset, task, [refunded], project="shop", trials=4, client=client).run()
+    client.close()
+    assert result.pass_hat(1) == pytest.approx((1 + 0.5 + 0) / 3)
+    assert result.pass_hat(2) == pytest.approx((1 + 1 / 6 + 0) / 3)
+    assert result.pass_hat(4) == pytest.approx(1 / 3)
+    assert result.pass_hat(5) is None
+    found = server.ask("GET", f"runs/{result.run_id}?size=100")
+    assert (found["errorItems"], found["passedItems"], found["datasetName"]) == (8, 6, "talks")
+    kinds = Counter(each["errorKind"] for each in found["items"]["content"])
+    assert kinds == {None: 8, "agent": 4, "simulator": 4}
+    broken = next(each for each in found["items"]["content"] if each["errorKind"] == "agent")
+    assert broken["actualOutput"]["trajectory"]["messages"] == [{"role": "user", "content": "Money!"}]
+    assert {each["stopReason"] for each in found["items"]["content"] if each["errorKind"] is None} == {"user_ended"}
+    seeds = {each["actualOutput"]["simulation"]["seed"] for each in found["items"]["content"]}
+    assert len(seeds) == 16
+
+
+PROGRAM = """
+import json, os, sys
+told = json.load(sys.stdin)
+assert set(told) == {"sessionId", "scenario", "message", "messages"}, told
+assert "tracejury.simulated=true" in os.environ["OTEL_RESOURCE_ATTRIBUTES"], os.environ
+assert "tracejury.simulated=true" in os.environ["BAGGAGE"]
+if told["message"] == "break":
+    sys.exit("it is broken")
+print(json.dumps({"output": told["message"].upper(), "state": {"seen": len(told["messages"])}, "tokensIn": 3,
+                  "toolCalls": [{"name": "shout", "arguments": {"text": told["message"]}}]}))
+"""
+
+
+def test_a_command_is_a_target(tmp_path: Path) -> None:
+    """It is started for each turn, knows that it is simulated, and tells calls, state and tokens."""
+    (tmp_path / "agent.py").write_text(PROGRAM, encoding="utf-8")
+    target = CommandTarget([sys.executable, "agent.py"], folder=tmp_path)
+    scenario = Scenario("Shout", user_turns=["hey", "you", "break", "never"])
+    (simulated,) = a_simulation(scenario, application=target).run().simulated
+    had = simulated.conversation
+    assert [each.content for each in had.trajectory.assistant_messages] == ["HEY", "YOU"]
+    assert (had.state, had.agent_spent["tokensIn"]) == ({"seen": 3}, 6)
+    assert [call.arguments["text"] for call in had.trajectory.tool_calls()] == ["hey", "you"]
+    assert (had.error_source, "it is broken" in str(had.error)) == ("agent", True)
+    missing = a_simulation(application=CommandTarget(["no-such-program"])).run().simulated[0].conversation
+    assert "cannot be started" in str(missing.error)
+    slow = CommandTarget([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.2)
+    assert "not finished within 0.2 s" in str(a_simulation(application=slow).run().simulated[0].conversation.error)
+
+
+def test_an_endpoint_is_a_target() -> None:
+    """The conversation goes where the body says, the headers say that it is simulated, and an HTTP error is told."""
+    with a_model(both_sides) as server:
+        places = AnswerPlaces(output="/choices/0/message/content", tokens_in="/usage/prompt_tokens")
+        body = {"model": "agent", "messages": "{{messages}}", "user": "{{sessionId}}"}
+        target = HttpTarget(f"{server.base_url}/chat/completions", {"x-team": "search"}, body, places)
+        (simulated,) = a_simulation(application=target).run().simulated
+        broken = HttpTarget(f"{server.base_url}/nowhere", body={"messages": []})
+        wrong = a_simulation(application=broken).run().simulated[0].conversation
+        typo = HttpTarget(f"{server.base_url}/chat/completions", body="{{mesages}}")
+        unknown = a_simulation(application=typo).run().simulated[0].conversation
+    had = simulated.conversation
+    assert [each.content for each in had.trajectory.assistant_messages] == ["agent 0", "agent 1"]
+    assert had.agent_spent["tokensIn"] == 20
+    first, second = server.asked[:2]
+    assert [each["role"] for each in second.body["messages"]] == ["user", "assistant", "user"]
+    assert (first.headers["x-team"], first.body["user"]) == ("search", had.session_id)
+    assert set(first.headers["baggage"].split(",")) == {"tracejury.simulated=true", f"session.id={had.session_id}"}
+    assert str(wrong.error).startswith("TargetFailed: HTTP 404")
+    assert "there is no {{mesages}}" in str(unknown.error)
+    with pytest.raises(TargetFailed, match="no text at"):
+        places.reply(b"{}")
