@@ -45,7 +45,7 @@ WHO: dict[str, set[str]] = {
 """The tools, and the keys that may use each. Whoever adds one says here for whom it is."""
 
 SHARED = {"acknowledge_alert", "evaluate_run", "annotate"}  # a key with a tenant may not change what is everybody's
-RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for keys with a tenant")
+RIGHTS = ("role", "may not", "needs a key", "belongs to no tenant", "not for keys with a tenant", "that is yours")
 
 
 @pytest.fixture(scope="module")
