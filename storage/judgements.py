@@ -9,7 +9,7 @@ import duckdb
 from storage import sql
 from storage.backlog import SEQ_BITS
 from storage.database import Database
-from storage.windows import TraceKey, bounds_of, extents_of
+from storage.windows import TRACE_ID, TraceKey, bounds_of, extents_of
 
 MAX_DECISIONS = 20_000
 """Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
@@ -123,7 +123,7 @@ class Judgements:
 
 def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:
     """Between which numbers the spans of traces are, and how many rows are read; None where none of them is stored."""
-    extents = extents_of(cursor, [TraceKey(tenant, trace_id) for trace_id in trace_ids])
+    extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
     if not extents:
         return None
     bounds = bounds_of(extents.values())

@@ -12,6 +12,7 @@ from storage.monitors import RuleKey
 
 Step: TypeAlias = Literal["hour", "day", "week", "month"]
 Worst: TypeAlias = Literal["lowest", "highest"]
+Grouping: TypeAlias = Literal["day", "release", "project"]
 
 
 class ScoreBucket(NamedTuple):
@@ -46,6 +47,31 @@ class StreamDay:
     score_sum: float
     cost_usd: float
     last_us: int  # when the latest of them was made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOfResults:
+    """Results of a rule that agree in their day, release or project, and in their evaluator."""
+
+    group: str | None
+    fingerprint: str | None
+    scored: int
+    failed: int
+    skipped: int
+    passed: int
+    not_passed: int
+    mean_score: float | None
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRule:
+    """Results of which rule (its id or name); None lets every project, and every tenant, pass."""
+
+    rule: str
+    from_us: int
+    project: str | None
+    tenant: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +138,11 @@ class Quality:
         """Results since the day of an instant, of every rule and project; by project, rule and day."""
         wanted = {"from_us": from_us, "tenant": tenant}
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
+
+    def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
+        """Results of a rule since the day of an instant, added up by day, release or project; the latest first."""
+        wanted = asdict(of) | {"by": by, "limit": limit}
+        return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), wanted)]
 
     def tenants(self, *, limit: int) -> list[str]:
         """The tenants about whose spans there are results, by name; "" for those of nobody."""

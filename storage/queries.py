@@ -24,6 +24,7 @@ from storage.records import Column, Judging, Table, Trace, TraceSummary
 from storage.rows import logs_of, spans_of
 from storage.statements import Parameter, Statement, checked
 from storage.terms import NOBODY, QueryOptions
+from storage.windows import TRACE_ID
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ _MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
 
 _ROWS_OF_ARROW = 2048  # DuckDB's own measure
 
-_TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
+_KEY_DIGITS = 16
 """The last half of an id is its key: some senders leave the first half zero, or put the time there."""
 
 _Result = TypeVar("_Result")
@@ -249,7 +250,7 @@ def summaries_of(
     cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: list[str]
 ) -> list[tuple[TraceSummary, Bounds]]:
     """Traces by their ids, in any order, each with what bounds the look-up of its spans."""
-    ids = [trace_id for trace_id in trace_ids if _TRACE_ID.fullmatch(trace_id)]
+    ids = [trace_id for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return []
     keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(ids)}

@@ -1,5 +1,6 @@
 """Spans taken out of the store with the log records that belong to them, as many as fit."""
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from storage.database import Database
 
 _LOGS_EACH = 10
 """Log records that are taken out for each span, in as many bytes as the spans. A guess."""
+
+TRACE_ID = re.compile("[0-9a-f]{32}")
 
 EVERYTHING = 2**63 - 1
 """Beyond the number of any span."""

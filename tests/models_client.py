@@ -134,9 +134,9 @@ def _ask(closed: Closed, method: str, path: str, body: object) -> Any:
 
 
 @contextmanager
-def a_server_to_ask(data: Path) -> Iterator[Asked]:
+def a_server_to_ask(data: Path, **settings: Any) -> Iterator[Asked]:
     """A server where checkout became worse with release 1.5.0."""
-    with a_closed_server(data) as closed:
+    with a_closed_server(data, **settings) as closed:
         rule = {"name": RULE, "evaluator": "tool_error", "target": "SPAN", "threshold": 1}
         wanted = {"conditions": [{"field": "span_type", "op": "=", "value": "tool"}]}
         _ask(closed, "POST", "projects/shop/trace-eval-rules", rule | wanted)

@@ -7,7 +7,7 @@ import pytest
 
 from rules.statistics.sample import Sample
 from storage.monitors import RuleKey
-from storage.quality import Cell, Latest, ResultsLike, StreamDay
+from storage.quality import Cell, Latest, OfRule, ResultsLike, StreamDay
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write
@@ -132,6 +132,30 @@ def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None
     assert sum(cell.scored for cell in results.steps("month")) == 4
     days = results.days()
     assert [day.scored for day in days] == [3, 1]
+
+
+def test_groups_are_of_a_tenant_and_of_nobody(book: Book) -> None:
+    """Results of another tenant are in no line, and whoever sees all sees all; a rule is found by its name or id."""
+    results = Results(book)
+    for tenant, release in (("", "1"), ("acme", "1"), ("acme", "2"), ("other", "2")):
+        results.add(tenant=tenant, release=release, cost_usd=0.25)
+    results.add(0.0, tenant="acme", release="2")
+
+    def lines(
+        tenant: str | None, rule: str = results.key.rule_id, project: str | None = None
+    ) -> list[tuple[object, ...]]:
+        of = OfRule(rule=rule, from_us=FROM_US, project=project, tenant=tenant)
+        found = book.store.quality.groups(of, by="release", limit=10)
+        return sorted((each.group, each.passed, each.not_passed) for each in found)
+
+    assert lines("acme") == [("1", 2, 0), ("2", 1, 1)]
+    assert lines("other") == [("1", 1, 0), ("2", 1, 0)]
+    assert lines(None) == [("1", 2, 0), ("2", 2, 1)]
+    assert lines(None, project="elsewhere") == lines("acme", rule="unheard") == []
+    of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant=None)
+    (day,) = book.store.quality.groups(of, by="day", limit=10)
+    assert (day.group, day.scored, day.mean_score, day.cost_usd) == (f"{NOW:%Y-%m-%d}", 5, 0.8, 1.0)
+    assert len(book.store.quality.groups(of, by="release", limit=1)) == 1
 
 
 def test_the_latest_result_names_the_project(book: Book) -> None:

@@ -1,14 +1,21 @@
 """`tracejury mcp`: the Model Context Protocol, for clients that start a program."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from collector.cli.connecting import DEFAULT_SERVER, KEY_VARIABLE, connect_async
+from collector.cli.directory import read_settings
+from collector.visible import one_line
+
+if TYPE_CHECKING:
+    from collector.mcp.application import Application
 
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
 _SERVER: Final = click.option(
@@ -18,18 +25,56 @@ _SERVER: Final = click.option(
 
 @click.group(invoke_without_command=True)
 @_SERVER
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Look at this data directory instead, which no server holds; nothing is changed.",
+)
+@click.option("--app", metavar="COMMAND", help="Your application: run_evaluation may run it over items of a dataset.")
+@click.option("--app-runs", type=click.IntRange(1), metavar="N", help="How often in all; needed with --app.")
 @click.pass_context
-def mcp(context: click.Context, *, server: str) -> None:
+def mcp(context: click.Context, *, server: str, data: Path | None, app: str | None, app_runs: int | None) -> None:
     """Answer a model's questions about traces and quality, over standard input and output.
 
-    What may be asked and changed is what the key in TRACEJURY_API_KEY may do.
+    What may be asked and changed is what the key in TRACEJURY_API_KEY may do. With --app, a model may have your
+    application run on this machine: without a shell, an item as JSON on its standard input, its answer on the output.
     """
     if context.invoked_subcommand is None:
         import anyio
 
         from collector.mcp.stdio import serve_stdio
 
-        anyio.run(serve_stdio, connect_async(server))
+        application = _application(app, app_runs)
+        if data is None:
+            anyio.run(serve_stdio, connect_async(server), application)
+            return
+        if application is not None or context.get_parameter_source("server") is not ParameterSource.DEFAULT:
+            raise click.UsageError("--data looks at a directory, and goes with neither --server nor --app")
+        anyio.run(_serve_directory, data)
+
+
+async def _serve_directory(data: Path) -> None:
+    from collector.looking import looking
+    from collector.mcp.stdio import serve_stdio
+    from storage.errors import Unusable
+
+    try:
+        async with looking(read_settings(None, {"data": data})) as client:
+            await serve_stdio(client)
+    except Unusable as error:
+        raise click.ClickException(one_line(str(error))) from error
+
+
+def _application(command: str | None, runs: int | None) -> "Application | None":
+    from collector.mcp.application import Application
+
+    if (command is None) is not (runs is None):
+        raise click.UsageError("--app and --app-runs need each other: what may be run, and how often in all")
+    try:
+        words = shlex.split(command or "")
+    except ValueError as error:
+        raise click.UsageError(f"--app: {error}") from None
+    return Application(words, runs=runs) if words and runs else None
 
 
 @mcp.command()

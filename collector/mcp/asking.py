@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from collector.access.permission import Permission
+from collector.mcp.application import Application
 from collector.mcp.errors import NoServer, Refused
 
 Value = str | int | float | bool | None
@@ -26,8 +27,10 @@ class Rights:
 class Api:
     """The HTTP API of a server, for one caller."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx.AsyncClient, application: Application | None = None) -> None:
+        """`application` may be run on the caller's machine, which is this one."""
         self._client = client
+        self.application = application
 
     async def rights(self) -> Rights:
         """What the caller may do.
@@ -64,15 +67,13 @@ class Api:
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
         return await self._ask("PUT", path, json=dict(body), params=params)
 
-    async def rows(self, statement: str, **parameters: Value) -> list[dict[str, Any]]:
-        """The rows of an SQL statement, by the names of its columns.
+    async def patch(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON, of which each tool knows its own
+        """What came of a change, as JSON.
 
         Raises:
             Refused: it may not be asked, or nobody answers.
         """
-        told = await self.post("/api/v1/sql", {"sql": statement, "parameters": parameters})
-        names = [column["name"] for column in told["columns"]]
-        return [dict(zip(names, row, strict=True)) for row in told["rows"]]
+        return await self._ask("PATCH", path, json=dict(body))
 
     async def listed(self, path: str, most: int, **parameters: Value) -> list[Any]:
         """The first so many of a list that comes in pages, each an array or a document with `content`.

@@ -14,7 +14,7 @@ from collector.mcp import prompts, resources
 from collector.mcp.asking import Api
 from collector.mcp.bounding import bounded, fenced
 from collector.mcp.errors import Refused
-from collector.mcp.tool import AnyTool
+from collector.mcp.tool import AnyTool, Arguments
 from collector.mcp.tools.catalogue import BY_NAME, TOOLS
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
@@ -72,11 +72,13 @@ class _Handlers:
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"no tool is called {asked.name}")
         try:
-            return await _called(tool, self._api_of(request), asked.arguments or {})
-        except Refused as error:
-            return _failed(str(error))
+            arguments = tool.arguments.model_validate(asked.arguments or {})
         except ValidationError as error:
             return _failed(_misfits(tool, error))
+        try:
+            return await _called(tool, self._api_of(request), arguments)
+        except Refused as error:
+            return _failed(str(error))
 
     async def list_resources(
         self, _request: Request, _: types.PaginatedRequestParams | None
@@ -115,8 +117,8 @@ class _Handlers:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
 
 
-async def _called(tool: AnyTool, api: Api, arguments: dict[str, Any]) -> types.CallToolResult:
-    answer = await tool.run(api, tool.arguments.model_validate(arguments))
+async def _called(tool: AnyTool, api: Api, arguments: Arguments) -> types.CallToolResult:
+    answer = await tool.run(api, arguments)
     document, cut = bounded(answer.model_dump(mode="json"))
     document["cut"] = cut
     return types.CallToolResult(

@@ -5,13 +5,14 @@ from contextlib import suppress
 import httpx
 from mcp.server.stdio import stdio_server
 
+from collector.mcp.application import Application
 from collector.mcp.asking import Api
 from collector.mcp.server import make_server
 
 
-async def serve_stdio(client: httpx.AsyncClient) -> None:
-    """Answer until the input ends."""
-    api = Api(client)
+async def serve_stdio(client: httpx.AsyncClient, application: Application | None = None) -> None:
+    """Answer until the input ends. The application may be run over items of datasets."""
+    api = Api(client, application)
     server = make_server(lambda _: api)
     async with client, stdio_server() as (incoming, outgoing):
         with suppress(BrokenPipeError):

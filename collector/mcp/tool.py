@@ -30,7 +30,10 @@ Taken = TypeVar("Taken", bound=Arguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[Taken]):
-    """One thing that a model may ask for. `of_everything`: it is closed to keys with a tenant."""
+    """One thing that a model may ask for. `of_everything`: it is closed to keys with a tenant.
+
+    A tool with more than READ changes something, unless it is a `trial`.
+    """
 
     name: str
     title: str
@@ -40,12 +43,13 @@ class Tool(Generic[Taken]):
     run: Callable[[Api, Taken], Awaitable[Answer]]
     permission: Permission = Permission.READ
     of_everything: bool = False
+    trial: bool = False
     idempotent: bool = True
 
     @property
     def writes(self) -> bool:
         """Whether it changes something."""
-        return self.permission is not Permission.READ
+        return self.permission is not Permission.READ and not self.trial
 
     def is_for(self, rights: Rights) -> bool:
         """Whether a caller may use it."""

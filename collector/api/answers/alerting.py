@@ -9,6 +9,7 @@ from collector.metric_monitor_text import MetricMonitorText
 from rules.statistics.standing import WaitsFor
 from storage.alerts import AlertKind, AlertState, Measure
 from storage.outbox import DeliveryState, EventType, Severity
+from storage.quality import Grouping
 from storage.webhooks import Origin
 
 
@@ -107,6 +108,32 @@ class StreamPage(PageAnswer):
     """A page of streams of results."""
 
     content: list[StreamDocument]
+
+
+class QualityLineDocument(ApiAnswer):
+    """Results that agree in their day, release or project, and in their evaluator; Wilson's interval of 95 %."""
+
+    group: str | None
+    fingerprint: str | None
+    passed: int
+    results: int
+    rate: float | None
+    low: float
+    high: float
+    scored: int
+    failed: int
+    skipped: int
+    mean_score: JsonNumber | None
+    cost_usd: JsonNumber
+
+
+class QualityDocument(ApiAnswer):
+    """How many results of a rule passed."""
+
+    rule: str
+    by: Grouping
+    lines: list[QualityLineDocument]
+    truncated: bool
 
 
 class MuteDocument(ApiAnswer):

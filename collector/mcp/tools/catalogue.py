@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from collector.mcp.tool import AnyTool
-from collector.mcp.tools import alerts, datasets, rules, runs, tables, traces
+from collector.mcp.tools import alerts, datasets, evaluations, rules, runs, tables, traces
 
 TOOLS: Final[tuple[AnyTool, ...]] = (
     *runs.TOOLS,
+    *evaluations.TOOLS,
     *traces.TOOLS,
     *alerts.TOOLS,
     *rules.TOOLS,

@@ -64,15 +64,25 @@ async def get_dataset(api: Api, asked: GetDataset) -> ShownDataset:
     Raises:
         Refused: there is no such dataset, or it has no version.
     """
-    known = {each["name"]: each for each in await api.listed("/api/v1/datasets", _MOST_DATASETS)}
-    if asked.name not in known:
-        raise Refused(f"no dataset is called {asked.name!r}; list_datasets tells their names")
-    version = asked.version or known[asked.name]["latestVersion"]
-    if version is None:
-        raise Refused(f"the dataset {asked.name!r} has no version yet")
-    where = f"/api/v1/datasets/{part(known[asked.name]['id'])}/versions/{version}/items"
+    dataset, version = await version_of(api, asked.name, asked.version)
+    where = f"{dataset}/versions/{version}/items"
     page = await api.get(where, page=asked.page, size=asked.limit)
     return ShownDataset(name=asked.name, version=version, total=page["totalElements"], items=page["content"])
+
+
+async def version_of(api: Api, name: str, version: int | None) -> tuple[str, int]:
+    """Where the dataset of that name is, and the number of the version, which is the latest if none is wanted.
+
+    Raises:
+        Refused: there is no such dataset, or it has no version.
+    """
+    known = {each["name"]: each for each in await api.listed("/api/v1/datasets", _MOST_DATASETS)}
+    if name not in known:
+        raise Refused(f"no dataset is called {name!r}; list_datasets tells their names")
+    number = version or known[name]["latestVersion"]
+    if number is None:
+        raise Refused(f"the dataset {name!r} has no version yet")
+    return f"/api/v1/datasets/{part(known[name]['id'])}", int(number)
 
 
 class PromotedItem(BaseModel):

@@ -7,9 +7,10 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import Refused
+from collector.mcp.spending import asks_a_model, is_limited
 from collector.mcp.tool import Answer, Arguments, Tool
 from rules.statistics.finished import unpaired_passes
-from rules.statistics.formulas.rates import newcombe_two_samples, wilson
+from rules.statistics.formulas.rates import newcombe_two_samples
 
 _MOST_RULES = 500
 _ALPHA = 0.05
@@ -96,9 +97,7 @@ async def create_rule(api: Api, asked: CreateRule) -> CreatedRule:
     Raises:
         Refused: it asks a judge and says no budget.
     """
-    evaluator = asked.rule.get("evaluator")
-    asks_a_judge = "criteria" in asked.rule or (isinstance(evaluator, str) and evaluator.startswith("llm"))
-    if (asks_a_judge or asked.rule.get("connectionId")) and not asked.rule.get("budget"):
+    if asks_a_model(asked.rule) and not is_limited(asked.rule.get("budget")):
         raise Refused("a rule that asks a model needs a budget of its own, such as {'callsPerDay': 1000}")
     return CreatedRule(rule=await api.post(_rules_of(asked.project), asked.rule))
 
@@ -143,49 +142,32 @@ class ShownQuality(Answer):
     lines: list[QualityLine]
 
 
-_QUALITY = """
-SELECT
-    {group} AS "group",
-    fingerprint,
-    sum(passed)::BIGINT AS passed,
-    sum(passed + not_passed)::BIGINT AS results,
-    sum(scored)::BIGINT AS scored,
-    sum(failed)::BIGINT AS failed,
-    sum(skipped)::BIGINT AS skipped,
-    sum(score_sum) / nullif(sum(scored), 0) AS mean_score,
-    sum(cost_usd) AS cost_usd
-FROM evaluation_days
-WHERE rule = $rule AND day > current_date - $days::INTEGER AND ($project::VARCHAR IS NULL OR project = $project)
-GROUP BY ALL
-ORDER BY max(day) DESC, 1 DESC
-LIMIT 500
-"""
-_GROUPS = {"day": "day::VARCHAR", "release": '"release"', "project": "project"}
-
-
 async def quality_of_rule(api: Api, asked: QualityOfRule) -> ShownQuality:
-    """Add them up."""
-    rows = await _quality(api, asked)
-    return ShownQuality(rule=asked.rule, by=asked.by, lines=[_line(row) for row in rows])
+    """Show how they add up."""
+    lines = [_line(told) for told in await _quality(api, asked)]
+    return ShownQuality(rule=asked.rule, by=asked.by, lines=lines)
 
 
 async def _quality(api: Api, asked: QualityOfRule) -> list[dict[str, Any]]:
-    statement = _QUALITY.replace("{group}", _GROUPS[asked.by])
-    rows = await api.rows(statement, rule=asked.rule, days=asked.days, project=asked.project)
-    if not rows:
+    told = await api.get("/api/v1/quality", **asked.model_dump())
+    lines: list[dict[str, Any]] = told["lines"]
+    if not lines:
         raise Refused(f"no rule that is called {asked.rule!r} has results in these days; list_rules tells their names")
-    return rows
+    return lines
 
 
-def _line(row: dict[str, Any]) -> QualityLine:
-    same = ("group", "fingerprint", "scored", "failed", "skipped", "mean_score", "cost_usd")
-    return QualityLine(passes=_rate(row["passed"], row["results"]), **{name: row[name] for name in same})
+def _line(told: dict[str, Any]) -> QualityLine:
+    kept = ("group", "fingerprint", "scored", "failed", "skipped")
+    return QualityLine(
+        passes=_rate(told),
+        mean_score=told["meanScore"],
+        cost_usd=told["costUsd"],
+        **{name: told[name] for name in kept},
+    )
 
 
-def _rate(passed: int, results: int) -> Rate:
-    bounds = wilson(passed, results)
-    rate = passed / results if results else None
-    return Rate(passed=passed, results=results, rate=rate, low=bounds.low, high=bounds.high)
+def _rate(told: dict[str, Any]) -> Rate:
+    return Rate(**{name: told[name] for name in Rate.model_fields})
 
 
 class CompareReleases(Arguments):
@@ -227,9 +209,9 @@ async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases
         known = sorted({str(row["group"]) for row in rows if row["group"]})
         raise Refused(f"no evaluator judged both releases; releases with results: {', '.join(known[:50]) or 'none'}")
     fingerprint = max(common, key=lambda each: after[each]["results"])
-    first, second = ((int(row["passed"]), int(row["results"])) for row in (before[fingerprint], after[fingerprint]))
+    rates = _rate(before[fingerprint]), _rate(after[fingerprint])
+    first, second = ((each.passed, each.results) for each in rates)
     test, bounds = unpaired_passes(first, second), newcombe_two_samples(first, second)
-    rates = _rate(*first), _rate(*second)
     difference = (rates[1].rate or 0.0) - (rates[0].rate or 0.0)
     return ComparedReleases(
         fingerprint=fingerprint,
@@ -264,6 +246,8 @@ TOOLS = (
         arguments=TestRule,
         answer=Tested,
         run=test_rule,
+        permission=Permission.WRITE,
+        trial=True,
     ),
     Tool(
         name="quality_of_rule",
@@ -272,7 +256,6 @@ TOOLS = (
         arguments=QualityOfRule,
         answer=ShownQuality,
         run=quality_of_rule,
-        of_everything=True,
     ),
     Tool(
         name="compare_releases",
@@ -281,7 +264,6 @@ TOOLS = (
         arguments=CompareReleases,
         answer=ComparedReleases,
         run=compare_releases,
-        of_everything=True,
     ),
     Tool(
         name="create_rule",

@@ -1,0 +1,248 @@
+"""Evaluators over the items of runs: over what an application made of a dataset, and over a run that is stored."""
+
+import asyncio
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission
+from collector.mcp.application import Produced, outputs_of
+from collector.mcp.asking import Api, part
+from collector.mcp.errors import Refused
+from collector.mcp.spending import asks_a_model, limited_connection
+from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tools.datasets import version_of
+
+_MOST_ITEMS: Final = 1_000
+_MOST_EVALUATIONS: Final = 200
+_LOOK_S: Final = 0.25
+_LONGEST_S: Final = 45.0
+"""How long an answer waits for an evaluation. A guess: clients give up after a minute."""
+
+_OPEN: Final = frozenset({"WAITING", "RUNNING"})
+
+
+class Judged(Arguments):
+    """By what."""
+
+    evaluator: str = Field(default="exact_match", description="Any evaluator of the server, such as llm_judge.")
+    criteria: str | None = Field(default=None, description="What llm_judge looks for.")
+    config: dict[str, Any] | None = Field(default=None, description="The configuration of the evaluator.")
+    connection: str | None = Field(default=None, description="Of a judge; it must have a budget.")
+    threshold: float = Field(default=0.7, description="The score from which an item passes.")
+
+    def asked(self) -> dict[str, Any]:
+        """What the server is asked for."""
+        told = self.model_dump(include={"evaluator", "criteria", "config", "threshold"}, exclude_none=True)
+        if self.criteria is not None and self.evaluator == "llm_judge":
+            del told["evaluator"]  # which criteria mean
+        return told
+
+
+class ItemOutput(BaseModel):
+    """What the application made of an item of the dataset."""
+
+    item_id: str = Field(description="As get_dataset tells it.")
+    output: Any = Field(default=None, description="What came out; an object holds several outputs by name.")
+    error: str | None = Field(default=None, description="Why nothing came out.")
+    trace_id: str | None = Field(default=None, description="The trace of it.")
+
+
+class RunEvaluation(Judged):
+    """Over which items."""
+
+    dataset_path: str = Field(description="A dataset of the server: its name, or NAME@VERSION.")
+    outputs: list[ItemOutput] | None = Field(
+        default=None,
+        max_length=_MOST_ITEMS,
+        description="What your application made of the items of get_dataset. Without them it is run, "
+        "if `tracejury mcp` was started with --app.",
+    )
+    model: str | None = Field(default=None, description="Noted with the run: what the application asks.")
+    temperature: float | None = Field(default=None, description="Noted with the run.")
+    experiment_name: str = "mcp-evaluation"
+    project: str = "default"
+    limit: int = Field(default=50, ge=1, le=200, description="Without outputs: over so many items, from the first on.")
+
+
+class EvaluateRun(Judged):
+    """Which run."""
+
+    run_id: str = Field(description="A run that is stored; the application is not run again.")
+
+
+class RunResult(Answer):
+    """What a run sums up to."""
+
+    run_id: str
+    dataset: str | None
+    model: str | None
+    status: str = Field(description="EVALUATING: not done yet; list_run_evaluations tells how far it is.")
+    total_examples: int
+    pass_rate: float | None
+    pass_count: int
+    fail_count: int
+    average_scores: dict[str, float | None]
+    problem: str | None = Field(description="Why an evaluation failed.")
+
+
+async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
+    """Begin a run, report what the application made, and have it evaluated.
+
+    Raises:
+        Refused: there are neither outputs nor an application, an item is not in the dataset, or no budget is left.
+    """
+    if asked.outputs is None and api.application is None:
+        raise Refused(
+            "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or have "
+            "`tracejury mcp` started with --app and --app-runs, which let it be run from here"
+        )
+    name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
+    if number and not number.isdecimal():
+        raise Refused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
+    where, version = await version_of(api, name, int(number) if number else None)
+    body = await _checked(api, asked)
+    items = await api.listed(f"{where}/versions/{version}/items", asked.limit if asked.outputs is None else 10_000)
+    chosen, made = await _made(api, asked, items)
+    noted = asked.model_dump(include={"model", "temperature"}, exclude_none=True)
+    begun = await api.post(
+        f"/api/v1/projects/{part(asked.project)}/runs",
+        {"experimentName": asked.experiment_name, "datasetName": name, "datasetVersion": version, "metadata": noted},
+    )
+    run = f"/api/v1/runs/{part(begun['runId'])}"
+    try:
+        evaluation = await api.post(f"{run}/evaluations", body)
+        await api.post(f"{run}/items", {"items": [_reported(*each) for each in zip(chosen, made, strict=True)]})
+    except Refused as error:
+        await api.patch(run, {"status": "CANCELLED", "reason": str(error)[:2_000]})
+        raise
+    await api.patch(run, {"status": "SUCCESS"})
+    return await _result(api, run, evaluation["id"])
+
+
+async def evaluate_run(api: Api, asked: EvaluateRun) -> RunResult:
+    """Have its items scored; scores of that name which it has count no more."""
+    run = f"/api/v1/runs/{part(asked.run_id)}"
+    evaluation = await api.post(f"{run}/evaluations", await _checked(api, asked))
+    return await _result(api, run, evaluation["id"])
+
+
+class ListRunEvaluations(Arguments):
+    """Of which run."""
+
+    run_id: str
+
+
+class RunEvaluationLine(BaseModel):
+    """What was asked about a run, and how far it is."""
+
+    id: str
+    evaluator: str
+    evaluatorName: str
+    connectionId: str | None
+    status: str = Field(description="WAITING, RUNNING, DONE, FAILED or CANCELLED.")
+    lastError: str | None
+    createdBy: str | None
+    createdAt: str
+    completedAt: str | None
+
+
+class ListedRunEvaluations(Answer):
+    """Evaluations, in the order in which they were asked for."""
+
+    evaluations: list[RunEvaluationLine]
+
+
+async def list_run_evaluations(api: Api, asked: ListRunEvaluations) -> ListedRunEvaluations:
+    """List them."""
+    found = await api.listed(f"/api/v1/runs/{part(asked.run_id)}/evaluations", _MOST_EVALUATIONS)
+    lines = [RunEvaluationLine(**{name: each[name] for name in RunEvaluationLine.model_fields}) for each in found]
+    return ListedRunEvaluations(evaluations=lines)
+
+
+async def _checked(api: Api, asked: Judged) -> dict[str, Any]:
+    """What the server is asked for, with a connection that has a budget if it asks a model."""
+    body = asked.asked()
+    if asked.connection is not None or asks_a_model({"name": "evaluation", **body}):
+        body["connectionId"] = await limited_connection(api, asked.connection)
+    return body
+
+
+async def _made(
+    api: Api, asked: RunEvaluation, items: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[Produced]]:
+    """The items of the run, and what the application made of each."""
+    if asked.outputs is None:
+        assert api.application is not None  # noqa: S101 - as was looked at before
+        return items, await api.application.over(items)
+    known = {each["id"] for each in items}
+    unknown = [each.item_id for each in asked.outputs if each.item_id not in known]
+    if unknown:
+        raise Refused(f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; get_dataset lists them")
+    made = [Produced(outputs=outputs_of(each.output), error=each.error) for each in asked.outputs]
+    return [{"id": each.item_id, "trace_id": each.trace_id} for each in asked.outputs], made
+
+
+def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
+    told = {"datasetItemId": item["id"], "actualOutputs": made.outputs}
+    more = {"error": made.error, "traceId": item.get("trace_id")}
+    return told | {name: value for name, value in more.items() if value is not None}
+
+
+async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
+    """What the run sums up to, once the evaluation is done or has taken long."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + _LONGEST_S
+    while True:
+        found = await api.listed(f"{run}/evaluations", _MOST_EVALUATIONS)
+        (evaluation,) = (each for each in found if each["id"] == evaluation_id)
+        if evaluation["status"] not in _OPEN or loop.time() > until_s:
+            break
+        await asyncio.sleep(_LOOK_S)
+    told = await api.get(run, size=1)
+    dataset, model = told["datasetName"], told["config"].get("model")
+    return RunResult(
+        run_id=told["id"],
+        dataset=dataset if dataset is None else f"{dataset}@{told['datasetVersion']}",
+        model=model if isinstance(model, str) else None,
+        status=told["status"],
+        total_examples=told["totalItems"],
+        pass_rate=told["passRate"],
+        pass_count=told["passedItems"],
+        fail_count=told["totalItems"] - told["passedItems"],
+        average_scores={each["evaluatorName"]: each["averageScore"] for each in told["evaluators"]},
+        problem=evaluation["lastError"],
+    )
+
+
+TOOLS = (
+    Tool(
+        name="run_evaluation",
+        title="Evaluate an application on a dataset",
+        description="Keeps what your application made of the items of a dataset as a run, and has an evaluator score "
+        "it. A judge is asked over a connection with a budget. Next: get_failing_queries, compare_runs.",
+        arguments=RunEvaluation,
+        answer=RunResult,
+        run=run_evaluation,
+        permission=Permission.WRITE,
+        idempotent=False,
+    ),
+    Tool(
+        name="evaluate_run",
+        title="Evaluate a stored run",
+        description="Has the items of a run scored by one more evaluator, without running the application again.",
+        arguments=EvaluateRun,
+        answer=RunResult,
+        run=evaluate_run,
+        permission=Permission.WRITE,
+        idempotent=False,
+    ),
+    Tool(
+        name="list_run_evaluations",
+        title="Evaluations of a run",
+        description="What evaluators were asked about a run, and how far each is.",
+        arguments=ListRunEvaluations,
+        answer=ListedRunEvaluations,
+        run=list_run_evaluations,
+    ),
+)

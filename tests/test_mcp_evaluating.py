@@ -1,0 +1,187 @@
+"""Models that evaluate: a run over what an application made of a dataset, what fails, and the run after the change."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters, types
+
+from tests.live import TRACEJURY
+from tests.model_server import ModelServer, Says, a_model
+from tests.models_client import Asked, a_server_to_ask, text_of
+from tests.serving import run
+
+DATASET = "sums"
+ITEMS = [
+    {"id": f"sum-{number}", "inputs": {"input": f"{number}+{number}"}, "expectedOutputs": {"output": str(2 * number)}}
+    for number in range(4)
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    """What judges ask."""
+    with a_model(Says({"score": 1.0, "reason": "it is right"})) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iterator[Asked]:
+    """One server for all, with a dataset of four sums, and two connections of which one has a limit."""
+    connection = {"baseUrl": model.base_url, "model": "m", "protocol": "CHAT_COMPLETIONS"}
+    connections = {"open": connection, "limited": connection | {"budget": {"callsPerDay": 5}}}
+    with a_server_to_ask(tmp_path_factory.mktemp("mcp") / "data", llm_connections=connections) as asked:
+        made = asked.closed.ask("POST", "/api/v1/datasets", key=asked.closed.keys["editor"], json={"name": DATASET})
+        where = f"/api/v1/datasets/{made.json()['id']}/versions"
+        told = asked.closed.ask("POST", where, key=asked.closed.keys["editor"], json={"items": ITEMS})
+        assert told.status_code == 201, told.text
+        yield asked
+
+
+def outputs(*answers: object) -> list[dict[str, Any]]:
+    """What an application made of the items, in their order."""
+    return [{"item_id": item["id"], "output": answer} for item, answer in zip(ITEMS, answers, strict=False)]
+
+
+def runs_of(server: Asked, experiment: str) -> int:
+    """How many runs there are of an experiment."""
+    found = server.found("list_experiments", limit=200)["runs"]
+    return sum(each["experiment_name"] == experiment for each in found)
+
+
+def test_an_agent_evaluates_changes_and_evaluates_again(server: Asked) -> None:
+    """The rest of the session of the documentation: what fails is seen, and that the change mended it."""
+    before = server.found(
+        "run_evaluation", dataset_path=DATASET, outputs=outputs("0", "2", "5", "7"), model="gpt-5-mini", project="shop"
+    )
+    assert (before["dataset"], before["model"], before["status"]) == (f"{DATASET}@1", "gpt-5-mini", "SUCCESS")
+    assert (before["total_examples"], before["pass_count"], before["fail_count"]) == (4, 2, 2)
+    assert (before["pass_rate"], before["average_scores"]) == (0.5, {"Exact Match": 0.5})
+    failing = server.found("get_failing_queries", run_id=before["run_id"])["failing_queries"]
+    assert [each["input"] for each in failing] == [{"input": "2+2"}, {"input": "3+3"}]
+    after = server.found(
+        "run_evaluation", dataset_path=f"{DATASET}@1", outputs=outputs("0", "2", "4", "6"), project="shop"
+    )
+    assert after["pass_rate"] == 1
+    compared = server.found("compare_runs", run_id_a=before["run_id"], run_id_b=after["run_id"])["comparison"]
+    assert (compared["pass_rate"]["delta"], compared["has_regressions"]) == (0.5, False)
+
+
+def test_a_stored_run_is_scored_by_one_more_evaluator(server: Asked) -> None:
+    """Without running anything again; what was asked about it is listed."""
+    made = server.found("run_evaluation", dataset_path=DATASET, outputs=outputs("0", "twenty"))
+    more = server.found(
+        "evaluate_run", run_id=made["run_id"], evaluator="length", config={"maximumOutputLength": 3}, threshold=1.0
+    )
+    assert more["average_scores"] == {"Exact Match": 0.5, "Length": 0.5}
+    listed = server.found("list_run_evaluations", key="viewer", run_id=made["run_id"])["evaluations"]
+    assert [(each["evaluatorName"], each["status"]) for each in listed] == [("Exact Match", "DONE"), ("Length", "DONE")]
+
+
+def test_what_the_application_could_not_do_is_an_item_that_failed(server: Asked) -> None:
+    """It counts, with its error."""
+    told = [*outputs("0"), {"item_id": "sum-1", "error": "it timed out"}]
+    made = server.found("run_evaluation", dataset_path=DATASET, outputs=told)
+    assert (made["total_examples"], made["pass_count"], made["fail_count"]) == (2, 1, 1)
+    (failing,) = server.found("get_failing_queries", run_id=made["run_id"])["failing_queries"]
+    assert failing["error"] == "it timed out"
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        ({"dataset_path": DATASET}, "give `outputs`"),
+        ({"dataset_path": "unheard", "outputs": outputs("0")}, "no dataset is called 'unheard'"),
+        ({"dataset_path": f"{DATASET}@one", "outputs": outputs("0")}, "'one' is no version"),
+        ({"dataset_path": DATASET, "outputs": [{"item_id": "sum-9", "output": "1"}]}, "has no items sum-9"),
+        ({"dataset_path": DATASET, "outputs": outputs("0"), "evaluator": "exact_mach"}, "did you mean exact_match?"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(server: Asked, arguments: dict[str, Any], told: str) -> None:
+    """With what would be right; no run is left that looks like one."""
+    result = server.call("run_evaluation", experiment_name="refused", **arguments)
+    assert result.is_error
+    assert told in text_of(result)
+    found = [
+        each for each in server.found("list_experiments", limit=200)["runs"] if each["experiment_name"] == "refused"
+    ]
+    assert {each["status"] for each in found} <= {"CANCELLED"}
+
+
+def test_a_judge_is_asked_within_a_budget_or_not_at_all(server: Asked, model: ModelServer) -> None:
+    """A connection without a limit is refused before anything is kept; one with a limit judges."""
+    judged: dict[str, Any] = {
+        "dataset_path": DATASET,
+        "outputs": outputs("0", "2"),
+        "evaluator": "llm_judge",
+        "criteria": "It is right.",
+        "experiment_name": "judged",
+    }
+    assert "there are: limited, open" in text_of(server.call("run_evaluation", **judged))
+    assert "has no budget" in text_of(server.call("run_evaluation", **judged, connection="open"))
+    assert (runs_of(server, "judged"), model.asked) == (0, [])
+    made = server.found("run_evaluation", **judged, connection="limited")
+    assert (made["pass_rate"], len(model.asked)) == (1, 2)
+    refused = server.call("evaluate_run", run_id=made["run_id"], evaluator="faithfulness", connection="open")
+    assert "has no budget" in text_of(refused)
+
+
+@pytest.mark.parametrize("budget", [None, {"allowUnpriced": True}])
+@pytest.mark.parametrize("evaluator", ["llm_judge", "faithfulness"])
+def test_a_rule_that_asks_a_model_needs_a_limit(server: Asked, evaluator: str, budget: dict[str, bool] | None) -> None:
+    """Whatever its evaluator is called, and not only some budget."""
+    rule = {"name": f"{evaluator} {budget}", "evaluator": evaluator, "connectionId": "any"}
+    if evaluator == "llm_judge":
+        rule["criteria"] = "It is kind."
+    refused = server.call("create_rule", project="shop", rule=rule | ({} if budget is None else {"budget": budget}))
+    assert "needs a budget of its own" in text_of(refused)
+
+
+APPLICATION = """
+import json, sys
+item = json.load(sys.stdin)
+left, right = item["inputs"]["input"].split("+")
+if left == "3":
+    sys.exit("three is too much")
+print(int(left) + int(right))
+"""
+
+
+def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_path: Path) -> None:
+    """Over standard input, as the command line says, and as often as that says; a failure is told with its words."""
+    program = tmp_path / "application.py"
+    program.write_text(APPLICATION, encoding="utf-8")
+    parameters = StdioServerParameters(
+        command=TRACEJURY,
+        args=[
+            *("mcp", "--server", f"http://{server.closed.running.http}"),
+            *("--app", f"'{sys.executable}' '{program}'", "--app-runs", "5"),
+        ],
+        env={"TRACEJURY_API_KEY": server.closed.keys["editor"]},
+    )
+
+    async def look() -> tuple[types.CallToolResult, types.CallToolResult, types.CallToolResult]:
+        async with Client(parameters) as client:
+            made = await client.call_tool("run_evaluation", {"dataset_path": DATASET})
+            assert made.structured_content is not None, text_of(made)
+            of_run = {"run_id": made.structured_content["run_id"]}
+            failing = await client.call_tool("get_failing_queries", of_run)
+            return made, failing, await client.call_tool("run_evaluation", {"dataset_path": DATASET})
+
+    made, failing, refused = asyncio.run(look())
+    assert made.structured_content is not None
+    assert (made.structured_content["pass_count"], made.structured_content["fail_count"]) == (3, 1)
+    assert "three is too much" in text_of(failing)
+    assert refused.is_error
+    assert "may be run 1 times more, and 4 are asked for" in text_of(refused)
+
+
+@pytest.mark.parametrize("flags", [["--app", "true"], ["--app-runs", "3"]])
+def test_an_application_has_a_limit(flags: list[str]) -> None:
+    """What may be run without one is not run."""
+    told = run("mcp", *flags)
+    assert told.exit_code == 2
+    assert "need each other" in told.output
