@@ -80,8 +80,6 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
     entrance = _entrance(store)
     judging = JudgeServices.look(store, settings)
     stack.callback(judging.close)
-    rules = RulesInForce(store.rulebook)
-    rules.refresh()
     return Context(
         queries=store.queries,
         access=store.access,
@@ -94,7 +92,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         overloaded=lambda: store.overload is not None,
         set_aside=lambda: store.totals.set_aside,
         own_keys=settings.own_keys,
-        rules=rules,
+        rules=_rules(store),
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
@@ -165,6 +163,12 @@ class Onlookers(Authenticator):
 def _entrance(store: Store) -> Authenticator:
     keyring = Keyring(store.access, None)
     return Onlookers(keyring, Journal(store.access, keyring, kept=0), reads_are_open=True)
+
+
+def _rules(store: Store) -> RulesInForce:
+    rules = RulesInForce(store.rulebook)
+    rules.refresh()
+    return rules
 
 
 def _matcher(settings: Settings, store: Store) -> Matcher:
