@@ -99,6 +99,7 @@ def a_trace(number: int, release: str, *, fails: bool) -> ExportTraceServiceRequ
             end_time_unix_nano=start_ns + 5_000_000,
         )
         span.attributes.add(key="gen_ai.operation.name").value.string_value = kind
+        span.attributes.add(key="session.id").value.string_value = "a session"
         span.attributes.add(key="input.value").value.string_value = HOSTILE if number == 0 else LONG
         if kind == "execute_tool":
             span.attributes.add(key="gen_ai.tool.name").value.string_value = "pay"

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from collector.mcp.tool import AnyTool
-from collector.mcp.tools import alerts, datasets, evaluations, rules, runs, tables, traces
+from collector.mcp.tools import alerts, datasets, evaluations, rules, runs, sessions, tables, traces
 
 TOOLS: Final[tuple[AnyTool, ...]] = (
     *runs.TOOLS,
     *evaluations.TOOLS,
     *traces.TOOLS,
+    *sessions.TOOLS,
     *alerts.TOOLS,
     *rules.TOOLS,
     *datasets.TOOLS,

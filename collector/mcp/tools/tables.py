@@ -58,11 +58,12 @@ class ListedViews(Answer):
 
 async def list_views(api: Api, asked: ListViews) -> ListedViews:  # noqa: ARG001 - a tool takes its arguments
     """List them."""
-    views = []
-    for name in documented_views():
-        told = await api.post("/api/v1/sql", {"sql": f'FROM "{name}" LIMIT 0'})
-        views.append(View(name=name, columns={column["name"]: column["type"] for column in told["columns"]}))
-    return ListedViews(views=views)
+    return ListedViews(views=[await _view(api, name) for name in documented_views()])
+
+
+async def _view(api: Api, name: str) -> View:
+    told = await api.post("/api/v1/sql", {"sql": f'DESCRIBE "{name}"'})
+    return View(name=name, columns={row[0]: row[1] for row in told["rows"]})
 
 
 TOOLS = (

@@ -114,7 +114,7 @@ async def get_trace(api: Api, asked: GetTrace) -> ShownTrace:
     taken = {name: found[name] for name in ShownTrace.model_fields if name in found}
     spans = found["spans"][asked.first_span : asked.first_span + asked.spans]
     lines = [{name: span[name] for name in SpanLine.model_fields} for span in spans]
-    return ShownTrace(**(taken | {"spans": lines, "evaluations": list(map(_judged, found["evaluations"]))}))
+    return ShownTrace(**(taken | {"spans": lines, "evaluations": list(map(judged, found["evaluations"]))}))
 
 
 class GetSpan(Arguments):
@@ -173,7 +173,7 @@ async def explain_decisions(api: Api, asked: ExplainDecisions) -> Explained:
             Decided(spanId=each.get("spanId"), **{k: one[k] for k in ("rule", "decision", "clause")})
             for one in _about(each, asked.rule)
         ]
-        evaluations += [_judged(one) | where for one in each["evaluations"] if _is_of(one, asked.rule)]
+        evaluations += [judged(one) | where for one in each["evaluations"] if _is_of(one, asked.rule)]
     return Explained(decisions=decisions, evaluations=evaluations)
 
 
@@ -197,7 +197,8 @@ def _is_of(told: dict[str, Any], rule: str | None) -> bool:
     return rule is None or rule in {told["rule"], told["ruleId"]}
 
 
-def _judged(told: dict[str, Any]) -> dict[str, Any]:
+def judged(told: dict[str, Any]) -> dict[str, Any]:
+    """What an answer tells of the result of a rule."""
     kept = ("rule", "evaluator", "name", "outcome", "score", "passed", "threshold", "reason", "errorKind", "release")
     return {key: told[key] for key in (*kept, "createdAt", "superseded")}
 

@@ -1,0 +1,117 @@
+"""Sessions: conversations of several traces, found, and shown turn by turn."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from collector.mcp.asking import Api, part
+from collector.mcp.tool import Answer, Arguments, Tool
+from collector.mcp.tools.traces import Number, judged
+
+
+class SessionLine(BaseModel):
+    """A session as a list tells it."""
+
+    sessionId: str
+    projects: list[str]
+    userId: str | None
+    firstInput: str | None
+    state: Literal["open", "closed"]
+    startTime: str | None
+    lastTime: str | None
+    traceCount: int
+    errorTraceCount: int
+    inputTokens: int | None
+    outputTokens: int | None
+    costUsd: Number
+    toolCallCount: int
+
+
+class FindSessions(Arguments):
+    """Which sessions: those of which one trace has all of it."""
+
+    project: str | None = Field(default=None, description="Of this project.")
+    user: str | None = Field(default=None, description="Of this user.")
+    text: str | None = Field(default=None, description="Input or output of a trace holds this.")
+    since: str | None = Field(default=None, description="Started at or after, RFC 3339, such as 2026-11-21T10:00:00Z.")
+    until: str | None = Field(default=None, description="Started before, RFC 3339.")
+    limit: int = Field(default=20, ge=1, le=100)
+    before: str | None = Field(default=None, description="The `next` of the answer before, to go on.")
+
+
+class FoundSessions(Answer):
+    """Sessions by the start of their latest trace, newest first."""
+
+    sessions: list[SessionLine]
+    next: str | None = Field(description="Ask again with this as `before`; null: there are no more.")
+
+
+async def find_sessions(api: Api, asked: FindSessions) -> FoundSessions:
+    """Look them up."""
+    filters = asked.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
+    page = await api.get("/api/v1/sessions", **filters, **{"from": asked.since, "to": asked.until, "size": asked.limit})
+    lines = [{name: each[name] for name in SessionLine.model_fields} for each in page["content"]]
+    return FoundSessions(sessions=[SessionLine(**line) for line in lines], next=page["next"])
+
+
+class GetSession(Arguments):
+    """Which session, and which of its turns."""
+
+    session_id: str
+    tenant: str | None = None
+    turns: int = Field(default=20, ge=1, le=100, description="So many, the last ones.")
+    before: str | None = Field(default=None, description="The `earlier` of the answer before: turns before those.")
+
+
+class SessionTurnLine(BaseModel):
+    """What one trace adds to a conversation."""
+
+    number: int
+    traceId: str
+    startTime: str | None
+    errorCount: int
+    messages: list[dict[str, Any]]
+    toolCalls: list[dict[str, Any]]
+    evaluations: list[dict[str, Any]]
+    costSoFarUsd: Number
+
+
+class ShownSession(Answer):
+    """A session as one conversation, each message once."""
+
+    session: SessionLine
+    turns: list[SessionTurnLine]
+    earlier: str | None = Field(description="Where the turns before these are; null: there are none.")
+
+
+async def get_session(api: Api, asked: GetSession) -> ShownSession:
+    """Show it."""
+    path = f"/api/v1/sessions/{part(asked.session_id)}"
+    found = await api.get(path, size=asked.turns, before=asked.before, tenant=asked.tenant)
+    turns = [
+        {name: turn[name] for name in SessionTurnLine.model_fields}
+        | {"evaluations": list(map(judged, turn["evaluations"]))}
+        for turn in found["turns"]
+    ]
+    line = SessionLine(**{name: found[name] for name in SessionLine.model_fields})
+    return ShownSession(session=line, turns=[SessionTurnLine(**turn) for turn in turns], earlier=found["earlier"])
+
+
+TOOLS = (
+    Tool(
+        name="find_sessions",
+        title="Find sessions",
+        description="Conversations of several traces, by project, user, time and what was said.",
+        arguments=FindSessions,
+        answer=FoundSessions,
+        run=find_sessions,
+    ),
+    Tool(
+        name="get_session",
+        title="Show a session",
+        description="One conversation turn by turn: messages, tool calls, results of rules, cost so far.",
+        arguments=GetSession,
+        answer=ShownSession,
+        run=get_session,
+    ),
+)
