@@ -66,10 +66,11 @@ class CountedScores:
             ((looked_at, last, settled),) = cursor.execute(sql.query("score_extent"), extent).fetchall()
             if last <= looked_at:
                 return 0
-            if wanted:
+            is_first = looked_at < 0
+            if wanted and not is_first:
                 cursor.register("wanted_scores", pa.Table.from_pylist([asdict(w) for w in wanted], schema=_WANTED))
                 found = cursor.execute(sql.query("scores_to_count"), {"after": looked_at}).to_arrow_table()
-        until = settled if wanted else last  # what is said while no rule wants it is history
+        until = settled if wanted and not is_first else last  # what is said while no rule wants it is history
         if (found is None or not found.num_rows) and until <= looked_at:
             return 0
         stored: list[int] = []

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def two_tenants(data: Path) -> Iterator[Tenancy]:
         for tenant in TENANTS:
             _make_late(tenancy, tenant)
         watched = "SELECT DISTINCT tenant FROM monitor_state ORDER BY 1"
-        until(lambda: tenancy.rows(watched), lambda found: len(found) == len(TENANTS), within_s=120)
+        counted = "SELECT DISTINCT tenant FROM counted_score ORDER BY 1"
+        for statement in (watched, counted):
+            until(partial(tenancy.rows, statement), lambda found: len(found) == len(TENANTS), within_s=120)
         yield tenancy
 
 
@@ -107,7 +110,7 @@ def _make(tenancy: Tenancy, tenant: str) -> dict[str, str]:
         **_run(tenancy, tenant),
         "dataset_id": dataset_id,
         "version": "1",
-        "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark)),
+        "rule_id": made("projects/shop/trace-eval-rules", _rule("slow", mark, monitor={"scores": ["verdict"]})),
         "trace_rule_id": made("projects/shop/trace-eval-rules", _rule("whole", mark, target="TRACE")),
         "webhook_id": made("projects/shop/alert-webhooks", hook),
         "connection_id": made("llm-connections", connection),

@@ -19,9 +19,10 @@ CREATE TABLE counted_score (
     created_at TIMESTAMP NOT NULL
 );
 
--- One row: up to which annotation all were looked at for the last time. What was said before rules could want it is history.
+-- One row: up to which annotation all were looked at for the last time; -1 before the first look, for which all that was
+-- said is history.
 CREATE TABLE score_state (
     number BIGINT NOT NULL
 );
 
-INSERT INTO score_state SELECT coalesce(max(number), 0) FROM annotation;
+INSERT INTO score_state VALUES (-1);
