@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from rules.errors import BadRule
 from rules.rule_text import parse_rule
+from storage import sql
 from tests.live import until
 from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post, run
@@ -154,6 +156,13 @@ def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
     assert watched.api.answer("DELETE", f"traces/{gone}").status_code in {200, 202}
     left = "SELECT trace_id, note FROM counted_scores"
     until(lambda: watched.api.sql(left), lambda found: found == [[stays, "a note"]])
+
+
+def test_labels_mean_the_same_to_monitors_and_in_the_view_of_annotations() -> None:
+    """What passes as a label in one of the two statements passes in the other."""
+    meant = re.compile(r"WHEN '(\w+)' THEN (true|false)")
+    view = dict(sql.views())["annotations"]
+    assert meant.findall(sql.query("scores_to_count")) == meant.findall(view) != []
 
 
 @pytest.mark.parametrize("scores", ["thumbs", [1], ["a", "a"], [""], [f"n{number}" for number in range(21)]])
