@@ -8,6 +8,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
+# The suite and a benchmark start this program hundreds of times: compiled once, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test quick check format bench soak lock clean

@@ -12,6 +12,7 @@ from jsonschema.validators import extend, validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from evaluators.formats import formats_of
 from evaluators.quick_schema import Test, quick_test
 
 _KEPT_SCHEMAS = 2048
@@ -35,11 +36,11 @@ class Schema:
         if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
             raise BadSchema("$schema is not text")
         kind = validator_for(document, default=Draft202012Validator)
-        for error in kind(kind.META_SCHEMA, format_checker=kind.FORMAT_CHECKER).iter_errors(document):
+        for error in kind(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
             if not _is_about_a_type(error):
                 raise BadSchema(_told(error))
         tolerant = extend(kind, {"type": _type})  # type: ignore[no-untyped-call] # its stub has no types
-        self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=kind.FORMAT_CHECKER)
+        self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
         self._surely: Test = quick_test(document)
 
     def errors(self, value: Any) -> list[str]:  # noqa: ANN401 - JSON

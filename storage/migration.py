@@ -1,9 +1,10 @@
 """The file brought to the schema of this version, step by step."""
 
 import logging
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import duckdb
 
@@ -15,6 +16,9 @@ log = logging.getLogger(__name__)
 
 MARK: Final = "tracejury_schema"
 """The table that says which steps the file has seen."""
+
+Step: TypeAlias = tuple[int, str, str]
+"""The number of a schema step, its name and its statements."""
 
 _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND NOT internal"
 
@@ -38,14 +42,36 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) 
     if newest > steps[-1][0]:
         msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
         raise NewerFile(msg)
+    wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
+    if seen:
+        _one_by_one(connection, wanted)
+    with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
+        if not seen:
+            _apply(connection, wanted)
+        for _, text in sql.views():
+            connection.execute(text)
+
+
+def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
+    for step in steps:
+        with told(log, f"schema step {step[0]} ({step[1]})"):
+            if step[0] == widening.BEFORE_STEP:
+                widening.widen(connection)
+            with _transaction(connection):
+                _apply(connection, [step])
+
+
+@contextmanager
+def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What is executed within is there as a whole or not at all."""
+    connection.begin()
+    yield
+    connection.commit()
+
+
+def _apply(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """The steps, each with its record, within the transaction of the caller."""
     for number, name, text in steps:
-        if number not in seen:  # also one below the newest: steps are written side by side and may come in any order
-            with told(log, f"schema step {number} ({name})") if seen else nullcontext():
-                if number == widening.BEFORE_STEP:
-                    widening.widen(connection)
-                connection.begin()
-                connection.execute(text)
-                connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])
-                connection.commit()
-    for _, text in sql.views():
         connection.execute(text)
+        connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])

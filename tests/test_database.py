@@ -117,6 +117,19 @@ def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
         assert len(trace.spans) == trace.summary.span_count == 4
 
 
+def test_a_new_file_that_is_not_finished_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making the tables of a new file fails half-way: none is left of them, and the next start makes them all."""
+    steps = sql.migrations()
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "migrations", lambda: [*steps[:9], (10, "broken", "SELECT error('no room')"), *steps[10:]])
+        with pytest.raises(Exception, match="no room"):
+            Store.open(tmp_path)
+    with duckdb.connect(tmp_path / FILE_NAME) as connection:
+        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("tracejury_schema",)]
+    with a_store(tmp_path) as store:
+        assert versions(store) == [(number, name) for number, name, _ in steps]
+
+
 def test_views_are_made_again_at_every_start(tmp_path: Path) -> None:
     """A file of an older version gets the views of this one, and its spans show in them."""
     with a_store(tmp_path) as store:
