@@ -25,14 +25,9 @@ class _Turn:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The turn as evaluators of single turns read it."""
-        told = {
-            "traceId": self.turn.trace.summary.trace_id,
-            "input": self.case.inputs.get("input"),
-            "output": self.case.actual_outputs.get("output"),
-            "toolCalls": [tool_call_of(call) for call in self.turn.tool_calls],
-        }
-        return {key: value for key, value in told.items() if value is not None}
+        """The turn as evaluators of single turns read it; what was said in it stands in the conversation."""
+        calls = [tool_call_of(call) for call in self.turn.tool_calls]
+        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": calls}
 
 
 def case_of_session(
