@@ -7,12 +7,12 @@ in place of the history, such as a summary of it, that is shown as it was sent.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from storage.judgements import StoredEvaluation
-from storage.records import JsonValue, Message, TraceSummary, TraceToolCall
+from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
 
 _SPEAKING: Final = ("user", "assistant")
 _Key = bytes
@@ -40,6 +40,28 @@ class SessionTurn:
     tool_calls: Sequence[TraceToolCall]  # that were not told before
     evaluations: Sequence[StoredEvaluation]  # those that count
     cost_so_far_usd: float | None  # of this turn and those before; None while none told any
+
+
+def session_trace(
+    summary: TraceSummary, reading: TraceReading, evaluations: Sequence[StoredEvaluation]
+) -> SessionTrace:
+    """A trace of a session, of what its spans mean."""
+    return SessionTrace(
+        summary=summary,
+        conversation=reading.conversation or tuple(_told(reading)),
+        tool_calls=reading.tool_calls,
+        input_tokens=reading.input_tokens,
+        output_tokens=reading.output_tokens,
+        cost_usd=reading.cost_usd,
+        evaluations=evaluations,
+    )
+
+
+def _told(reading: TraceReading) -> Iterator[Message]:
+    """The input and the output of a trace whose spans tell no messages, as messages."""
+    for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
+        if text:
+            yield {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def session_conversation(

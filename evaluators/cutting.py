@@ -1,4 +1,4 @@
-"""What is too long for a judge: texts of a test case are cut in their middle, and what is left says so."""
+"""What is too long for a judge: texts are cut in their middle, then lists lose theirs, and what is left says so."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -9,8 +9,12 @@ from evaluators.model import Case
 MOST_CHARACTERS: Final = 400_000
 """Of all texts of a case together, some 100,000 tokens. A guess: what models with 128,000 take, with a prompt."""
 
+_MARKS: Final = 60  # characters of what is told in the place of what was cut
 _LIMITS: Final = (100_000, 30_000, 10_000, 3_000, 1_000)
 """Of one text: the first of these with which all of them together fit, or the last. Guesses."""
+
+_ITEMS: Final = (1_000, 300, 100, 30)
+"""Of one list, where cutting its texts is not enough: the first of these that is, or the last. Guesses."""
 
 
 def cut_to_fit(case: Case) -> tuple[Case, int]:
@@ -21,8 +25,15 @@ def cut_to_fit(case: Case) -> tuple[Case, int]:
         return case, 0
     fitting = (most for most in _LIMITS if sum(min(length, most) for length in lengths) <= MOST_CHARACTERS)
     most = next(fitting, _LIMITS[-1])
-    cut = case.model_copy(update={name: _cut(values, most) for name, values in parts.items()})
-    return cut, sum(length - most for length in lengths if length > most)
+    cut = {name: _cut(values, most) for name, values in parts.items()}
+    left_out = sum(length - most for length in lengths if length > most)
+    kept = sum(_lengths(cut))
+    if kept > MOST_CHARACTERS + _MARKS * len(lengths):
+        shorter = ({name: _shortened(values, items) for name, values in cut.items()} for items in _ITEMS)
+        tried = [(each, sum(_lengths(each))) for each in shorter]
+        cut, length = next((each for each in tried if each[1] <= MOST_CHARACTERS), tried[-1])
+        left_out += kept - length
+    return case.model_copy(update=cut), left_out
 
 
 def _lengths(value: object) -> Iterator[int]:
@@ -31,6 +42,24 @@ def _lengths(value: object) -> Iterator[int]:
     elif isinstance(value, Mapping | list | tuple):
         for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _lengths(inner)
+
+
+def _shortened(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value
+    """A value whose lists have no more items, without those in the middle; of messages, one says how many."""
+    match value:
+        case Mapping():
+            return {key: _shortened(inner, most) for key, inner in value.items()}
+        case list() | tuple() if len(value) > most:
+            head = most // 2
+            told = f"[… {len(value) - most} messages are left out here …]"
+            are_messages = isinstance(value[head], Mapping) and "role" in value[head]
+            mark = [{"role": "system", "content": told}] if are_messages else []
+            kept = [*value[:head], *mark, *value[head - most :]]
+            return [_shortened(inner, most) for inner in kept]
+        case list() | tuple():
+            return [_shortened(inner, most) for inner in value]
+        case _:
+            return value
 
 
 def _cut(value: Any, most: int) -> Any:  # noqa: ANN401 - the user's value

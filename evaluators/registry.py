@@ -15,6 +15,7 @@ from evaluators import (
     tool_results,
     tool_steps,
     tool_validity,
+    trajectories,
 )
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, Kind
@@ -31,6 +32,7 @@ _FAMILIES: Final = (
     tool_criteria.KINDS,
     tool_steps.KINDS,
     run_metrics.KINDS,
+    trajectories.KINDS,
     criteria.KINDS,
     grounding.KINDS,
     relevance.KINDS,

@@ -11,13 +11,13 @@ from rules.marker import NOT_OURS, NOT_SIMULATED, names_simulated
 from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
-Target: TypeAlias = Literal["SPAN", "TRACE"]
-"""What is judged: a span that meets the conditions, or a trace one of whose spans does."""
+Target: TypeAlias = Literal["SPAN", "TRACE", "SESSION"]
+"""What is judged: a span that meets the conditions, or a trace or a session one of whose spans does."""
 
 COMPARE_BY: Final = "service.version"
 
 Judge: TypeAlias = Literal["again", "once"]
-"""What late spans mean for a trace that a rule has judged: that it is judged again, or that its result stays."""
+"""What late spans mean for a trace or session that was judged: that it is judged again, or that its result stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ class Rule:
     tools: Sequence[Mapping[str, JsonValue]] | None  # offered to the model, where the spans do not tell
     expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
     monitoring: Monitoring = AS_USUAL
-    judge: Judge = "again"  # where spans come after a trace was judged
+    judge: Judge = "again"  # where spans come after a trace or a session was judged
+    settle_s: float | None = None  # how long a session is quiet before it is judged; None: as the server is set
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -98,6 +99,7 @@ class Rule:
             expected=None if self.expected is None else dict(self.expected),
             monitor=self.monitoring.document(),
             judge=None if self.judge == "again" else self.judge,
+            settle=self.settle_s,
         )
 
 

@@ -22,6 +22,7 @@ _MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follow
 _MAX_TOOLS: Final = 200
 _MAX_SCORE: Final = 1e6
 _MAX_A_DAY: Final = 10**12
+MOST_SETTLE_S: Final = 7 * 86_400  # a week
 
 _SCORABLE: Final = Condition(field="output", operator="regex", operand=r"\S")
 """What the seeds ask of each span that a rule with `matchType` judges: an output that is not blank."""
@@ -92,9 +93,9 @@ def _rule(members: Members) -> Rule | None:
     name = members.text("name", most=MAX_NAME)
     enabled = members.flag("enabled")
     project = members.text("project", most=MAX_NAME)
-    target = cast("Target", members.choice("target", ("SPAN", "TRACE")) or "SPAN")
+    target = cast("Target", members.choice("target", ("SPAN", "TRACE", "SESSION")) or "SPAN")
     conditions = _conditions(members, _match(members, target))
-    evaluator, configuration = _evaluation(members)
+    evaluator, configuration = _evaluation(members, target)
     connection = members.text("connectionId", most=MAX_NAME)
     sample_rate = members.number("sampleRate", least=0, most=1)
     compare_by = members.text("compareBy", most=MAX_NAME)
@@ -103,6 +104,7 @@ def _rule(members: Members) -> Rule | None:
     expected = members.mapping("expected")
     monitoring = _monitoring(members)
     judge = _judge(members, target)
+    settle_s = _settle(members, target)
     members.unknown()
     if name is None:
         _missing(members, "name")
@@ -123,6 +125,7 @@ def _rule(members: Members) -> Rule | None:
         expected=expected,
         monitoring=monitoring,
         judge=judge,
+        settle_s=settle_s,
     )
 
 
@@ -165,7 +168,7 @@ def _merged(key: str, text: str) -> ConditionGroup:
     return ConditionGroup(mode="any", members=(Condition(field=own, operator="=", operand=text), from_resource))
 
 
-def _evaluation(members: Members) -> tuple[str, dict[str, JsonValue]]:
+def _evaluation(members: Members, target: Target) -> tuple[str, dict[str, JsonValue]]:
     """The evaluator and its configuration, into which go the keys beside it that say the same."""
     evaluator = members.text("evaluator", most=MAX_NAME)
     configuration = members.mapping("config") or {}
@@ -185,7 +188,8 @@ def _evaluation(members: Members) -> tuple[str, dict[str, JsonValue]]:
         elif value is not None:
             configuration[name] = value
     if evaluator == LLM_JUDGE:
-        configuration.setdefault("evaluationParams", ["INPUT", "ACTUAL_OUTPUT"])
+        read: list[JsonValue] = ["CONVERSATION"] if target == "SESSION" else ["INPUT", "ACTUAL_OUTPUT"]
+        configuration.setdefault("evaluationParams", read)
     return evaluator, configuration
 
 
@@ -261,8 +265,15 @@ def _scores(inner: Members) -> tuple[str, ...]:
 def _judge(members: Members, target: Target) -> Judge:
     judge = cast("Judge | None", members.choice("judge", ("once", "again"))) or "again"
     if judge == "once" and target == "SPAN":
-        members.wrong("judge", "once goes with target: TRACE; a span is judged once anyway")
+        members.wrong("judge", "once goes with target: TRACE or SESSION; a span is judged once anyway")
     return judge
+
+
+def _settle(members: Members, target: Target) -> float | None:
+    settle_s = members.number("settle", least=1, most=MOST_SETTLE_S)
+    if settle_s is not None and target != "SESSION":
+        members.wrong("settle", "goes with target: SESSION; for traces settings of the server say how long is waited")
+    return settle_s
 
 
 def _off(inner: Members) -> frozenset[Kind]:

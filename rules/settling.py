@@ -12,6 +12,7 @@ class Settling:
     after_root_s: float = 10.0  # without anything new, once the root has ended
     quiet_s: float = 180.0  # without anything new, while it has not
     longest_s: float = 3600.0  # since the first span
+    session_s: float = 900.0  # without anything new of a session, where a rule does not say how long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.database import Database
 from storage.errors import Moved
+from storage.open_sessions import settled_sessions, traces_of
 from storage.open_traces import Settled, numbers_of
 from storage.taking_out import SpanSelection, cursor_of, window
 from storage.writer import Writer
@@ -113,6 +114,25 @@ class BackfillTable:
             spans = numbers_of(cursor, until)
             return _undecided(cursor, backfill.revision, traces, spans, until), last
 
+    def sessions(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
+        """Sessions of the next spans that are at rest and not decided about, and up to where; None: no more."""
+        with self._database.snapshot() as cursor:
+            bounds = _bounds(backfill, tenant)
+            found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            if not found.num_rows:
+                return None
+            last = pc.max(found["seq"]).as_py()
+            sessions = cursor.execute(sql.query("sessions_to_backfill"), bounds | {"until": last}).to_arrow_table()
+            traces = traces_of(cursor, sessions)
+            open_ones = traces.filter(traces["is_open"])["trace"].combine_chunks()
+            sessions = sessions.filter(pc.invert(pc.is_in(sessions["trace"], open_ones)))
+            spans = numbers_of(cursor, until)
+            spans = spans.filter(pc.is_in(spans["trace"], sessions["trace"].combine_chunks()))
+            left = sessions.filter(_is_undecided(cursor, backfill.revision, sessions, spans))
+            left = left.append_column("was_settled", pa.array(np.zeros(left.num_rows, bool)))
+            spans = spans.filter(pc.is_in(spans["trace"], left["trace"].combine_chunks()))
+            return settled_sessions(left, traces, spans, until), last
+
     def store(self, step: BackfillStep) -> None:
         """Store what a step brought, and how far the backfill is.
 
@@ -137,20 +157,28 @@ def _undecided(
     cursor: duckdb.DuckDBPyConnection, revision: int, traces: pa.Table, spans: pa.Table, until: int
 ) -> Settled:
     """Those of the traces that a revision has not decided about."""
+    last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
+    left = traces.join(last, "trace", join_type="inner")
+    left = left.filter(_is_undecided(cursor, revision, left, spans))
+    left = left.append_column("was_settled", pa.array(np.zeros(left.num_rows, bool)))
+    return Settled(
+        until=until,
+        traces=left.append_column("session_trace", pa.nulls(left.num_rows, pa.string())),
+        spans=spans.filter(pc.is_in(spans["trace"], left["trace"])).select(["trace", "seq", "place"]),
+    )
+
+
+def _is_undecided(
+    cursor: duckdb.DuckDBPyConnection, revision: int, targets: pa.Table, spans: pa.Table
+) -> pa.ChunkedArray:
+    """Of which of these traces, or sessions, a revision has decided about none of their spans."""
     decided = pa.array([], pa.int64())
     if spans.num_rows:
         cursor.register("wanted_spans", spans)
         numbers = pc.min_max(spans["seq"])
         bounds = {"revision": revision, "first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
         decided = cursor.execute(sql.query("decided_traces"), bounds).to_arrow_table()["trace"]
-    last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
-    left = traces.join(last, "trace", join_type="inner")
-    left = left.filter(pc.invert(pc.is_in(left["trace"], pa.array(decided.to_pylist(), pa.int64()))))
-    return Settled(
-        until=until,
-        traces=left.append_column("was_settled", pa.array(np.zeros(left.num_rows, bool))),
-        spans=spans.filter(pc.is_in(spans["trace"], left["trace"])).drop_columns("is_ended_root"),
-    )
+    return pc.invert(pc.is_in(targets["trace"], pa.array(decided.to_pylist(), pa.int64())))
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:

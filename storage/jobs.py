@@ -64,7 +64,7 @@ class Job:
     tenant: str
     project: str | None
     trace_id: str
-    span_id: str | None  # None: the trace
+    span_id: str | None  # None: the trace, or the session
     release: str | None
     round: int
     state: str
@@ -79,6 +79,7 @@ class Job:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    session_id: str | None = None  # None: it is not about a session; else `trace_id` is its latest trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

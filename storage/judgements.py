@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from storage import sql
 from storage.backlog import SEQ_BITS
@@ -25,7 +26,7 @@ class StoredEvaluation:
     revision: int
     digest: str
     evaluator: str  # the name of its kind
-    span_id: str | None  # None: of the trace
+    span_id: str | None  # None: of the trace, or the session
     name: str  # what the evaluator's outcomes are called
     fingerprint: str | None
     outcome: str  # scored, failed or skipped
@@ -101,15 +102,16 @@ class Judgements:
 
     def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:
         """What the rules made of one trace and its spans; nothing where it is not stored."""
-        key = {"tenant": tenant, "trace_id": trace_id}
+        key: dict[str, object] = {"tenant": tenant, "trace_ids": [trace_id], "session_id": None}
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, [trace_id])
             if own is None:
                 return Judged()
-            found = _evaluations(cursor, [trace_id], {**own, "tenant": tenant})
+            found = _evaluations(cursor, key | own)
             decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
-            select, most = sql.query("external_scores_of_trace"), {"rows": MAX_DECISIONS}
-            scores = [ExternalScore(**row) for row in _rows(cursor, select, key | most)]
+            about = {"tenant": tenant, "trace_id": trace_id, "rows": MAX_DECISIONS}
+            select = sql.query("external_scores_of_trace")
+            scores = [ExternalScore(**row) for row in _rows(cursor, select, about)]
         evaluations = found.get(trace_id, [])
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
@@ -118,7 +120,24 @@ class Judgements:
         """What came of the evaluations of traces and their spans, by trace id, 20,000 at most."""
         with self._database.snapshot() as cursor:
             own = _numbers(cursor, tenant, trace_ids)
-            return {} if own is None else _evaluations(cursor, trace_ids, {**own, "tenant": tenant})
+            key: dict[str, object] = {"tenant": tenant, "trace_ids": [*trace_ids], "session_id": None}
+            return {} if own is None else _evaluations(cursor, key | own)
+
+    def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
+        """What rules about sessions made of one; what became of its traces stands with these."""
+        with self._database.snapshot() as cursor:
+            wanted = {"tenant": [tenant], "session_id": [session_id]}
+            cursor.register("wanted_sessions", pa.table(wanted, pa.schema([(name, pa.string()) for name in wanted])))
+            traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]
+            own = _numbers(cursor, tenant, traces)
+            if own is None:
+                return Judged()
+            key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
+            found = _evaluations(cursor, key | own)
+            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
+        evaluations = sorted((one for listed in found.values() for one in listed), key=lambda one: one.job_id)
+        whole = max(len(evaluations), len(decisions)) < MAX_DECISIONS
+        return Judged(evaluations=evaluations, decisions=decisions, whole=whole)
 
 
 def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:
@@ -134,11 +153,9 @@ def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collecti
     }
 
 
-def _evaluations(
-    cursor: duckdb.DuckDBPyConnection, trace_ids: Collection[str], bounds: Mapping[str, object]
-) -> dict[str, list[StoredEvaluation]]:
+def _evaluations(cursor: duckdb.DuckDBPyConnection, asked: Mapping[str, object]) -> dict[str, list[StoredEvaluation]]:
     found: dict[str, list[StoredEvaluation]] = {}
-    for row in _rows(cursor, sql.query("evaluations_of_traces"), {**bounds, "trace_ids": [*trace_ids]}):
+    for row in _rows(cursor, sql.query("evaluations_of_traces"), dict(asked)):
         found.setdefault(row.pop("trace_id"), []).append(StoredEvaluation(**row))
     return found
 

@@ -45,6 +45,7 @@ class LabelledResult:
     fingerprint: str
     trace_id: str
     span_id: str | None
+    session_id: str | None  # of a result about a session, whose latest trace it is
     judged: bool
     score: float | None
     reason: str | None

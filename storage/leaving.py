@@ -66,7 +66,8 @@ def _of_spans() -> dict[str, str]:
 def _of_traces() -> dict[str, str]:
     """How rows are found that go by the ids of traces."""
     by_time, by_trace = sql.query("places_by_time"), sql.query("places_by_trace")
-    named = ("log_record", "trace_open", "trace_pin", "annotation", "counted_score", "review_entry", "review_turn")
+    about = ("annotation", "counted_score", "review_entry", "review_turn")
+    named = ("log_record", "trace_open", "session_open", "trace_pin", *about)
     return {table: by_time.replace("$table", table) for table in ("tool_call", "trace_reading")} | {
         table: by_trace.replace("$table", table) for table in named
     }

@@ -10,6 +10,7 @@ import pyarrow as pa
 from storage import sql
 from storage.backfills import BackfillTable
 from storage.database import Database
+from storage.open_sessions import OpenSessions
 from storage.open_traces import OpenTraces
 from storage.taking_out import SpanSelection, last_job_of, window
 from storage.writer import Writer
@@ -51,6 +52,7 @@ class Matching:
         self._writer = writer
         self._committed = committed
         self.open_traces = OpenTraces(database, writer)
+        self.open_sessions = OpenSessions(database, writer)
         self.backfills = BackfillTable(database, writer)
 
     def wait_for_spans(self, timeout_s: float) -> None:

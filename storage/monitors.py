@@ -213,7 +213,13 @@ class Monitors:
             cursor.execute(worst, wanted)
             found = named(cursor)
         examples = [
-            {"traceId": row["trace_id"], "spanId": row["span_id"], "score": row["score"], "reason": row["reason"]}
+            {
+                "traceId": row["trace_id"],
+                "spanId": row["span_id"],
+                **({"sessionId": row["session_id"]} if row.get("session_id") else {}),
+                "score": row["score"],
+                "reason": row["reason"],
+            }
             for row in found
             if measure == "score" or not row["passed"]
         ]

@@ -1,7 +1,7 @@
 """Traces that have not settled, and what is decided of them once they have."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,7 +35,7 @@ class Settled:
     """Some traces that have settled, and their spans up to the cursor of matching, each by its number."""
 
     until: int
-    traces: pa.Table  # trace, tenant, trace_id, seq (of the last span), parts, first_part, last_part, was_settled
+    traces: pa.Table  # trace, tenant, trace_id, session_trace, seq (of the last span), was_settled; parts of open ones
     spans: pa.Table  # trace, seq, place
 
 
@@ -48,6 +48,7 @@ class Settlement:
     jobs: pa.Table
     revisions: tuple[int, ...]  # those that decided
     once: tuple[int, ...] = ()  # those of them whose decision stays once its evaluation was begun
+    opened: pa.Table | None = None  # traces whose sessions rules will decide about; None: there is no such rule
     now_us: int
 
 
@@ -87,10 +88,12 @@ class OpenTraces:
         )
         traces = traces.filter(pc.or_kleene(traces["has_settled"], traces["has_root"]))
         was_settled = pc.greater(pc.coalesce(traces["all_spans"], traces["span_count"]), traces["span_count"])
+        traces = traces.append_column("was_settled", was_settled)
+        traces = traces.append_column("session_trace", pa.nulls(traces.num_rows, pa.string()))
         return Settled(
             until=until,
-            traces=traces.append_column("was_settled", was_settled),
-            spans=spans.filter(pc.is_in(spans["trace"], traces["trace"])).drop_columns("is_ended_root"),
+            traces=traces.join(_sessions(spans), "trace"),
+            spans=spans.filter(pc.is_in(spans["trace"], traces["trace"])).select(["trace", "seq", "place"]),
         )
 
     def parts(self, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
@@ -123,6 +126,22 @@ def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
     return cursor.execute(sql.query("numbers_of_traces"), bounds).to_arrow_table()
 
 
+def _sessions(spans: pa.Table) -> pa.Table:
+    """The session that each trace tells, where one does: its root, else the first span that tells any."""
+    told = spans.filter(spans["session_id"].is_valid())
+    told = told.sort_by([("trace", "ascending"), ("is_child", "ascending"), ("start_time", "ascending")])
+    first = told.group_by("trace", use_threads=False).aggregate([("session_id", "first")])
+    return first.rename_columns({"session_id_first": "session_id"})
+
+
+def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
+    """Those of the traces that are of sessions of these tenants; None: of all."""
+    told = traces["session_id"].is_valid()
+    if tenants is not None:
+        told = pc.and_(told, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
+    return traces.filter(told).select(["tenant", "session_id", "trace_id", "last_us", "seq", "was_settled"])
+
+
 def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
     """Spans in their order, those together that lie near to each other."""
     places = spans["place"].to_numpy()
@@ -153,9 +172,17 @@ def _turn_back(cursor: duckdb.DuckDBPyConnection, now_us: int) -> None:
 
 def _store(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> None:
     """Store one settlement. The writer's thread calls this in a transaction."""
-    traces, now = settlement.settled.traces, {"now_us": settlement.now_us}
     last_job = last_job_of(cursor, settlement.settled.until)
-    _close(cursor, traces)
+    _close(cursor, settlement.settled.traces)
+    if settlement.opened is not None and settlement.opened.num_rows:
+        cursor.register("opened_sessions", settlement.opened)
+        cursor.execute(sql.query("insert_open_sessions"))
+    store_decisions(cursor, settlement, last_job)
+
+
+def store_decisions(cursor: duckdb.DuckDBPyConnection, settlement: Settlement, last_job: int) -> None:
+    """Store what was decided and the jobs that follow, in the place of what there was of the targets before."""
+    now = {"now_us": settlement.now_us}
     settlement = decide_again(cursor, settlement)
     cursor.register("incoming_decisions", settlement.decisions)
     cursor.execute(sql.query("insert_decisions"), now)

@@ -117,6 +117,7 @@ class OneResult:
 
     trace_id: str
     span_id: str | None
+    session_id: str | None  # of a result about a session, whose latest trace it is
     outcome: str
     score: float | None
     passed: bool | None

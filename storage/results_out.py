@@ -22,7 +22,8 @@ class ResultToTell:
     tenant: str
     project: str | None
     trace_id: str
-    span_id: str | None  # None: of the trace
+    span_id: str | None  # None: of the trace, or the session
+    session_id: str | None  # whose latest trace it is
     rule_id: str
     rule: str
     digest: str

@@ -30,7 +30,8 @@ class PastResult:
 
     revision: int
     trace_id: str
-    span_id: str | None  # None: of the trace
+    span_id: str | None  # None: of the trace, or the session
+    session_id: str | None  # whose latest trace it is
     outcome: str  # scored, failed or skipped
     passed: bool | None
     score: float | None

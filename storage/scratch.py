@@ -28,7 +28,7 @@ JOBS: Final = pa.schema(
     [
         ("revision", pa.int32()),
         ("seq", pa.int64()),
-        *((name, pa.string()) for name in ("tenant", "project", "trace_id", "span_id", "release")),
+        *((name, pa.string()) for name in ("tenant", "project", "trace_id", "span_id", "session_trace", "release")),
     ]
 )
 

@@ -1,8 +1,8 @@
 """Spans taken out of the store with the log records that belong to them, as many as fit."""
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import duckdb
@@ -27,6 +27,13 @@ class TraceKey(NamedTuple):
     trace_id: str
 
 
+class SessionKey(NamedTuple):
+    """What tells a session from all others."""
+
+    tenant: str
+    session_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How much is taken out at once."""
@@ -45,6 +52,7 @@ class SpanWindow:
     spans: pa.Table
     logs: pa.Table
     is_cut: bool
+    sessions: Mapping[SessionKey, Sequence[str]] = field(default_factory=dict)  # the traces of each, in order
 
 
 class Windows:
@@ -67,6 +75,19 @@ class Windows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
 
+    def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
+        """The spans of the traces of these sessions, as many as fit; None when there are none."""
+        found: dict[SessionKey, list[str]] = {}
+        tenants, ids = zip(*keys, strict=True)
+        wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
+        with self._database.cursor() as cursor:
+            cursor.register("wanted_sessions", wanted)
+            for tenant, session_id, trace_id in cursor.execute(sql.query("traces_of_session_keys")).fetchall():
+                found.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
+        traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in found.items() for trace_id in trace_ids]
+        window = self.traces(traces, until=EVERYTHING, limits=limits) if traces else None
+        return None if window is None else replace(window, sessions=found)
+
     def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
         """The spans with these numbers, as many as fit; None when there are none."""
         wanted = sorted(set(numbers))
@@ -80,11 +101,10 @@ class Windows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
 
-    def span_count(self, key: TraceKey) -> int:
-        """How many spans of a trace are stored."""
+    def span_count(self, keys: Iterable[TraceKey]) -> int:
+        """How many spans of some traces are stored."""
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, [key])
-        return extents[key].spans if key in extents else 0
+            return sum(extent.spans for extent in extents_of(cursor, keys).values())
 
 
 class Extent(NamedTuple):

@@ -39,3 +39,17 @@ def test_what_fits_is_untouched(values: dict[str, object]) -> None:
     """A case that is not too long is the same object."""
     case = Case(inputs=values)
     assert cut_to_fit(case) == (case, 0)
+
+
+def test_a_long_conversation_loses_its_middle() -> None:
+    """Of thousands of messages a judge sees the first and the last, and how many are missing, within its bound."""
+    messages = [{"role": ("user", "assistant")[n % 2], "content": f"message {n} " + "z" * 1_500} for n in range(4_000)]
+    case = Case(actual_outputs={"trajectory": {"messages": messages}, "toolCalls": [{"name": "a"}] * 2_000})
+    cut, left_out = cut_to_fit(case)
+    kept = cut.actual_outputs["trajectory"]["messages"]
+    texts = [each["content"] for each in kept]
+    assert sum(map(len, texts)) <= MOST_CHARACTERS
+    assert texts[0].startswith("message 0 ")
+    assert texts[-1].startswith("message 3999 ") or "left out" in texts[-1]
+    assert [text for text in texts if text.startswith("[… 3700 messages are left out here …]")]
+    assert left_out > 4_000 * 1_500 - MOST_CHARACTERS - 500_000

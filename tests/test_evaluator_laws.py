@@ -216,6 +216,8 @@ def test_any_case_has_an_outcome(case: dict[str, Any]) -> None:
         "length": {"maximumOutputLength": 3},
         "tool_steps": {"mode": "exact", "expected": [{"tool": "a"}]},
         "execution_metrics": {"maxToolCalls": 1},
+        "tool_policy": {"forbidden": ["a"], "scope": "TURN"},
+        "efficiency": {"best": {"toolCalls": 1, "turns": 1}},
     }
     for name, kind in KINDS.items():
         if name == "code_judge" or kind.judge(kind.configuration.model_construct()) != "never":

@@ -162,7 +162,7 @@ def test_everything_wrong_is_told_at_once_with_its_line() -> None:
     text = """\
 name: ""
 evaluatr: tool_error
-target: SESSION
+target: SESSIONS
 conditions:
   - {field: nme, op: "=", value: a}
   - {field: name, op: "=~", value: a}

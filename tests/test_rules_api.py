@@ -152,7 +152,7 @@ def test_rules_about_all_projects_have_an_address(api: httpx.Client) -> None:
 def test_everything_wrong_is_told_at_once(api: httpx.Client) -> None:
     """A 400 names each key, and nothing is stored."""
     before = api.get("/trace-eval-rules").json()["content"]
-    keys = {"name": "", "target": "SESSION", "sampleRate": 2, "budget": {"calls": 1}, "evaluatr": "x"}
+    keys = {"name": "", "target": "SESSIONS", "sampleRate": 2, "budget": {"calls": 1}, "evaluatr": "x"}
     answer = api.post("/projects/shop/trace-eval-rules", json=keys)
     assert answer.status_code == 400
     problems = answer.json()["problems"]

@@ -264,9 +264,9 @@ def test_a_file_that_goes_wrong_leaves_its_rule_in_force(store: Store, folder: P
     """Each problem has file, line and key, the old rule judges on, and so do the others."""
     write(folder, a=REFUNDS)
     with in_force(store, folder) as rules:
-        write(folder, a=REFUNDS.replace("tool_error", "tool_eror").replace("TRACE", "SESSION"), b=a_text("other"))
+        write(folder, a=REFUNDS.replace("tool_error", "tool_eror").replace("TRACE", "SESSIONS"), b=a_text("other"))
         until(lambda: names(rules), lambda seen: seen == ["other", "refunds"])
-        assert told(rules) == ["a.yaml:2: target: must be one of SPAN, TRACE (got 'SESSION')"]
+        assert told(rules) == ["a.yaml:2: target: must be one of SPAN, TRACE, SESSION (got 'SESSIONS')"]
     with in_force(store, folder) as again:
         assert names(again) == ["other", "refunds"]
         assert told(again) == told(rules)

@@ -34,7 +34,7 @@ def test_a_hangup_reads_the_folder_and_ends_nothing(tmp_path: Path, folder: Path
         (folder / "d.yaml").write_text("name: d\nevaluator: tool_error\ntarget: X\n")
         server.process.send_signal(signal.SIGHUP)
         until(lambda: names(server), lambda seen: seen == ["a", "b"])
-        assert "rules: d.yaml:3: target: must be one of SPAN, TRACE (got 'X')" in server.log
+        assert "rules: d.yaml:3: target: must be one of SPAN, TRACE, SESSION (got 'X')" in server.log
         assert "rules: c.yaml:3: is not YAML" in server.log
         assert "\x1b" not in server.log
         before = server.sql(IN_FORCE)

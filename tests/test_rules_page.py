@@ -67,7 +67,7 @@ def test_every_key_field_and_operator_is_told() -> None:
     with pytest.raises(BadRule) as caught:
         parse_rule("name: a\nevaluator: b\nzzz: 1\nbudget: {zzz: 1}\nmonitor: {zzz: 1}")
     keys = [key for problem in caught.value.problems for key in problem.message.split("there are: ")[1].split(", ")]
-    assert len(keys) == 36
+    assert len(keys) == 37
     names = (*keys, *FIELDS, *OPERATORS, *(f"{prefix}KEY" for prefix in MAPS), MARKER, SIMULATED)
     assert [name for name in names if f"`{name}`" not in PAGE] == []
     assert {example["condition"].get("op", "any") for example in MEANINGS} == {*OPERATORS, "any"}

@@ -130,7 +130,7 @@ def test_exit_codes_tell_what_broke_off_and_what_is_left(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "wrong, told",
     [
-        ({"target": {}}, "a target is a command or a url"),
+        ({"target": {}}, "needs a command or a url"),
         ({"target": {"url": "http://x/", "environment": {}}}, "environment: not used with a url"),
         ({"target": {"url": "http://x/", "headersFrom": {"a": "NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE is not set"),
         ({"user": {"baseUrl": "http://x/v1", "model": "m", "keyEnv": "NO_SUCH_VARIABLE"}}, "user.keyEnv"),

@@ -11,7 +11,7 @@ from collector.api.rule_documents import READ_ONLY
 from collector.connection_text import ConnectionText
 from collector.live.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
 from rules.monitoring import MOST_SCORES, NUMBERS, WHOLE, range_of
-from rules.rule_text import MAX_NAME
+from rules.rule_text import MAX_NAME, MOST_SETTLE_S
 
 Schema = dict[str, Any]
 
@@ -63,7 +63,7 @@ RULE: Final[Schema] = _object(
         "name": _text(),
         "enabled": _FLAG,
         "project": _text(MAX_NAME, "null"),
-        "target": _choice("SPAN", "TRACE"),
+        "target": _choice("SPAN", "TRACE", "SESSION"),
         "conditions": {
             "type": ["array", "object", "null"],
             "items": {"type": "object"},
@@ -80,6 +80,7 @@ RULE: Final[Schema] = _object(
         "expected": _MAPPING,
         "monitor": _object(_MONITOR, kinds=("null",)),
         "judge": _choice("again", "once"),
+        "settle": _number(1, MOST_SETTLE_S),
         "matchType": _choice("SPAN_NAME", "ATTRIBUTE"),
         "matchKey": _text(MAX_NAME, "null"),
         "matchValue": {"type": ["string", "number", "boolean", "null"]},

@@ -154,6 +154,7 @@ def _disagreement(result: LabelledResult) -> dict[str, object]:
     return {
         "traceId": result.trace_id,
         "spanId": result.span_id,
+        "sessionId": result.session_id,
         "judgePassed": result.judged,
         "peoplePassed": result.label,
         "score": result.score,

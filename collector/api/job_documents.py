@@ -19,6 +19,7 @@ def job_document(row: Mapping[str, Any]) -> dict[str, object]:
         "evaluator": row["evaluator"],
         "traceId": row["trace_id"],
         "spanId": row["span_id"],
+        "sessionId": row["session_id"],
         "release": row["release"],
         "round": row["round"],
         "attempts": row["attempts"],

@@ -17,7 +17,7 @@ def judged_documents(judged: Judged) -> Mapping[str | None, Document]:
     """By the id of each span, and None for the trace: `evaluations`, `decisions` and `externalScores`."""
     told = {
         "evaluations": _by_span(judged.evaluations, evaluation_document),
-        "decisions": _by_span(judged.decisions, _decision),
+        "decisions": _by_span(judged.decisions, decision_document),
         "externalScores": _by_span(judged.external_scores, _external_score),
     }
     documents: dict[str | None, Document] = defaultdict(lambda: {key: [] for key in told})
@@ -67,7 +67,8 @@ def evaluation_document(evaluation: StoredEvaluation) -> Document:
     }
 
 
-def _decision(decision: StoredDecision) -> Document:
+def decision_document(decision: StoredDecision) -> Document:
+    """What became of a target by one revision of a rule."""
     return {
         **_revision(decision),
         "decision": decision.decision,

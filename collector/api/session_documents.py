@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from collector.api.documents import json_fields, summary_document
-from collector.api.judgement_documents import evaluation_document
+from collector.api.judgement_documents import decision_document, evaluation_document
 from collector.api.reading_documents import Document, call_document
 from collector.api.times import time_text
 from collector.conversation import SessionTurn
+from storage.judgements import Judged
 from storage.sessions import SessionSummary, SessionTraces
 
 _OF_TRACE = ("traceId", "project", "rootSpanName", "startTime", "endTime", "durationMs", "spanCount", "errorCount")
@@ -41,11 +42,19 @@ def session_state(session: SessionSummary, *, now_ns: int, idle_ns: int) -> str:
 
 
 def session_document(
-    found: SessionTraces, turns: Sequence[SessionTurn], *, now_ns: int, idle_ns: int, earlier: str | None
+    found: SessionTraces,
+    turns: Sequence[SessionTurn],
+    judged: Judged,
+    *,
+    now_ns: int,
+    idle_ns: int,
+    earlier: str | None,
 ) -> Document:
     """A session with its turns; `earlier` is where those before them are."""
     return {
         **json_fields(session_summary_document(found.summary, now_ns=now_ns, idle_ns=idle_ns)),
+        "evaluations": list(map(evaluation_document, judged.evaluations)),
+        "decisions": list(map(decision_document, judged.decisions)),
         "turns": [_turn(turn, number) for number, turn in enumerate(turns, found.first_number)],
         "earlier": earlier,
         "truncated": found.is_cut,

@@ -69,5 +69,8 @@ def show_session(
     evaluations = here.judgements.evaluations_of(ids, tenant=found.summary.tenant)
     turns = read_session(found, evaluations, here.own_keys)
     earlier = None if found.earlier is None else turn_place_text(found.earlier)
-    document = session_document(found, turns, now_ns=here.now_ns(), idle_ns=here.session_idle_ns, earlier=earlier)
+    judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
+    document = session_document(
+        found, turns, judged, now_ns=here.now_ns(), idle_ns=here.session_idle_ns, earlier=earlier
+    )
     return JSONResponse(document)

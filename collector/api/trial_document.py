@@ -29,6 +29,7 @@ def _example_document(example: Example) -> Document:
     return {
         "traceId": example.trace_id,
         "spanId": example.span_id,
+        "sessionId": example.session_id,
         "name": example.name,
         "serviceName": example.service,
         "startTime": time_text(example.start_ns),

@@ -3,8 +3,9 @@
 import asyncio
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,21 +15,26 @@ import click
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from collector.cli.asking import open_server
+from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import DEFAULT_SERVER, connect_async
 from collector.cli.downloading import fetch
 from collector.cli.options import judge_options, read_view, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_text import print_run
+from collector.units import count_text
 from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.conducting.plan import Plan
+    from collector.conducting.tasks import Task
     from collector.datasets.item import ItemText
+    from tracejury.simulation import Simulation
 
 NOT_RUN: Final = 2
 _BELOW: Final = 1
 _SHOWN_ITEMS: Final = 20
+_PAGE_ITEMS: Final = 1_000
+_NOT_THE_AGENTS: Final = frozenset({"simulator", "budget"})
 _URI: Final = "dataset://"
 _GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has nothing left to run
 
@@ -60,6 +66,21 @@ class _Key(_Shape):
 class _Keys(_Shape):
     content: list[_Key]
     next: int | None
+
+
+class _Outcome(_Shape):
+    item_key: str | None
+    outcome: str
+    error_kind: str | None
+
+
+class _Outcomes(_Shape):
+    content: list[_Outcome]
+    last: bool
+
+
+class _RunPage(_Shape):
+    items: _Outcomes
 
 
 class _Rate(_Shape):
@@ -100,7 +121,7 @@ class _Cases:
 @click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
 @click.pass_context
 def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json: bool, **options: Any) -> None:
-    """Run a command or an endpoint on each case of a dataset, and have evaluators judge what it answers.
+    """Run a command or an endpoint on each case of a dataset, or let simulated users talk to it; evaluators judge.
 
     FILE says which, in YAML. Each item is stored while the run goes on; a run that is cut off goes on with --run-key.
     """
@@ -114,25 +135,54 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
         raise NotRun(error.format_message()) from error
     with open_server(choice.server, None) as asking:
         document = asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS)
+        chances = _chances(asking, run_id)
     if as_json:
         print_json(document)
     else:
         print_run(document)
+        for k, chance, cases in chances:
+            click.echo(f"pass^{k} {chance:.1%}, of {count_text(cases, 'case')}")
     rate = read_view(_Rate, document).pass_rate
     if min_pass_rate is not None and (rate is None or rate < min_pass_rate):
         click.echo(f"fewer than {min_pass_rate:.1%} of the items passed", err=True)
         context.exit(_BELOW)
 
 
+def _chances(asking: ServerClient, run_id: str) -> list[tuple[int, float, int]]:
+    """How likely k trials of a case all pass, for each k, over the cases that have so many; where there are trials.
+
+    Trials whose simulated user failed say nothing of the application, and are left out.
+    """
+    from rules.statistics.formulas.trials import pass_hat_k
+
+    trials: Counter[str | None] = Counter()
+    passes: Counter[str | None] = Counter()
+    page: int | None = 0
+    while page is not None:
+        found = read_view(_RunPage, asking.get(f"/api/v1/runs/{run_id}", size=_PAGE_ITEMS, page=page)).items
+        counted = [each for each in found.content if each.error_kind not in _NOT_THE_AGENTS]
+        trials.update(each.item_key for each in counted)
+        passes.update(each.item_key for each in counted if each.outcome == "passed")
+        page = None if found.last else page + 1
+    most = max(trials.values(), default=0)
+    chances = []
+    for k in range(1, most + 1) if most > 1 else ():
+        told = [hat for key, count in trials.items() if (hat := pass_hat_k(count, passes[key], k)) is not None]
+        chances.append((k, sum(told) / len(told), len(told)))
+    return chances
+
+
 async def _conduct(choice: _Choice) -> str:
     """Run it whole; the id of the run."""
     from collector.cli.run_delivery import Undelivered
-    from collector.conducting.plan import BadPlan, read_plan
+    from collector.conducting.plan import Plan
+    from collector.plan_file import BadPlan, read_plan_file
     from evaluators.errors import BadConfiguration
 
     try:
-        plan = read_plan(choice.file)
-        run_id = await _run(choice, plan, _cases(choice, plan))
+        plan = read_plan_file(choice.file, Plan)
+        simulation = _simulation(choice, plan)
+        run_id = await _run(choice, plan, _cases(choice, plan, simulation), simulation)
     except (BadPlan, BadConfiguration) as error:
         raise NotRun(f"{choice.file}: {one_line(str(error))}") from None
     except Undelivered as error:
@@ -145,21 +195,18 @@ async def _conduct(choice: _Choice) -> str:
     return run_id
 
 
-async def _run(choice: _Choice, plan: "Plan", cases: _Cases) -> str:
+async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simulation | None") -> str:
     """Run what the run does not have yet; what is wrong with task and evaluators is told before it begins."""
     from collector.cli.run_delivery import deliver
     from collector.conducting.conductor import Conductor
-    from collector.conducting.tasks import task_of
     from collector.evaluation.judging import judged_evaluators
-    from collector.settings_loading import whole_environment
 
-    folder, environment = choice.file.absolute().parent, whole_environment()
     async with AsyncExitStack() as stack:
         make = await stack.enter_async_context(judged_evaluators(choice.judge))
         evaluators = [make(each.evaluator, each.config) for each in plan.evaluators]
         _check_names([each.name for each in evaluators])
         conductor = Conductor(
-            task=await stack.enter_async_context(task_of(plan.task, folder, environment)),
+            task=await stack.enter_async_context(_task(choice, plan, simulation)),
             evaluators=evaluators,
             parallelism=plan.parallelism,
             link_traces=plan.link_traces,
@@ -175,6 +222,39 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases) -> str:
     return run_id
 
 
+@asynccontextmanager
+async def _task(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> "AsyncIterator[Task]":
+    """What is done with each case: a conversation is had, or the plan's task is asked."""
+    from collector.conducting.tasks import task_of
+    from collector.settings_loading import whole_environment
+
+    if plan.task is not None:
+        async with task_of(plan.task, choice.file.absolute().parent, whole_environment()) as task:
+            yield task
+    elif simulation is not None:
+        from collector.conducting.conversations import conversing
+        from tracejury.tracing import init
+
+        init(plan.project, url=choice.server)
+        yield conversing(simulation)
+
+
+def _simulation(choice: _Choice, plan: "Plan") -> "Simulation | None":
+    """The simulation that the plan names, whose paths are relative to its own file."""
+    if plan.simulation is None:
+        return None
+    from collector.plan_file import BadPlan, read_plan_file
+    from collector.settings_loading import environment_variable
+    from collector.simulating.making import simulation_of
+    from collector.simulating.plan import SimulationPlan
+
+    file = choice.file.absolute().parent / plan.simulation
+    try:
+        return simulation_of(read_plan_file(file, SimulationPlan), file.parent, environment_variable)
+    except BadPlan as error:
+        raise BadPlan(f"simulation: {plan.simulation}: {error}") from None
+
+
 def _check_names(names: Sequence[str]) -> None:
     """Refuse evaluators whose scores could not be told apart."""
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -182,11 +262,15 @@ def _check_names(names: Sequence[str]) -> None:
         raise NotRun(f"two evaluators are called {one_line(twice)}; give one of them another config.name")
 
 
-def _cases(choice: _Choice, plan: "Plan") -> _Cases:
-    """The cases of a dataset of the server, or of a file beside the plan."""
+def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _Cases:
+    """The cases of a dataset of the server, of a file beside the plan, or the scenarios of a simulation."""
     from collector.conducting.cases import form_of, read_cases
-    from collector.conducting.plan import BadPlan
+    from collector.plan_file import BadPlan
 
+    if plan.dataset is None:
+        from collector.conducting.conversations import cases_of
+
+        return _Cases(items=() if simulation is None else cases_of(simulation))
     if not plan.dataset.startswith(_URI):
         path = choice.file.absolute().parent / plan.dataset
         form = form_of(path)

@@ -35,12 +35,19 @@ def print_jobs(jobs: Sequence[JobView]) -> None:
             Text(one_line(job.state), style=_STYLES.get(job.state, "")),
             Text(crop(job.rule, _NAME_CELLS)),
             Text(one_line(job.trace_id)),
-            Text(one_line(job.span_id or "-")),
+            Text(_part(job)),
             instant_text(job.created_ns, short=False),
             str(job.attempts),
             Text(crop(_error(job), _ERROR_CELLS)),
         )
     console.print(table, crop=False)
+
+
+def _part(job: JobView) -> str:
+    """The span of the trace, or of which session it is the latest."""
+    if job.session_id is not None:
+        return f"session {crop(job.session_id, _NAME_CELLS)}"
+    return one_line(job.span_id or "-")
 
 
 def _error(job: JobView) -> str:

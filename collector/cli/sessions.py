@@ -62,6 +62,7 @@ class _SessionTurnView(_Read):
 class _SessionView(_SessionLine):
     """A session with its turns."""
 
+    evaluations: list[EvaluationView]
     turns: list[_SessionTurnView]
     earlier: str | None
 
@@ -150,6 +151,7 @@ def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[
     if session.cost_usd is not None:
         told.append(f"${session.cost_usd:.4f}")
     yield Text(", ".join(told))
+    yield from (_verdict(each) for each in session.evaluations if not each.superseded)
     if session.earlier is not None:
         yield Text(f"{ellipsis} earlier turns: --before {session.earlier}", style="dim")
     for turn in session.turns:
@@ -158,9 +160,12 @@ def _session_text(session: _SessionView, width: int, ellipsis: str) -> Iterator[
             yield message_text(message, message_width(width), ellipsis)
         for number, call in enumerate(turn.tool_calls, 1):
             yield call_text(number, call, message_width(width), ellipsis)
-        for each in turn.evaluations:
-            score = "" if each.score is None else f" {each.score:g}"
-            yield Text(f"{one_line(each.rule)}: {each.outcome}{score}", style="dim")
+        yield from map(_verdict, turn.evaluations)
+
+
+def _verdict(each: EvaluationView) -> Text:
+    score = "" if each.score is None else f" {each.score:g}"
+    return Text(f"{one_line(each.rule)}: {each.outcome}{score}", style="dim")
 
 
 def _head(turn: _SessionTurnView) -> Text:

@@ -51,16 +51,17 @@ def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options:
     FILE says which scenarios, in YAML. Each conversation is written into the journal when it ends; run again, the
     command goes on with those that are not there.
     """
-    from collector.simulating.plan import BadSimulation, read_simulation
+    from collector.plan_file import BadPlan, read_plan_file
+    from collector.simulating.plan import SimulationPlan
     from tracejury.goldens import write_goldens
 
     try:
-        plan = read_simulation(file)
+        plan = read_plan_file(file, SimulationPlan)
         if options["trials"] is not None:
             plan = plan.model_copy(update={"trials": options["trials"]})
         journal = options["journal"] or file.with_suffix(".conversations.jsonl")
         result = _simulated(plan, file.absolute().parent, journal, options["server"])
-    except BadSimulation as error:
+    except BadPlan as error:
         raise NotSimulated(f"{file}: {one_line(str(error))}") from None
     if options["goldens"] is not None:
         write_goldens(options["goldens"], result.goldens())
@@ -75,9 +76,9 @@ def simulate(context: click.Context, /, *, file: Path, as_json: bool, **options:
 
 
 def _simulated(plan: "SimulationPlan", folder: Path, journal: Path, server: str | None) -> "SimulationResult":
+    from collector.plan_file import BadPlan
     from collector.settings_loading import environment_variable
     from collector.simulating.making import simulation_of
-    from collector.simulating.plan import BadSimulation
     from tracejury.journal import JournalInUse
     from tracejury.tracing import init
 
@@ -87,7 +88,7 @@ def _simulated(plan: "SimulationPlan", folder: Path, journal: Path, server: str 
         try:
             return asyncio.run(replace(simulation, progress=progress).run_async())
         except (JournalInUse, ValueError) as error:
-            raise BadSimulation(str(error)) from None
+            raise BadPlan(str(error)) from None
 
 
 @contextmanager

@@ -26,7 +26,7 @@ _JUDGES: Final = {
 def print_trial(trial: "RuleTrial") -> None:
     """How many targets which decision is made of, what that costs, and examples of what would be judged."""
     rule, console = trial.rule, output_console()
-    noun = "trace" if rule.target == "TRACE" else "span"
+    noun = rule.target.lower()
     console.print(Text(one_line(f"{rule.name}, revision {rule.revision[:12]}: {noun}s judged by {rule.evaluator}")))
     if not rule.enabled:
         console.print("the rule is not enabled: it judges nothing")
@@ -84,18 +84,19 @@ def _cost(trial: "RuleTrial") -> str:
 
 
 def _examples(trial: "RuleTrial") -> Table:
-    of_trace = trial.rule.target == "TRACE"
-    table = _table("TRACE", *(() if of_trace else ("SPAN",)), "STARTED (UTC)", "NAME", "SERVICE")
-    if of_trace:
+    target = trial.rule.target
+    beside = () if target == "TRACE" else (target,)
+    table = _table("TRACE", *beside, "STARTED (UTC)", "NAME", "SERVICE")
+    if target != "SPAN":
         table.add_column("SETTLED")
     for example in trial.examples:
         settled = "yes" if example.settled else f"at {instant_text(example.settles_at_ns)}"
         table.add_row(
             Text(one_line(example.trace_id)),
-            *(() if example.span_id is None else (Text(one_line(example.span_id)),)),
+            *(Text(one_line(each)) for each in (example.span_id, example.session_id) if each is not None),
             instant_text(example.start_ns),
             *(Text(crop(name, _VALUE_CELLS)) for name in (example.name, example.service)),
-            *((settled,) if of_trace else ()),
+            *((settled,) if target != "SPAN" else ()),
         )
     return table
 

@@ -151,6 +151,7 @@ class JobView(_View):
     rule: str
     trace_id: str
     span_id: str | None
+    session_id: str | None
     attempts: int
     error_kind: str | None
     error: str | None

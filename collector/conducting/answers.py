@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.conducting.plan import TaskPlan
 from collector.datasets.item import BadItem, ItemText, json_text
+from collector.plan_file import ProgramPlan
 from evaluators.wire import parse_json
 
 _PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
@@ -14,11 +14,12 @@ _MISSING: Final = object()
 
 
 class TaskFailed(Exception):
-    """The task gave no answer that counts; `kind` is what the error is called."""
+    """The task gave no answer that counts; `kind` is what the error is called, `outputs` what there is nevertheless."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.outputs = outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def answer_of(content: bytes, plan: TaskPlan) -> Answer:
+def answer_of(content: bytes, plan: ProgramPlan) -> Answer:
     """What a task answered: a JSON object is the outputs, anything else the text of the one output.
 
     Raises:

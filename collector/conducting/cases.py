@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from collector.conducting.plan import BadPlan
 from collector.datasets.files import BadFile, Format, read_items
 from collector.datasets.item import BadItem, ItemMaker, ItemText
 from collector.datasets.schema import ItemSchemas
+from collector.plan_file import BadPlan
 
 _FORMS: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 

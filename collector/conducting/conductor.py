@@ -70,7 +70,8 @@ class Conductor:
         try:
             answer = await self.task(told_of(item, trial), f"00-{trace_id}-{span_id}-01")
         except TaskFailed as failed:
-            return found | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
+            had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
+            return found | had | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
         found["latencyMs"] = (time.perf_counter() - began_s) * 1_000
         told = {"tokensIn": answer.tokens_in, "tokensOut": answer.tokens_out, "costUsd": answer.cost_usd}
         found |= {name: value for name, value in told.items() if value is not None}

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import httpx
 
 from collector.conducting.answers import Answer, TaskFailed, answer_of, filled
-from collector.conducting.plan import BadPlan, TaskPlan
+from collector.plan_file import BadPlan, ProgramPlan
 from evaluators.process import JudgeProgram, NotRun, run
 
 MAX_ANSWER_BYTES: Final = 4 << 20
@@ -24,7 +24,7 @@ Task: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Answer]]
 
 
 @asynccontextmanager
-async def task_of(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Task]:
+async def task_of(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Task]:
     """The task that a plan describes; commands start in the folder, with the environment and what the plan adds.
 
     Raises:
@@ -41,7 +41,7 @@ async def task_of(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) 
         yield _endpoint(plan, client)
 
 
-def _command(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) -> Task:
+def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> Task:
     async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
         program = JudgeProgram(
             command=list(plan.command or ()),
@@ -58,7 +58,7 @@ def _command(plan: TaskPlan, folder: Path, environment: Mapping[str, str]) -> Ta
     return ask
 
 
-def _endpoint(plan: TaskPlan, client: httpx.AsyncClient) -> Task:
+def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
     async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
         body = told if plan.body is None else filled(plan.body, told)
         try:
@@ -74,7 +74,7 @@ def _endpoint(plan: TaskPlan, client: httpx.AsyncClient) -> Task:
 
 
 async def _answered(
-    client: httpx.AsyncClient, plan: TaskPlan, body: object, traceparent: str
+    client: httpx.AsyncClient, plan: ProgramPlan, body: object, traceparent: str
 ) -> tuple[bytes, httpx.Response]:
     """The answer of an endpoint, in time and of a bounded length."""
     content = bytearray()

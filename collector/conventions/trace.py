@@ -1,5 +1,6 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -125,9 +126,20 @@ def _conversation(readings: Mapping[str, SpanReading]) -> tuple[Message, ...]:
     longest: tuple[Message, ...] = ()
     for reading in readings.values():
         if reading.span_type in _TALKING:
-            told = (*(reading.input_messages or ()), *(reading.output_messages or ()))
+            told = _talk(tuple(reading.input_messages or ()), tuple(reading.output_messages or ()))
             longest = told if len(told) >= len(longest) else longest
     return longest
+
+
+def _talk(asked: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
+    """What went in and what came out; where that has what went in within it, as the state of a graph, that alone."""
+    if not 0 < len(asked) < len(answered):
+        return (*asked, *answered)
+    keys = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in asked]
+    found = [json.dumps([one.get("role"), one.get("parts")], sort_keys=True) for one in answered]
+    places = range(len(found) - len(keys) + 1)
+    is_within = any(found[place : place + len(keys)] == keys for place in places)
+    return answered if is_within else (*asked, *answered)
 
 
 def _definitions(readings: Mapping[str, SpanReading]) -> tuple[OfferedTool, ...]:

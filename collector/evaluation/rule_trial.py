@@ -11,7 +11,7 @@ from rules.matching import decide, failing_clause
 from rules.predicate import predicate
 from rules.rule import Rule
 from rules.sampling import bound, sampled_sql
-from rules.settling import Arrivals, Settling, is_settled, settles_at_ns
+from rules.settling import Arrivals, Settling, settles_at_ns
 
 Parameters: TypeAlias = Mapping[str, str | float | bool | None]
 Ask: TypeAlias = Callable[[str, Parameters], Sequence[Sequence[Any]]]
@@ -22,7 +22,8 @@ _DAY_S: Final = 86_400
 
 _SPANS: Final = """
     SELECT trace_id, span_id, name, service_name, start_time, clause,
-        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival, tenant, seq, project
+        false AS root_ended, received_at AS first_arrival, received_at AS last_arrival, tenant, seq, project,
+        NULL AS session_id
     FROM looked_at
 """
 _TRACES: Final = """
@@ -42,10 +43,44 @@ _TRACES: Final = """
         max(seq) AS seq,
         coalesce(
             arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL), arg_min(project, start_time)
-        ) AS project
+        ) AS project,
+        NULL AS session_id
     FROM looked_at
     GROUP BY tenant, trace_id
 """
+_SESSIONS: Final = """
+    SELECT
+        arg_max(trace_id, (trace_start, trace_id)) AS trace_id,
+        NULL AS span_id,
+        arg_min(name, start_time) AS name,
+        arg_min(service_name, start_time) AS service_name,
+        min(start_time) AS start_time,
+        CASE WHEN bool_and(clause IS NOT NULL) THEN max(clause) END AS clause,
+        true AS root_ended,
+        min(received_at) AS first_arrival,
+        max(received_at) AS last_arrival,
+        tenant,
+        max(seq) AS seq,
+        coalesce(
+            arg_min(project, start_time) FILTER (WHERE parent_span_id IS NULL), arg_min(project, start_time)
+        ) AS project,
+        told.session_id
+    FROM looked_at
+    INNER JOIN (
+        SELECT
+            tenant,
+            trace_id,
+            min(start_time) AS trace_start,
+            coalesce(
+                arg_min(session_id, start_time) FILTER (WHERE parent_span_id IS NULL), arg_min(session_id, start_time)
+            ) AS session_id
+        FROM looked_at
+        GROUP BY tenant, trace_id
+    ) AS told USING (tenant, trace_id)
+    WHERE told.session_id IS NOT NULL
+    GROUP BY tenant, told.session_id
+"""
+_TARGETS: Final = {"SPAN": _SPANS, "TRACE": _TRACES, "SESSION": _SESSIONS}
 _OF_TRACE: Final = """
     trace_id = $trace_id
     AND tenant = coalesce($tenant::VARCHAR, (SELECT min(tenant) FROM spans WHERE trace_id = $trace_id))
@@ -53,7 +88,7 @@ _OF_TRACE: Final = """
 _COUNTS: Final = "SELECT clause, clause IS NULL AND sampled AS sampled, count(*) FROM target GROUP BY ALL ORDER BY ALL"
 _EXAMPLES: Final = f"""
 SELECT trace_id, span_id, name, service_name, epoch_ns(start_time), root_ended,
-    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP), tenant, seq, project
+    epoch_ns(first_arrival), epoch_ns(last_arrival), epoch_ns(now()::TIMESTAMP), tenant, seq, project, session_id
 FROM target WHERE clause IS NULL AND sampled ORDER BY start_time DESC, trace_id, span_id LIMIT {EXAMPLES}
 """  # noqa: S608 - a number of ours
 
@@ -69,13 +104,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A span or trace that would be judged."""
+    """A span, trace or session that would be judged."""
 
     tenant: str
     project: str | None
-    seq: int  # of the span, or of the trace's last
-    trace_id: str
-    span_id: str | None  # None for a trace
+    seq: int  # of the span, or of the last of the trace or session
+    trace_id: str  # of a session its latest
+    span_id: str | None  # None for a trace or a session
+    session_id: str | None  # None for a span or a trace
     name: str
     service: str
     start_ns: int
@@ -95,7 +131,7 @@ class RuleTrial:
 
     @property
     def looked_at(self) -> int:
-        """How many spans or traces there were."""
+        """How many spans, traces or sessions there were."""
         return sum(count.count for count in self.counts)
 
     @property
@@ -117,13 +153,13 @@ def try_rule(rule: Rule, judge: Need, window_s: float, ask: Ask, *, tenant: str 
     found = predicate(rule.clauses)
     looked_at = f"""
     SELECT tenant, trace_id, span_id, parent_span_id, name, service_name, start_time, end_time, received_at,
-        seq, project, {found.sql} AS clause
+        seq, project, session_id, {found.sql} AS clause
     FROM spans
     WHERE start_time >= now()::TIMESTAMP - to_seconds($window_s::DOUBLE)
         AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
     """  # noqa: S608 - the predicate has bound parameters only
-    targets = _TRACES if rule.target == "TRACE" else _SPANS
-    sampled = sampled_sql("trace_id", "$sampled_below")
+    targets = _TARGETS[rule.target]
+    sampled = sampled_sql("coalesce(session_id, trace_id)", "$sampled_below")
     tables = f"""
     WITH looked_at AS ({looked_at}),
         each_target AS ({targets}),
@@ -186,18 +222,21 @@ def _count(rule: Rule, clause: int | None, sampled: bool, count: int) -> Count: 
 
 
 def _example(rule: Rule, row: Sequence[Any]) -> Example:
-    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq, project = row
+    trace_id, span_id, name, service, start_ns, root_ended, first_ns, last_ns, now_ns, tenant, seq, project, of = row
     arrivals = Arrivals(root_ended=root_ended, first_ns=first_ns, last_ns=last_ns)
-    of_trace = rule.target == "TRACE"
+    settles_ns = settles_at_ns(arrivals, Settling()) if rule.target == "TRACE" else None
+    if rule.target == "SESSION":
+        settles_ns = last_ns + round((Settling().session_s if rule.settle_s is None else rule.settle_s) * 1e9)
     return Example(
         tenant=tenant,
         project=project,
         seq=seq,
         trace_id=trace_id,
         span_id=span_id,
+        session_id=of,
         name=name,
         service=service,
         start_ns=start_ns,
-        settles_at_ns=settles_at_ns(arrivals, Settling()) if of_trace else None,
-        settled=not of_trace or is_settled(arrivals, Settling(), now_ns),
+        settles_at_ns=settles_ns,
+        settled=settles_ns is None or now_ns >= settles_ns,
     )

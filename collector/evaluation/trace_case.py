@@ -24,7 +24,7 @@ def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
     conversation = conversation_of(reading.conversation)
     outputs: dict[str, Any] = {
         "output": reading.output if reading.final_response is None else reading.final_response,
-        "toolCalls": [_call(call) for call in reading.tool_calls],
+        "toolCalls": [tool_call_of(call) for call in reading.tool_calls],
         "context": context or None,
         "retrievalContext": context or None,
         "trajectory": conversation if conversation.messages else None,
@@ -150,7 +150,8 @@ def _passage(item: object) -> str:
     return text_of(fields)
 
 
-def _call(call: records.TraceToolCall) -> ToolCall:
+def tool_call_of(call: records.TraceToolCall) -> ToolCall:
+    """A call of a tool as evaluators read it."""
     duration = None if call.end_ns is None or not call.start_ns else max((call.end_ns - call.start_ns) / _NS_PER_MS, 0)
     error = {"isError": True, "error": call.error} if call.is_error else {}
     return ToolCall(

@@ -50,7 +50,7 @@ def _resource(result: ResultToTell) -> Mapping[str, Value]:
 
 
 def _record(result: ResultToTell, instance: str) -> LogRecord:
-    """The event, under the span that was judged, or under the root of the trace that was."""
+    """The event, under the span that was judged, or under the root of the trace that was, or of a session's latest."""
     return LogRecord(
         trace_id=bytes.fromhex(result.trace_id),
         span_id=bytes.fromhex(result.span_id or result.root_span_id or ""),
@@ -72,7 +72,8 @@ def _told(result: ResultToTell, instance: str) -> Mapping[str, Value]:
         INSTANCE: instance,
         "tracejury.number": result.number,
         "tracejury.job_id": result.job_id,
-        "tracejury.target": "trace" if result.span_id is None else "span",
+        "tracejury.target": _target(result),
+        "session.id": result.session_id,
         "tracejury.outcome": result.outcome,
         "tracejury.rule": result.rule,
         "tracejury.rule_id": result.rule_id,
@@ -85,6 +86,12 @@ def _told(result: ResultToTell, instance: str) -> Mapping[str, Value]:
         "tracejury.round": result.round,
         "tracejury.occasion": result.occasion,
     }
+
+
+def _target(result: ResultToTell) -> str:
+    if result.session_id is not None:
+        return "session"
+    return "trace" if result.span_id is None else "span"
 
 
 def _attributes(told: Mapping[str, Value]) -> list[KeyValue]:

@@ -45,8 +45,8 @@ class Backfills:
     def start(self, active: ActiveRule, from_ns: int, to_ns: int) -> str:
         """Run a revision of a rule over the spans that start between two instants, the latter excluded; its id.
 
-        Of a rule about traces, over traces that have a span there, once they have settled. What the revision has
-        decided about already is passed over.
+        Of a rule about traces or sessions, over those that have a span there, once they have settled. What the
+        revision has decided about already is passed over.
 
         Raises:
             Overloaded: the database cannot be written now.
@@ -115,7 +115,7 @@ class Backfills:
 
     def _next(self, backfill: Backfill, active: ActiveRule) -> BackfillStep:
         questions = questions_of([active])
-        look = self._spans if questions.spans else self._traces
+        look = self._spans if questions.spans else self._traces_or_sessions
         found = look(backfill, active, questions)
         if found is not None:
             return found
@@ -144,13 +144,15 @@ class Backfills:
             now_us=self._clock() // 1000,
         )
 
-    def _traces(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
-        until = self._matching.state().seq
-        found = self._matching.backfills.traces(backfill, active.judges, until=until, rows=_TRACE_ROWS)
+    def _traces_or_sessions(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
+        until, stored = self._matching.state().seq, self._matching.backfills
+        look = stored.traces if questions.traces else stored.sessions
+        found = look(backfill, active.judges, until=until, rows=_TRACE_ROWS)
         if found is None:
             return None
         settled, last = found
-        settlement = self._settler.decide(settled, questions, self._clock() // 1000)
+        asked = (*questions.traces, *questions.about_sessions)
+        settlement = self._settler.decide(settled, questions, asked, self._clock() // 1000)
         return BackfillStep(
             backfill=backfill,
             after=last,

@@ -10,6 +10,7 @@ from collector.following import CaughtUp, let_ingest_go_first
 from collector.live.active import ActiveRule
 from collector.live.backfill import Backfills
 from collector.live.questions import SAMPLED, Questions, questions_of
+from collector.live.session_settler import SessionSettler
 from collector.live.settler import Settler
 from collector.observing import FinishedWork, Watch, all_ours
 from rules.settling import Settling
@@ -67,6 +68,7 @@ class Matcher:
         self._watch = surroundings.watch
         self._scratch = Scratch(SAMPLED)
         self._settler = Settler(matching, self._scratch, settling, self._clock)
+        self._session_settler = SessionSettler(matching, self._settler, settling.session_s, self._clock)
         self.backfills = Backfills(matching, revision, self._scratch, self._settler, self._clock)
         self._asked_rules: Sequence[ActiveRule] = ()
         self._questions: Questions = questions_of(())
@@ -99,6 +101,7 @@ class Matcher:
         while not self._stopping.is_set():
             try:
                 self._settler.begin()
+                self._session_settler.begin()
                 self._match_on()
             except Moved as error:
                 log.warning("matching looks again where it stands: %s", error)
@@ -120,8 +123,10 @@ class Matcher:
                     self._matching.wait_for_spans(_TICK_S)
 
     def _settle(self, *, at_once: bool) -> bool:
-        """Decide about traces that have settled; False when there are none."""
+        """Decide about traces that have settled, or sessions that have come to rest; False when there are none."""
         jobs = self._settler.settle(self._ask(), at_once=at_once)
+        if jobs is None:
+            jobs = self._session_settler.settle(self._ask(), at_once=at_once)
         if jobs:
             self._enqueued()
         return jobs is not None

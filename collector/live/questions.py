@@ -22,18 +22,28 @@ class Questions:
     columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
     spans: tuple[RuleQuestion, ...]
     traces: tuple[RuleQuestion, ...]
+    sessions: Mapping[float | None, tuple[RuleQuestion, ...]]  # by how long a session is quiet; None: as it is set
     releases: tuple[ReleaseExpression, ...]
 
     @property
     def count(self) -> int:
         """How many rules there are."""
-        return len(self.spans) + len(self.traces)
+        return len(self.spans) + len(self.traces) + sum(map(len, self.sessions.values()))
 
     @property
     def tenants_of_traces(self) -> tuple[str, ...] | None:
-        """The tenants whose traces some rule is about; None for all of them."""
-        tenants = {question.tenant for question in self.traces}
-        return None if None in tenants else tuple(sorted(tenant for tenant in tenants if tenant is not None))
+        """The tenants whose traces or sessions some rule is about; None for all of them."""
+        return _tenants((*self.traces, *self.about_sessions))
+
+    @property
+    def tenants_of_sessions(self) -> tuple[str, ...] | None:
+        """The tenants whose sessions some rule is about; None for all of them."""
+        return _tenants(self.about_sessions)
+
+    @property
+    def about_sessions(self) -> tuple[RuleQuestion, ...]:
+        """What is asked about sessions, however long these are quiet."""
+        return tuple(question for questions in self.sessions.values() for question in questions)
 
 
 def questions_of(rules: Iterable[ActiveRule]) -> Questions:
@@ -48,6 +58,14 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
         columns={name: _column(field, name) for field, name in names.items()},
         spans=tuple(_question(active, names) for active in listed if active.rule.target == "SPAN"),
         traces=tuple(_question(active, names) for active in listed if active.rule.target == "TRACE"),
+        sessions={
+            settle_s: tuple(
+                _question(active, names)
+                for active in listed
+                if active.rule.target == "SESSION" and active.rule.settle_s == settle_s
+            )
+            for settle_s in {active.rule.settle_s: None for active in listed if active.rule.target == "SESSION"}
+        },
         releases=tuple(
             ReleaseExpression(
                 sql=f"coalesce({', '.join(names[field] for field in told_by[key])})",
@@ -56,6 +74,11 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
             for key in keys
         ),
     )
+
+
+def _tenants(questions: Iterable[RuleQuestion]) -> tuple[str, ...] | None:
+    tenants = {question.tenant for question in questions}
+    return None if None in tenants else tuple(sorted(tenant for tenant in tenants if tenant is not None))
 
 
 def _question(active: ActiveRule, names: Mapping[Field, str]) -> RuleQuestion:

@@ -1,14 +1,15 @@
 """Traces that have settled: what each rule about traces decides of them, over all their spans."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from collector.live.questions import Questions
 from rules.settling import Settling
 from storage.matching import Matching
-from storage.open_traces import Settled, Settlement, SettleWaits
-from storage.scratch import JOBS, TRACE_DECISIONS, Scratch
+from storage.open_traces import Settled, Settlement, SettleWaits, opened_sessions
+from storage.scratch import JOBS, TRACE_DECISIONS, RuleQuestion, Scratch
 from storage.taking_out import SpanSelection, WindowLimits
 
 _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
@@ -51,8 +52,9 @@ class Settler:
         if due.num_rows:
             settled = self._matching.open_traces.settled(due, until=self._matching.state().seq)
             if settled.traces.num_rows:
-                settlement = self.decide(settled, questions, now_us)
-                self._matching.open_traces.store(settlement)
+                settlement = self.decide(settled, questions, questions.traces, now_us)
+                opened = opened_sessions(settled.traces, questions.tenants_of_sessions)
+                self._matching.open_traces.store(replace(settlement, opened=opened))
                 jobs = int(settlement.jobs.num_rows)
         if due.num_rows < _TRACES:
             self._looked_us = now_us
@@ -61,21 +63,21 @@ class Settler:
             self._looked_us = due["settles_with_root_us"][-1].as_py()
         return jobs
 
-    def decide(self, settled: Settled, questions: Questions, now_us: int) -> Settlement:
-        """What the rules decide about traces, part by part of their spans."""
+    def decide(self, settled: Settled, questions: Questions, asked: Sequence[RuleQuestion], now_us: int) -> Settlement:
+        """What some of the rules decide about traces, or sessions, part by part of their spans."""
         decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
-        if questions.traces and settled.spans.num_rows:
+        if asked and settled.spans.num_rows:
             wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
             parts = self._matching.open_traces.parts(settled.spans, wanted)
-            found = [self._scratch.find(part, questions.traces, questions.releases) for part in parts]
-            decisions = self._scratch.decide_traces(settled.traces, found, questions.traces)
+            found = [self._scratch.find(part, asked, questions.releases) for part in parts]
+            decisions = self._scratch.decide_traces(settled.traces, found, asked)
             jobs = self._scratch.jobs_of_traces(settled.traces, decisions, found, questions.releases)
         return Settlement(
             settled=settled,
             decisions=decisions,
             jobs=jobs,
-            revisions=tuple(question.revision for question in questions.traces),
-            once=tuple(question.revision for question in questions.traces if question.judges_once),
+            revisions=tuple(question.revision for question in asked),
+            once=tuple(question.revision for question in asked if question.judges_once),
             now_us=now_us,
         )
 

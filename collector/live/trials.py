@@ -246,6 +246,7 @@ def _job(number: int, revision: int, example: Example) -> Job:
         project=example.project,
         trace_id=example.trace_id,
         span_id=example.span_id,
+        session_id=example.session_id,
         release=None,
         round=0,
         state="claimed",

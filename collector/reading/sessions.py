@@ -1,12 +1,12 @@
 """Tells what sessions mean, from the traces that they are made of."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
-from collector.conversation import SessionTrace, SessionTurn, session_conversation
+from collector.conversation import SessionTrace, SessionTurn, session_conversation, session_trace
 from storage.judgements import StoredEvaluation
-from storage.records import Message, Trace, TraceReading
+from storage.records import Trace
 from storage.sessions import SessionTraces
 
 Evaluations = Mapping[str, Sequence[StoredEvaluation]]
@@ -21,20 +21,4 @@ def read_session(found: SessionTraces, evaluations: Evaluations, own: OwnKeys) -
 
 
 def _read(trace: Trace, evaluations: Sequence[StoredEvaluation], own: OwnKeys) -> SessionTrace:
-    reading = read_trace(trace.spans, trace.logs, own)
-    return SessionTrace(
-        summary=trace.summary,
-        conversation=reading.conversation or tuple(_told(reading)),
-        tool_calls=reading.tool_calls,
-        input_tokens=reading.input_tokens,
-        output_tokens=reading.output_tokens,
-        cost_usd=reading.cost_usd,
-        evaluations=evaluations,
-    )
-
-
-def _told(reading: TraceReading) -> Iterator[Message]:
-    """The input and the output of a trace whose spans tell no messages, as messages."""
-    for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
-        if text:
-            yield {"role": role, "parts": [{"type": "text", "content": text}]}
+    return session_trace(trace.summary, read_trace(trace.spans, trace.logs, own), evaluations)

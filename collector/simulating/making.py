@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from collector.simulating.plan import BadSimulation, SimulationPlan, StopPlan, TargetPlan, UserPlan, UserToolPlan
+from collector.plan_file import BadPlan
+from collector.simulating.plan import SimulationPlan, StopPlan, TargetPlan, UserPlan, UserToolPlan
 from tracejury.chat_model import ChatCompletions, UserTool
 from tracejury.conversation import ConversationTrajectory
 from tracejury.scenario import Scenario, read_scenarios, scenarios_of
@@ -15,11 +16,11 @@ Variable = Callable[[str], str | None]
 """A variable of the environment; None where it is not set."""
 
 
-def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journal: Path) -> Simulation:
+def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journal: Path | None = None) -> Simulation:
     """The simulation of a plan, whose paths and commands are relative to a folder.
 
     Raises:
-        BadSimulation: it cannot be made.
+        BadPlan: it cannot be made.
     """
     try:
         return Simulation(
@@ -38,7 +39,7 @@ def simulation_of(plan: SimulationPlan, folder: Path, variable: Variable, journa
             None,  # a target has its own time
         )
     except ValueError as error:
-        raise BadSimulation(str(error)) from None
+        raise BadPlan(str(error)) from None
 
 
 def _scenarios(plan: SimulationPlan, folder: Path) -> Sequence[Scenario]:
@@ -47,7 +48,7 @@ def _scenarios(plan: SimulationPlan, folder: Path) -> Sequence[Scenario]:
     try:
         return read_scenarios(folder / plan.scenarios)
     except OSError as error:
-        raise BadSimulation(f"scenarios: {plan.scenarios}: {error.strerror}") from None
+        raise BadPlan(f"scenarios: {plan.scenarios}: {error.strerror}") from None
 
 
 def _target(plan: TargetPlan, folder: Path, variable: Variable) -> HttpTarget | CommandTarget:
@@ -84,7 +85,7 @@ def _tool(plan: UserToolPlan, folder: Path) -> UserTool:
 def _told(variable: Variable, name: str, key: str) -> str:
     value = variable(name)
     if not value:
-        raise BadSimulation(f"{key}: {name} is not set in the environment")
+        raise BadPlan(f"{key}: {name} is not set in the environment")
     return value
 
 

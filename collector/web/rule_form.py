@@ -19,7 +19,7 @@ GROUPS: Final = ("any", "all")
 MAX_ROWS: Final = 40
 """Conditions that a form shows. A guess: whoever has more writes YAML."""
 
-MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "judge")
+MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "judge", "settle")
 """What has no field of its own, and is written as YAML."""
 
 _WHOLE: Final = 2**53

@@ -24,6 +24,7 @@ from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import page
 from collector.web.talk import MOST_MESSAGES, ShownMessage, conversation, parts_of
+from collector.web.trace_view import verdicts_of
 from collector.web.visitor import with_parameters
 from storage.records import TraceToolCall
 from storage.sessions import SessionSummary
@@ -98,9 +99,11 @@ def show_session(
     ids = [trace.summary.trace_id for trace in found.traces]
     turns = read_session(found, here.judgements.evaluations_of(ids, tenant=found.summary.tenant), here.own_keys)
     state = session_state(found.summary, now_ns=here.now_ns(), idle_ns=here.session_idle_ns)
+    judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
     return page(
         request,
         "session.html",
+        verdicts=verdicts_of(judged, None),
         row=SessionRow(session=found.summary, state=state),
         turns=[_shown(turn, number) for number, turn in enumerate(turns, found.first_number)],
         earlier=None if found.earlier is None else with_parameters(request, before=turn_place_text(found.earlier)),

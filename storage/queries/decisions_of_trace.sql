@@ -1,5 +1,5 @@
 -- What became of one trace and of its spans, whose numbers lie between two, by each revision of a rule: what was matched
--- before what was not, the trace before its spans.
+-- before what was not, the trace before its spans. With a session id, of that session, whose traces these are.
 SELECT
     v.rule_id,
     d.rule,
@@ -11,6 +11,7 @@ SELECT
     epoch_ns(d.decided_at) AS decided_at_ns
 FROM decisions AS d
 INNER JOIN rule_revision AS v ON v.revision = d.revision
-WHERE d.seq BETWEEN $first_seq AND $last_seq AND d.tenant = $tenant AND d.trace_id = $trace_id
+WHERE d.seq BETWEEN $first_seq AND $last_seq AND d.tenant = $tenant AND d.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+    AND d.session_id IS NOT DISTINCT FROM $session_id
 ORDER BY d.decision IN ('filtered', 'sampled_out'), d.span_id IS NOT NULL, d.revision, d.seq
 LIMIT $rows;

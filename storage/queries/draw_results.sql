@@ -1,4 +1,4 @@
--- Results of rules that the feeds of a queue draw, and that are not in it: each target once, with the chance it had. The chance
+-- Results of rules about traces and spans that the feeds of a queue draw, and that are not in it: each target once, with the chance it had. The chance
 -- is the largest share of the feeds that it fits; NULL where it is here only because of what people said.
 WITH feeds AS (
     SELECT
@@ -26,6 +26,7 @@ results AS (
         AND e.created_at >= make_timestamp($from_us::BIGINT)
         AND r.rule_id IN (SELECT rule_id FROM feeds UNION ALL SELECT against FROM feeds WHERE against IS NOT NULL)
         AND e.outcome = 'scored'
+        AND e.session_id IS NULL
         AND e.passed IS NOT NULL
         AND e.job_id NOT IN (SELECT job_id FROM superseded)
 ),

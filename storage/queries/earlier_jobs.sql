@@ -1,14 +1,25 @@
 -- The jobs that there were of traces about which is decided again, done or not: what they evaluate ends with a span between
--- two numbers.
+-- two numbers. Of a session, its id stands for that of a trace.
 SELECT d.revision, d.tenant, d.trace_id, d.outcome, j.job_id, j.round, j.is_ready, j.is_superseded, j.occasion, j.counted
 FROM (
     SELECT *, job_id IN (SELECT job_id FROM superseded) AS is_superseded
     FROM (
         SELECT
-            job_id, revision, seq, tenant, trace_id, span_id, round, "state" = 'ready' AS is_ready, occasion, false AS counted
+            job_id,
+            revision,
+            seq,
+            tenant,
+            coalesce(session_id, trace_id) AS trace_id,
+            span_id,
+            round,
+            "state" = 'ready' AS is_ready,
+            occasion,
+            false AS counted
         FROM job
         UNION ALL
-        SELECT job_id, revision, seq, tenant, trace_id, span_id, round, false, occasion, counted FROM evaluation
+        SELECT
+            job_id, revision, seq, tenant, coalesce(session_id, trace_id), span_id, round, false, occasion, counted
+        FROM evaluation
     )
     WHERE span_id IS NULL AND seq BETWEEN $first AND $last
 ) AS j

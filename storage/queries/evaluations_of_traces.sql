@@ -1,5 +1,5 @@
 -- What came of the evaluations of some traces and their spans, which have numbers between two, in the order in which they
--- were asked for.
+-- were asked for; with a session id, of that session, whose traces these are.
 SELECT
     e.trace_id,
     e.job_id,
@@ -32,6 +32,9 @@ SELECT
 FROM evaluation AS e
 JOIN rule_revision AS r USING (revision)
 LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s USING (job_id)
-WHERE e.tenant = $tenant AND e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[])) AND e.seq BETWEEN $first_seq AND $last_seq
+WHERE e.tenant = $tenant
+    AND e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+    AND e.seq BETWEEN $first_seq AND $last_seq
+    AND e.session_id IS NOT DISTINCT FROM $session_id
 ORDER BY e.job_id
 LIMIT $rows;

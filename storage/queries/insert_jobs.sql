@@ -6,7 +6,8 @@ SELECT
     seq,
     tenant,
     project,
-    trace_id,
+    coalesce(session_trace, trace_id) AS trace_id,
+    CASE WHEN session_trace IS NOT NULL THEN i.trace_id END AS session_id,
     span_id,
     release,
     0 AS round,
@@ -14,4 +15,4 @@ SELECT
     0 AS attempts,
     make_timestamp($now_us) AS created_at,
     $occasion AS occasion
-FROM incoming_jobs;
+FROM incoming_jobs AS i;

@@ -7,7 +7,8 @@ SELECT
     seq,
     tenant,
     project,
-    trace_id,
+    coalesce(session_trace, trace_id) AS trace_id,
+    CASE WHEN session_trace IS NOT NULL THEN i.trace_id END AS session_id,
     span_id,
     release,
     coalesce(last_round + 1, 0) AS round,
@@ -15,7 +16,7 @@ SELECT
     0 AS attempts,
     make_timestamp($now_us) AS created_at,
     coalesce(e.occasion, 'live') AS occasion
-FROM incoming_jobs
+FROM incoming_jobs AS i
 LEFT JOIN (
     SELECT
         revision,

@@ -6,6 +6,7 @@ SELECT
     w.project,
     w.trace_id,
     w.span_id,
+    NULL::VARCHAR AS session_trace,
     /* release */ AS release
 FROM decided AS d
 INNER JOIN looked_at AS w ON w.seq = d.seq

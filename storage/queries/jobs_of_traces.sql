@@ -1,4 +1,4 @@
--- What is to be evaluated of the traces that rules matched, in the order of their last spans.
+-- What is to be evaluated of the traces or sessions that rules matched, in the order of their last spans.
 WITH about AS (
     SELECT
         trace,
@@ -15,6 +15,7 @@ SELECT
     a.project,
     t.trace_id,
     NULL::VARCHAR AS span_id,
+    t.session_trace,
     /* release */ AS release
 FROM decided AS d
 INNER JOIN traces AS t ON t.trace = d.trace

@@ -26,6 +26,7 @@ WITH arrivals AS (
 SELECT
     tenant,
     trace_id,
+    last_us,
     ('0x' || trace_id[17:])::UBIGINT AS trace_key,
     span_count,
     first_part,

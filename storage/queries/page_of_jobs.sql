@@ -10,6 +10,7 @@ SELECT
     evaluator,
     trace_id,
     span_id,
+    session_id,
     release,
     round,
     attempts,

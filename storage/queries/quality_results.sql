@@ -26,6 +26,7 @@ WITH shown AS (
 SELECT
     e.trace_id,
     e.span_id,
+    e.session_id,
     e.outcome,
     e.score,
     e.passed,

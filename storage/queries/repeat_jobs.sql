@@ -8,6 +8,7 @@ SELECT
     e.project,
     e.trace_id,
     e.span_id,
+    e.session_id,
     e.release,
     e.round + 1 AS round,
     'ready' AS "state",

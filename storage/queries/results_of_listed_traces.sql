@@ -12,6 +12,7 @@ FROM evaluation AS e
 JOIN rule_revision AS r USING (revision)
 WHERE e.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
     AND e.seq BETWEEN $first_seq AND $last_seq
+    AND e.session_id IS NULL
     AND e.job_id NOT IN (SELECT job_id FROM superseded)
 GROUP BY ALL
 ORDER BY r.rule, e.name;

@@ -3,6 +3,7 @@ SELECT
     e.revision,
     e.trace_id,
     e.span_id,
+    e.session_id,
     e.outcome,
     e.passed,
     e.score,

@@ -6,6 +6,7 @@ SELECT
     e.project,
     e.trace_id,
     e.span_id,
+    e.session_id,
     r.rule_id,
     r.rule,
     r.digest,

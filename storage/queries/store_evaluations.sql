@@ -28,6 +28,7 @@ SELECT
     j.project,
     j.trace_id,
     j.span_id,
+    j.session_id,
     j.release,
     j.round,
     j.attempts,

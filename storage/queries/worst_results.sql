@@ -2,6 +2,7 @@
 SELECT
     e.trace_id,
     e.span_id,
+    e.session_id,
     e.score,
     e.reason,
     e.passed,

@@ -37,7 +37,8 @@ SELECT
     e.occasion,
     e.counted,
     'rule' AS origin,
-    NULL::VARCHAR AS label
+    NULL::VARCHAR AS label,
+    e.session_id
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision
 UNION ALL BY NAME
@@ -50,7 +51,8 @@ SELECT
         l.resource_attributes ->> '$."service.name"'
     ) AS project,
     l.trace_id,
-    CASE WHEN l.attributes['tracejury.target'] = 'trace' THEN NULL ELSE l.span_id END AS span_id,
+    CASE WHEN l.attributes['tracejury.target'] IN ('trace', 'session') THEN NULL ELSE l.span_id END AS span_id,
+    CASE WHEN l.attributes['tracejury.target'] = 'session' THEN l.attributes['session.id'] END AS session_id,
     CASE
         WHEN l.attributes['gen_ai.evaluation.score.value'] IS NOT NULL THEN 'scored'
         WHEN l.attributes['gen_ai.evaluation.score.label'] IS NOT NULL THEN 'scored'

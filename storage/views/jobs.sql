@@ -19,6 +19,7 @@ WITH every AS (
         j.error_kind,
         j.error,
         j.created_at,
+        j.session_id,
         NULL::TIMESTAMP AS finished_at
     FROM job AS j
     UNION ALL
@@ -37,6 +38,7 @@ WITH every AS (
         e.error_kind,
         CASE WHEN e.outcome <> 'scored' THEN e.reason END AS error,
         e.enqueued_at AS created_at,
+        e.session_id,
         e.created_at AS finished_at
     FROM evaluation AS e
 )
@@ -59,6 +61,7 @@ SELECT
     every.round,
     every.job_id,
     r.rule_id,
-    every.revision
+    every.revision,
+    every.session_id
 FROM every
 INNER JOIN rule_revision AS r ON r.revision = every.revision;

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.corpus.record import otlp_json
-from tests.corpus.record.__main__ import FOLDER, RECIPES
+from tests.corpus.record.__main__ import EVERYTHING, FOLDER, RECIPES
 
 CORPUS = Path(__file__).parent
 SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/expected.json"))
@@ -132,6 +132,6 @@ def _opened(text: str) -> Iterator[Any]:
 def test_every_recorded_dialect_can_be_recorded_again() -> None:
     """The one command knows each folder, its script and the file that pins its libraries."""
     assert {folder.parent.name for folder in SCENARIOS} - HAND_WRITTEN == RECIPES.keys()
-    for recipe in RECIPES.values():
+    for recipe in EVERYTHING.values():
         assert (FOLDER / f"{recipe.script}.py").exists()
         assert (FOLDER / recipe.packages).exists()

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from collector.api.answers.base import ApiAnswer
 
 
@@ -52,6 +54,7 @@ class DisagreementDocument(ApiAnswer):
 
     trace_id: str
     span_id: str | None
+    session_id: str | None = Field(description="Of a result about a session, whose latest trace it is.")
     judge_passed: bool
     people_passed: bool
     score: float | None

@@ -136,10 +136,11 @@ class TrialCost(ApiAnswer):
 
 
 class TrialExample(ApiAnswer):
-    """A span or a trace that would be judged."""
+    """A span, a trace or a session that would be judged."""
 
-    trace_id: str
+    trace_id: str = Field(description="Of a session its latest trace.")
     span_id: str | None
+    session_id: str | None
     name: str | None
     service_name: str | None
     start_time: str | None
@@ -275,6 +276,7 @@ class JobDocument(ApiAnswer):
     evaluator: str
     trace_id: str
     span_id: str | None
+    session_id: str | None = Field(description="Of a job about a session, whose latest trace it is.")
     release: str | None
     round: int
     attempts: int

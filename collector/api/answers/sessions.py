@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject
-from collector.api.answers.traces import EvaluationDocument, ToolCallDocument
+from collector.api.answers.traces import DecisionDocument, EvaluationDocument, ToolCallDocument
 
 
 class SessionSummaryDocument(ApiAnswer):
@@ -63,6 +63,8 @@ class TurnDocument(ApiAnswer):
 class SessionDocument(SessionSummaryDocument):
     """A session with its latest turns, in order of time."""
 
+    evaluations: list[EvaluationDocument] = Field(description="Of the session as a whole.")
+    decisions: list[DecisionDocument] = Field(description="Of rules about sessions.")
     turns: list[TurnDocument]
     earlier: str | None = Field(description="Where the turns before these are: `before`. Null: there are none.")
     truncated: bool = Field(description="The turns have more spans than are read at once.")

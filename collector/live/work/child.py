@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -19,7 +19,8 @@ from collector.children.process import MORE
 from collector.children.wire import receive, send
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import price_table
-from collector.live.work.target import POSTPONED, case_for_rule, case_of_target
+from collector.evaluation.session_case import case_of_session
+from collector.live.work.target import POSTPONED, ExaminedTarget, case_for_rule, case_of_target
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
@@ -40,24 +41,46 @@ Answer: TypeAlias = tuple[int, dict[str, Any], float]
 """The id of a job, the document of its outcome or of its test case, and the milliseconds that it took."""
 
 
-Target: TypeAlias = tuple[str, str, str | None]
-"""Tenant, trace id, and span id unless it is the trace."""
-
-
 class TooLong(Broken):
     """It took more processor time than a check may."""
 
     kind = "timeout"
 
 
-class JobRequest(NamedTuple):
-    """A job as it is asked for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExaminedSpans:
+    """What came to be examined: the spans and log records of traces and of single spans, and the traces of sessions."""
 
-    job_id: int
-    revision: int
-    tenant: str
-    trace_id: str
-    span_id: str | None
+    spans: Mapping[ExaminedTarget, list[Span]]
+    logs: Mapping[ExaminedTarget, list[LogRecord]]
+    sessions: Mapping[ExaminedTarget, list[ExaminedTarget]]
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any], tables: Sequence[pa.Table]) -> Self:
+        """The rows by what they can be part of: their trace, and one span."""
+        rows, log_rows = tables
+        spans: dict[ExaminedTarget, list[Span]] = defaultdict(list)
+        for span in spans_of(rows):
+            for span_id in (None, span.span_id):
+                spans[ExaminedTarget(span.tenant, span.trace_id, span_id, None)].append(span)
+        logs: dict[ExaminedTarget, list[LogRecord]] = defaultdict(list)
+        for record in logs_of(log_rows):
+            for span_id in (None, record.span_id):
+                logs[ExaminedTarget(record.tenant, record.trace_id, span_id, None)].append(record)
+        sessions = {
+            ExaminedTarget(tenant, None, None, session_id): [
+                ExaminedTarget(tenant, trace_id, None, None) for trace_id in trace_ids
+            ]
+            for tenant, session_id, trace_ids in header["sessions"]
+        }
+        return cls(spans=spans, logs=logs, sessions=sessions)
+
+    def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:
+        """The test case that one of them is."""
+        if target.session_id is None:
+            return case_of_target(self.spans[target], self.logs[target], own)
+        traces = [(self.spans[trace], self.logs[trace]) for trace in self.sessions[target] if trace in self.spans]
+        return case_of_session(target.session_id, traces, own)
 
 
 def main() -> None:
@@ -114,31 +137,32 @@ class Examination:
         `begin` is told of each job when it is, or its target. Of a revision that took too long once, the later jobs are
         postponed: others wait for one of them and not for all.
         """
-        spans, logs = _by_target(tables)
-        of_target: dict[Target, list[JobRequest]] = defaultdict(list)
-        for job in (JobRequest(*values) for values in header["jobs"]):
-            of_target[job.tenant, job.trace_id, job.span_id].append(job)
+        there = ExaminedSpans.of(header, tables)
+        of_target: dict[ExaminedTarget, list[tuple[int, int]]] = defaultdict(list)
+        for job_id, revision, *target in header["jobs"]:
+            of_target[ExaminedTarget(*target)].append((job_id, revision))
         rules: Mapping[str, Mapping[str, Any]] = header["rules"]
         slow: set[int] = set()
         for target, jobs in of_target.items():
-            begin(jobs[0].job_id)
-            case = self._case(spans[target], logs[target])
-            for job in jobs:
-                begin(job.job_id)
+            begin(jobs[0][0])
+            case = self._case(there, target)
+            for job_id, revision in jobs:
+                begin(job_id)
                 began_s = time.perf_counter()
-                if job.revision in slow:
-                    yield job.job_id, {POSTPONED: True}, 0.0
+                if revision in slow:
+                    yield job_id, {POSTPONED: True}, 0.0
                     continue
-                document = await self._answer(job, rules[str(job.revision)], case, wants_case=header["wants"] == "case")
+                rule, wants_case = rules[str(revision)], header["wants"] == "case"
+                document = await self._answer(revision, rule, case, wants_case=wants_case)
                 if (document.get("failure") or {}).get("kind") == TooLong.kind:
-                    slow.add(job.revision)
-                yield job.job_id, document, (time.perf_counter() - began_s) * 1000
+                    slow.add(revision)
+                yield job_id, document, (time.perf_counter() - began_s) * 1000
 
-    def _case(self, spans: list[Span], logs: list[LogRecord]) -> Case | Broken:
+    def _case(self, there: ExaminedSpans, target: ExaminedTarget) -> Case | Broken:
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
-                return case_of_target(spans, logs, self.own)
+                return there.case(target, self.own)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         except Broken as broken:
@@ -147,7 +171,7 @@ class Examination:
             return Broken(f"the target could not be read: {type(error).__name__}: {error}")
 
     async def _answer(
-        self, job: JobRequest, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
+        self, revision: int, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
     ) -> dict[str, Any]:
         name = str(rule["config"].get("name") or rule["evaluator"])
         if isinstance(case, Broken):
@@ -155,7 +179,7 @@ class Examination:
         whole = case_for_rule(case, rule)
         if wants_case:
             return {"case": json.loads(text_of(whole))}
-        evaluator = self._evaluator(job.revision, rule)
+        evaluator = self._evaluator(revision, rule)
         if isinstance(evaluator, Broken):
             return _broken(name, evaluator)
         try:
@@ -179,20 +203,6 @@ class Examination:
             except Broken as broken:
                 self.evaluators[revision] = broken
         return self.evaluators[revision]
-
-
-def _by_target(tables: Sequence[pa.Table]) -> tuple[dict[Target, list[Span]], dict[Target, list[LogRecord]]]:
-    """Spans and log records by what they can be part of: their trace, and one span."""
-    rows, log_rows = tables
-    spans: dict[Target, list[Span]] = defaultdict(list)
-    for span in spans_of(rows):
-        for span_id in (None, span.span_id):
-            spans[span.tenant, span.trace_id, span_id].append(span)
-    logs: dict[Target, list[LogRecord]] = defaultdict(list)
-    for record in logs_of(log_rows):
-        for span_id in (None, record.span_id):
-            logs[record.tenant, record.trace_id, span_id].append(record)
-    return spans, logs
 
 
 def _ring(_number: int, _frame: FrameType | None) -> None:

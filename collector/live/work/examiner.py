@@ -1,5 +1,6 @@
 """Asks the examining process about jobs: their spans go in, test cases or outcomes come out."""
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from collector.live.active import ActiveRule
 from collector.live.work.desk import Task
 from collector.live.work.patience import RetryPolicy
 from collector.live.work.results import failed, result_of, skipped
-from collector.live.work.target import POSTPONED
+from collector.live.work.target import POSTPONED, ExaminedTarget
 from evaluators.outcome import Failure
 from storage.jobs import Job, JobResult
-from storage.windows import EVERYTHING, Limits, SpanWindow, TraceKey, Windows
+from storage.windows import EVERYTHING, Limits, SessionKey, SpanWindow, TraceKey, Windows
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class NotExamined(Exception):
 
 
 class ExaminedPart(NamedTuple):
-    """Of a trace that is too long, how many spans were looked at, and how many there are."""
+    """Of a trace or session that is too long, how many spans were looked at, and how many there are."""
 
     seen: int
     there: int
@@ -103,8 +104,10 @@ class Examiner:
             ChildFailed: it was closed meanwhile; what was not told is not examined.
             NotExamined: the process fails whatever it is asked.
         """
-        of_traces = [task for task in tasks if task.job.span_id is None]
+        of_sessions = [task for task in tasks if task.job.session_id is not None]
+        of_traces = [task for task in tasks if task.job.span_id is None and task.job.session_id is None]
         of_spans = [task for task in tasks if task.job.span_id is not None]
+        yield from self._by_windows(of_sessions, _session_key, self._sessions)
         yield from self._by_windows(of_traces, _trace_key, self._traces)
         yield from self._by_windows(of_spans, _seq, self._spans)
 
@@ -138,6 +141,9 @@ class Examiner:
     def _traces(self, keys: Sequence[TraceKey]) -> SpanWindow | None:
         return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
 
+    def _sessions(self, keys: Sequence[SessionKey]) -> SpanWindow | None:
+        return self._windows.sessions(keys, limits=LIMITS)
+
     def _spans(self, numbers: Sequence[int]) -> SpanWindow | None:
         return self._windows.spans(numbers, limits=LIMITS)
 
@@ -154,10 +160,12 @@ class Examiner:
             yield Examined(task=task, document=document, latency_ms=latency_ms, part=part)
 
     def _part(self, window: SpanWindow, job: Job) -> ExaminedPart | None:
-        """What there is of a trace that did not fit."""
+        """What there is of a trace or session that did not fit."""
         if job.span_id is not None:
             return None
-        part = ExaminedPart(window.spans.num_rows, self._windows.span_count(_trace_key(job)))
+        traces = [job.trace_id] if job.session_id is None else window.sessions[_session_key(job)]
+        there = self._windows.span_count([TraceKey(job.tenant, trace_id) for trace_id in traces])
+        part = ExaminedPart(window.spans.num_rows, there)
         return part if part.seen < part.there else None
 
     def _ask(self, tasks: Sequence[Task], window: SpanWindow) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
@@ -190,7 +198,8 @@ class Examiner:
             "wants": self._wants,
             "tells_each": tells_each,
             "rules": {str(task.active.revision): _rule(task.active) for task in tasks},
-            "jobs": [[job.job_id, job.revision, job.tenant, job.trace_id, job.span_id] for job, _ in tasks],
+            "jobs": [[job.job_id, job.revision, *_target(job)] for job, _ in tasks],
+            "sessions": [[*key, list(traces)] for key, traces in window.sessions.items()],
         }
         tables = [window.spans, window.logs]
         self._at = None
@@ -203,18 +212,25 @@ def _trace_key(job: Job) -> TraceKey:
     return TraceKey(job.tenant, job.trace_id)
 
 
+def _session_key(job: Job) -> SessionKey:
+    return SessionKey(job.tenant, job.session_id or "")
+
+
 def _seq(job: Job) -> int:
     return job.seq
 
 
-def _target(job: Job) -> tuple[str, str, str | None]:
-    return job.tenant, job.trace_id, job.span_id
+def _target(job: Job) -> ExaminedTarget:
+    if job.session_id is not None:
+        return ExaminedTarget(job.tenant, None, None, job.session_id)
+    return ExaminedTarget(job.tenant, job.trace_id, job.span_id, None)
 
 
-def _targets(window: SpanWindow) -> set[tuple[str, str, str | None]]:
-    columns = (window.spans.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id"))
-    spans = set(zip(*columns, strict=True))
-    return {*spans, *((tenant, trace_id, None) for tenant, trace_id, _ in spans)}
+def _targets(window: SpanWindow) -> set[ExaminedTarget]:
+    tenants, traces, ids = (window.spans.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id"))
+    spans = {ExaminedTarget(*row) for row in zip(tenants, traces, ids, itertools.repeat(None))}
+    sessions = {ExaminedTarget(key.tenant, None, None, key.session_id) for key in window.sessions}
+    return {*spans, *(each._replace(span_id=None) for each in spans), *sessions}
 
 
 def _rule(active: ActiveRule) -> dict[str, Any]:

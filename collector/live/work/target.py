@@ -1,7 +1,7 @@
 """The test case that the target of a rule is."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
@@ -13,6 +13,15 @@ from storage.records import LogRecord, Span
 
 POSTPONED: Final = "postponed"
 """In the document of a job that was not looked at, because its evaluator took too long for another one just before."""
+
+
+class ExaminedTarget(NamedTuple):
+    """What a job is about: a session, or a trace, or with a span id that span of it."""
+
+    tenant: str
+    trace_id: str | None
+    span_id: str | None
+    session_id: str | None
 
 
 def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:

@@ -66,6 +66,16 @@ RECIPES: Mapping[str, Recipe] = {
 }
 """By the folder of the corpus that each writes."""
 
+SESSIONS: Mapping[str, Recipe] = {
+    "session-adk": _plain("sessions", "adk", packages="adk_2"),
+    "session-langgraph": _plain("sessions", "langgraph", packages="openinference_langchain"),
+    "session-openai-agents": _plain("sessions", "openai-agents", packages="openinference_openai_agents"),
+    "session-vercel": Recipe(script="record_sessions", packages="record_vercel_5.json", arguments=("vercel",)),
+}
+"""Sessions of several turns, each a file of the corpus."""
+
+EVERYTHING: Mapping[str, Recipe] = {**RECIPES, **SESSIONS}
+
 
 def steps(recipe: Recipe, folder: Path) -> Sequence[tuple[Sequence[str], Path]]:
     """What records a dialect: commands, each with where it runs. What is installed goes to the folder."""
@@ -81,7 +91,7 @@ def steps(recipe: Recipe, folder: Path) -> Sequence[tuple[Sequence[str], Path]]:
 
 def record(dialect: str) -> str | None:
     """Record one dialect; why it could not be, or None."""
-    recipe = RECIPES[dialect]
+    recipe = EVERYTHING[dialect]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if recipe.packages.endswith(".json"):
@@ -96,11 +106,11 @@ def record(dialect: str) -> str | None:
 
 def main(dialects: Sequence[str]) -> int:
     """Record some dialects, or all; 1 where one could not be."""
-    unknown = [name for name in dialects if name not in RECIPES]
+    unknown = [name for name in dialects if name not in EVERYTHING]
     if unknown:
-        sys.stderr.write(f"there is no {', '.join(unknown)}; there are {', '.join(RECIPES)}\n")
+        sys.stderr.write(f"there is no {', '.join(unknown)}; there are {', '.join(EVERYTHING)}\n")
         return 2
-    failures = {name: why for name in dialects or RECIPES if (why := record(name)) is not None}
+    failures = {name: why for name in dialects or EVERYTHING if (why := record(name)) is not None}
     for name, why in failures.items():
         sys.stderr.write(f"{name} was not recorded: {why}\n")
     return int(bool(failures))

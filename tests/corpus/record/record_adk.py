@@ -90,8 +90,9 @@ def model() -> object:
     class Scripted(BaseLlm):
         async def generate_content_async(self, llm_request: object, stream: bool = False) -> object:  # noqa: ARG002, FBT001, FBT002
             contents = llm_request.contents
-            asked = next(part.text for content in contents for part in content.parts if part.text)
-            answer = script.ANSWERS[asked][any(p.function_response for c in contents for p in c.parts)]
+            asked = [at for at, c in enumerate(contents) if c.role == "user" and any(p.text for p in c.parts)][-1]
+            question = next(part.text for part in contents[asked].parts if part.text)
+            answer = script.ANSWERS[question][any(p.function_response for c in contents[asked:] for p in c.parts)]
             calls = [
                 types.Part(function_call=types.FunctionCall(id=call.id, name=script.TOOL, args=call.arguments))
                 for call in answer.calls
@@ -107,8 +108,8 @@ def model() -> object:
     return Scripted(model="gemini-2.5-flash")
 
 
-async def ask(question: str) -> None:
-    """Run the agent in a session."""
+async def ask(*questions: str) -> None:
+    """Run the agent in a session, a turn for each question."""
     from google.adk.agents import LlmAgent
     from google.adk.runners import InMemoryRunner
     from google.genai import types
@@ -117,9 +118,10 @@ async def ask(question: str) -> None:
     runner = InMemoryRunner(agent=agent, app_name="shop")
     where = {"user_id": script.USER, "session_id": script.SESSION}
     await runner.session_service.create_session(app_name="shop", **where)
-    message = types.Content(role="user", parts=[types.Part(text=question)])
-    async for _ in runner.run_async(**where, new_message=message):
-        pass
+    for question in questions:
+        message = types.Content(role="user", parts=[types.Part(text=question)])
+        async for _ in runner.run_async(**where, new_message=message):
+            pass
 
 
 async def record(recorder: Recording, read: Callable[[str], Expected]) -> None:

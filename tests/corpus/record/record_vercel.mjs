@@ -56,6 +56,14 @@ const scenarios = {
   'parallel-tool-calls': () => ai.generateText({ ...options, tools, prompt: script.compare }),
   'tool-error': () => ai.generateText({ ...options, tools, prompt: script.atlantis }),
   refused: () => ai.generateText({ ...options, prompt: script.refused }),
+  session: async () => {
+    const messages = [];
+    for (const content of script.questions) {
+      messages.push({ role: 'user', content });
+      const { response } = await ai.generateText({ ...options, tools, messages });
+      messages.push(...response.messages);
+    }
+  },
   embedding: () =>
     ai.embed({ ...options, model: openai.textEmbeddingModel(script.embeddingModel), value: script.capital }),
 };

@@ -37,18 +37,34 @@ class Recording:
     @contextmanager
     def scenario(self, name: str, expected: Expected) -> Iterator[None]:
         """Write what is exported inside, and what must be read from it."""
-        self._flush()
-        self.server.received.clear()
-        try:
+        with self._exported():
             yield
-        finally:
-            self._flush()
         folder = CORPUS / self.dialect / name
         folder.mkdir(parents=True, exist_ok=True)
         for signal, message in self._received().items():
             _forget_the_machine(message)
             (folder / f"{signal}.json").write_text(_neutral(otlp_json.dumps(message)), encoding="utf-8")
         (folder / "expected.json").write_text(otlp_json.pretty(expected), encoding="utf-8")
+
+    @contextmanager
+    def session(self, name: str) -> Iterator[None]:
+        """Write what is exported inside: the traces of one session."""
+        with self._exported():
+            yield
+        for signal, message in self._received().items():
+            _forget_the_machine(message)
+            file = CORPUS / "sessions" / (f"{name}.json" if signal == "traces" else f"{name}.{signal}.json")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(_neutral(otlp_json.dumps(message)), encoding="utf-8")
+
+    @contextmanager
+    def _exported(self) -> Iterator[None]:
+        self._flush()
+        self.server.received.clear()
+        try:
+            yield
+        finally:
+            self._flush()
 
     def _flush(self) -> None:
         for flush in self.flushes:

@@ -1,0 +1,128 @@
+"""The test case that a session is: its conversation, each message once, and what it took."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from collector.conventions.own import OwnKeys
+from collector.conventions.trace import read_trace
+from collector.conversation import SessionTurn, session_conversation, session_trace
+from collector.evaluation.trace_case import case_of_trace, conversation_of, tool_call_of
+from evaluators.model import Case, Conversation, Message
+from evaluators.summary import RunSummary, TokenUsage
+from storage.records import LogRecord, Span, TraceSummary
+
+_Amount = TypeVar("_Amount", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One trace of the session, by itself and as what it adds."""
+
+    case: Case
+    turn: SessionTurn
+    conversation: Conversation
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The turn as evaluators of single turns read it; what was said in it stands in the conversation."""
+        calls = [tool_call_of(call) for call in self.turn.tool_calls]
+        return {"traceId": self.turn.trace.summary.trace_id, "toolCalls": calls}
+
+
+def case_of_session(
+    session_id: str, traces: Iterable[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys
+) -> Case:
+    """What was said and done in a session, under the keys that evaluators read; of its traces those that have spans.
+
+    The input is that of the first turn that tells one, the output that of the last; `trajectory` is the conversation,
+    and `turns` what each trace added to it.
+    """
+    turns = _turns([trace for trace in traces if trace[0]], own)
+    outputs: dict[str, Any] = {
+        "output": next((one for each in reversed(turns) if (one := each.case.actual_outputs.get("output"))), None),
+        "toolCalls": [call for each in turns for call in each.document["toolCalls"]],
+        "trajectory": Conversation(messages=tuple(one for each in turns for one in each.conversation.messages)),
+        "turns": [each.document for each in turns],
+    }
+    for key in ("context", "retrievalContext", "reasoningSteps"):
+        outputs[key] = [one for each in turns for one in each.case.actual_outputs.get(key, ())] or None
+    tools = {tool.name: tool for each in turns for tool in each.case.metadata.get("tools", ())}
+    metadata: dict[str, Any] = {
+        "tools": list(tools.values()) or None,
+        "traceSummary": _summary(turns).model_dump(by_alias=True, exclude_none=True),
+        "sessionId": session_id,
+        "userId": next((user for each in turns if (user := each.case.metadata.get("userId"))), None),
+        "turnCount": len(turns),
+    }
+    asked = next((text for each in turns if (text := each.case.inputs.get("input"))), None)
+    return Case(inputs=_told({"input": asked}), actual_outputs=_told(outputs), metadata=_told(metadata))
+
+
+def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_Turn]:
+    readings = [(read_trace(spans, logs, own), spans) for spans, logs in traces]
+    cases = {spans[0].trace_id: case_of_trace(reading, spans) for reading, spans in readings}
+    told = [session_trace(_named(spans), reading, ()) for reading, spans in readings]
+    return [_Turn(cases[turn.trace.summary.trace_id], turn, _conversation(turn)) for turn in session_conversation(told)]
+
+
+def _conversation(turn: SessionTurn) -> Conversation:
+    """What a turn adds; calls that no message tells of are those of its last message of the assistant."""
+    said = conversation_of(turn.messages)
+    places = [place for place, message in enumerate(said.messages) if message.role == "assistant"]
+    if not places or not turn.tool_calls or any(message.tool_calls for message in said.messages):
+        return said
+    last = said.messages[places[-1]]
+    calls = tuple(tool_call_of(call) for call in turn.tool_calls)
+    spoken: Message = last.model_copy(update={"tool_calls": calls})
+    return Conversation(messages=(*said.messages[: places[-1]], spoken, *said.messages[places[-1] + 1 :]))
+
+
+def _named(spans: Sequence[Span]) -> TraceSummary:
+    """What tells a trace from others, and where it stands among them."""
+    first = min(spans, key=lambda span: (span.start_ns, span.span_id))
+    ends = [span.end_ns for span in spans if span.end_ns is not None]
+    return TraceSummary(
+        trace_id=first.trace_id,
+        tenant=first.tenant,
+        project=first.project,
+        service_name=first.service_name,
+        root_name=first.name,
+        start_ns=first.start_ns,
+        end_ns=max(ends, default=None),
+        span_count=len(spans),
+        error_count=0,
+        expires_at_ns=0,
+    )
+
+
+def _summary(turns: Sequence[_Turn]) -> RunSummary:
+    """The session in numbers: the sums of its traces, each call of a tool once."""
+    ran = [RunSummary.model_validate(each.case.metadata["traceSummary"]) for each in turns]
+    calls = [call for each in turns for call in each.turn.tool_calls]
+    names = [call.name for call in calls]
+    used = [one.token_usage for one in ran if one.token_usage is not None]
+    tokens = TokenUsage(
+        input=_sum(one.input for one in used),
+        output=_sum(one.output for one in used),
+        cached=_sum(one.cached for one in used),
+    )
+    return RunSummary(
+        event_count=len(names),
+        tool_names=tuple(sorted(set(names))),
+        tool_calls_by_name={name: names.count(name) for name in dict.fromkeys(names)},
+        error_count=sum(call.is_error for call in calls),
+        llm_call_count=_sum(one.llm_call_count for one in ran),
+        token_usage=tokens if used else None,
+        cost_usd=_sum(one.cost_usd for one in ran),
+        duration_ms=_sum(one.duration_ms for one in ran),
+    )
+
+
+def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
+    told = [amount for amount in amounts if amount is not None]
+    return sum(told[1:], told[0]) if told else None
+
+
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,76 @@
+"""Files that say what a command is to do: how they are read, and the parts that several kinds of them share."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Self, TypeVar
+
+import yaml
+from pydantic import Field, Strict, ValidationError, model_validator
+
+from evaluators.model import NonBlank
+from evaluators.wire import WireModel, explain
+
+Seconds = Annotated[float, Field(gt=0, le=3_600)]
+Pointer = Annotated[str, Field(pattern="^/", max_length=1_000)]
+"""Where a value stands in a JSON document: RFC 6901."""
+Whole = Annotated[int, Strict(), Field(ge=1)]
+Command = Annotated[tuple[NonBlank, ...], Field(min_length=1)]
+Address = Annotated[str, Field(pattern="^https?://[^/]")]
+Times = Annotated[int, Strict(), Field(ge=1, le=10_000)]
+AtOnce = Annotated[int, Strict(), Field(ge=1, le=1_000)]
+
+MAX_PLAN_BYTES: Final = 16 << 20
+
+Shape = TypeVar("Shape", bound=WireModel)
+
+
+class BadPlan(ValueError):
+    """A file that cannot be followed; the message says which key is wrong."""
+
+
+class ProgramPlan(WireModel):
+    """What answers: a command, or an endpoint that is sent JSON; and what of the answer is what."""
+
+    command: Command | None = None
+    url: Address | None = None
+    environment: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    headers_from: Mapping[str, str] = {}
+    body: Any = None
+    output: Pointer | None = None
+    tokens_in: Pointer | None = None
+    tokens_out: Pointer | None = None
+    cost_usd: Pointer | None = None
+    timeout_seconds: Seconds = 60.0
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if (self.command is None) is (self.url is None):
+            raise ValueError("needs a command or a url, and one of these only")
+        others = {"headers", "headers_from", "body"} if self.url is None else {"environment"}
+        wrong = sorted(others & self.model_fields_set)
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)}: not used with a {'command' if self.url is None else 'url'}")
+        return self
+
+
+def read_plan_file(file: Path, shape: type[Shape]) -> Shape:
+    """What a YAML file says.
+
+    Raises:
+        BadPlan: it cannot be read, or says no such thing.
+    """
+    try:
+        with file.open("rb") as handle:
+            content = handle.read(MAX_PLAN_BYTES + 1)
+        if len(content) > MAX_PLAN_BYTES:
+            raise BadPlan(f"it is larger than {MAX_PLAN_BYTES} bytes")
+        return shape.model_validate(yaml.safe_load(content.decode("utf-8-sig")))
+    except OSError as error:
+        raise BadPlan(error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise BadPlan(f"it is not UTF-8: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadPlan(f"it is not YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise BadPlan(explain(error, shape)) from None

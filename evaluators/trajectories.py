@@ -1,0 +1,193 @@
+"""What a run did: tools that are required, forbidden or in order; and how much it took beside the best run."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from evaluators.case import actual_calls, conversation_at, find
+from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
+from evaluators.errors import BadCase
+from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.model import Case, Conversation, NonBlank
+from evaluators.summary import RunSummary, summary_of
+from evaluators.wire import WireModel, explain
+
+_TOLD = 10
+"""Of many violations a reason tells this many, and the metadata all. A guess."""
+
+Names = tuple[NonBlank, ...]
+
+
+class ToolPolicy(ReadsCalls):
+    """Which tools have to be called, which must not be, and which come before others."""
+
+    required: Names = Field(default=(), description="Tools that have to be called.")
+    forbidden: Names = Field(default=(), description="Tools that must not be called.")
+    order: Names = Field(default=(), description="Tools of which none is called before the one that stands before it.")
+    scope: Annotated[Literal["RUN", "TURN"], Upper] = Field(
+        default="RUN", description="RUN: over all calls; TURN: in each turn of the conversation by itself."
+    )
+    trajectory_key: str = Field(
+        default="trajectory", description="Of TURN: the key of actualOutputs under which the conversation is."
+    )
+
+    @model_validator(mode="after")
+    def _some_demand(self) -> Self:
+        if not self.required and not self.forbidden and len(self.order) <= 1:
+            raise ValueError("needs required, forbidden, or an order of two tools at least")
+        both = sorted({*self.required} & {*self.forbidden})
+        if both:
+            raise ValueError(f"required and forbidden must not name one tool (got {both[0]!r})")
+        return self
+
+
+def tool_policy(settings: ToolPolicy) -> Check:
+    """The share of the demands that are met, of each turn or of all calls."""
+
+    def check(case: Case) -> Assessment:
+        if settings.scope == "RUN":
+            calls = actual_calls(case, settings.path, settings.tool_calls_key)
+            parts = [("", [call.name for call in calls])]
+        else:
+            conversation = conversation_at(case, settings.trajectory_key, settings.path)
+            turns = enumerate(called_by_turn(conversation), 1)
+            parts = [(f"turn {number}: ", called) for number, called in turns]
+        demands = len({*settings.required}) + len({*settings.forbidden}) + max(len(settings.order) - 1, 0)
+        broken = [f"{where}{told}" for where, called in parts for told in _violations(settings, called)]
+        if not parts:
+            return Assessment(score=1.0, reason="There are no turns.", metadata={"violations": []}, vacuous=True)
+        met = demands * len(parts) - len(broken)
+        more = f"; and {len(broken) - _TOLD} more" if len(broken) > _TOLD else ""
+        told = f": {'; '.join(broken[:_TOLD])}{more}" if broken else ""
+        reason = f"{met} of {demands * len(parts)} demands are met{told}."
+        return Assessment(score=met / (demands * len(parts)), reason=reason, metadata={"violations": broken})
+
+    return pure(check)
+
+
+def called_by_turn(conversation: Conversation) -> list[list[str]]:
+    """The names of the tools that were called between each message of the user and the next."""
+    turns: list[list[str]] = []
+    for message in conversation.messages:
+        if message.role == "user" or not turns:
+            turns.append([])
+        if message.role != "user":
+            turns[-1] += [call.name for call in message.tool_calls]
+    return turns
+
+
+def _violations(settings: ToolPolicy, called: Sequence[str]) -> list[str]:
+    """What is not as it has to be, one for each demand that is not met."""
+    found = [f"{name} was not called" for name in dict.fromkeys(settings.required) if name not in called]
+    found += [
+        f"{name} was called {called.count(name)} times" for name in dict.fromkeys(settings.forbidden) if name in called
+    ]
+    for first, then in itertools.pairwise(settings.order):
+        if then in called and first not in called[: called.index(then)]:
+            found.append(f"{then} was called before {first}")
+    return found
+
+
+class BestRun(WireModel):
+    """What the best run known took. None: not known, and not compared."""
+
+    turns: Amount | None = None
+    tool_calls: Amount | None = None
+    llm_calls: Amount | None = None
+    tokens: Amount | None = None
+    cost_usd: Amount | None = None
+    duration_ms: Amount | None = None
+
+
+class Efficiency(Configuration):
+    """What is compared with what."""
+
+    threshold: Share = Field(default=0.8, description="The score that passes.")
+    best: BestRun | None = Field(
+        default=None,
+        description="What the best run took: turns, toolCalls, llmCalls, tokens, costUsd, durationMs; else "
+        "expectedOutputs.bestRun tells it.",
+    )
+    trajectory_key: str = Field(
+        default="trajectory", description="The key of actualOutputs under which the conversation is, for its turns."
+    )
+
+
+def efficiency(settings: Efficiency) -> Check:
+    """How much the best run took of what this one took, on average; what is better than the best is as good."""
+
+    def check(case: Case) -> Assessment:
+        best = settings.best
+        if best is None:
+            told = find(case, "expected_outputs", "bestRun")
+            if told is None:
+                raise BadCase("expectedOutputs.bestRun is missing, and the configuration has no best")
+            best = _best(told)
+        wanted = best.model_dump(by_alias=True, exclude_none=True)
+        actual = _taken(case, settings) if wanted else {}
+        known = {name: took for name in wanted if (took := actual.get(name)) is not None}
+        shares = {name: _share(wanted[name], took) for name, took in known.items()}
+        if not shares:
+            raise BadCase("nothing that the best run tells is known of this one")
+        score = sum(shares.values()) / len(shares)
+        listed = ", ".join(f"{name} {known[name]:g} (best {wanted[name]:g})" for name in shares)
+        table = {name: {"actual": known[name], "best": wanted[name], "score": share} for name, share in shares.items()}
+        return Assessment(score=score, reason=f"Took {listed}.", metadata={"measures": table})
+
+    return pure(check)
+
+
+def _best(told: object) -> BestRun:
+    try:
+        return BestRun.model_validate(told)
+    except ValidationError as error:
+        raise BadCase(explain(error, BestRun, root="expectedOutputs.bestRun")) from None
+
+
+def _share(best: float, actual: float) -> float:
+    return 1.0 if actual <= best else best / actual
+
+
+def _taken(case: Case, settings: Efficiency) -> Mapping[str, float | None]:
+    """What the run took, as far as it is known."""
+    has_calls = find(case, "actual_outputs", "toolCalls") is not None
+    has_any = has_calls or find(case, "metadata", "traceSummary") is not None
+    summary = summary_of(case, settings.path) if has_any else RunSummary()
+    has_talk = find(case, "actual_outputs", settings.trajectory_key) is not None
+    return {
+        "turns": conversation_at(case, settings.trajectory_key, settings.path).turn_count if has_talk else None,
+        "toolCalls": summary.event_count,
+        "llmCalls": summary.llm_call_count,
+        "tokens": summary.tokens,
+        "costUsd": summary.cost_usd,
+        "durationMs": summary.duration_ms,
+    }
+
+
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    Kind(
+        name="tool_policy",
+        title="Tool Policy",
+        version=1,
+        checks="The agent called what it has to, nothing that it must not, and in order, in the run or in each turn.",
+        reads=("actualOutputs.toolCalls", "actualOutputs.trajectory"),
+        configuration=ToolPolicy,
+        check=tool_policy,
+    ),
+    Kind(
+        name="efficiency",
+        title="Efficiency",
+        version=1,
+        checks="The run took little more than the best run known.",
+        reads=(
+            "actualOutputs.toolCalls",
+            "actualOutputs.trajectory",
+            "metadata.traceSummary",
+            "expectedOutputs.bestRun",
+        ),
+        configuration=Efficiency,
+        check=efficiency,
+    ),
+)

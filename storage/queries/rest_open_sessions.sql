@@ -1,0 +1,5 @@
+-- Record for how long sessions were quiet when they were decided about: rules that wait longer are still to decide.
+UPDATE session_open SET rested_us = $settle_us
+FROM rested_sessions AS r
+WHERE session_open.tenant = r.tenant AND session_open.session_id = r.session_id
+    AND session_open.last_seq BETWEEN $first AND $last;

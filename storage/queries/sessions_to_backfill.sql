@@ -1,0 +1,15 @@
+-- The sessions of these spans that have come to rest: none of their traces is waited for.
+SELECT (row_number() OVER () - 1)::BIGINT AS trace, tenant, session_id
+FROM (
+    SELECT DISTINCT r.tenant, r.session_id
+    FROM trace_reading AS r
+    SEMI JOIN (
+        SELECT DISTINCT tenant, trace_id
+        FROM span
+        WHERE seq > $after AND seq <= $until
+            AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
+            AND start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns)
+    ) AS s ON s.tenant = r.tenant AND s.trace_id = r.trace_id
+    WHERE r.session_id IS NOT NULL
+)
+ANTI JOIN session_open USING (tenant, session_id);
