@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
-from collector.cli.connecting import DEFAULT_SERVER, connect_async
+from collector.cli.connecting import connect_async
 from collector.cli.downloading import fetch
-from collector.cli.options import judge_options, read_view, take_judge
+from collector.cli.options import judge_options, read_view, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_text import print_run
 from collector.visible import one_line
@@ -97,7 +97,7 @@ class _Cases:
 @click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 where fewer of the items pass.")
 @click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
 @judge_options
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@server_option
 @click.pass_context
 def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json: bool, **options: Any) -> None:
     """Run a command or an endpoint on each case of a dataset, and have evaluators judge what it answers.

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from collector.cli.connecting import DEFAULT_SERVER, KEY_VARIABLE, connect_async
+from collector.cli.connecting import KEY_VARIABLE, connect_async
 from collector.cli.directory import read_settings
+from collector.cli.options import server_option
 from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.mcp.application import Application
 
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
-_SERVER: Final = click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The server that is asked."
-)
 
 
 @click.group(invoke_without_command=True)
-@_SERVER
+@server_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
@@ -79,7 +77,7 @@ def _application(command: str | None, runs: int | None) -> "Application | None":
 
 @mcp.command()
 @click.argument("client", type=click.Choice(_CLIENTS))
-@_SERVER
+@server_option
 @click.option("--over-http", is_flag=True, help="The client asks the server itself, at /mcp.")
 @click.option("--write", type=click.Path(path_type=Path, dir_okay=False), help="Write it into this file of the client.")
 def install(*, client: str, server: str, over_http: bool, write: Path | None) -> None:

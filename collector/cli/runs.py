@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
-from collector.cli.connecting import DEFAULT_SERVER, NoAnswer
+from collector.cli.connecting import NoAnswer
 from collector.cli.deciding import engine_options, thresholds_of, unscored_of, with_deciding_options
 from collector.cli.gate import BadInput
-from collector.cli.options import read_view
+from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
@@ -42,7 +42,7 @@ def runs() -> None:
 @with_deciding_options
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@server_option
 @click.pass_context
 def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **given: Any) -> None:
     """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
