@@ -170,7 +170,7 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases) -> str:
         left = [(item, trial) for trial in trials for item in cases.items if (item.item_id, trial) not in known]
         client = await stack.enter_async_context(connect_async(choice.server))
         advance = stack.enter_context(counting(f"of {len(left):,} items"))
-        items = await stack.enter_async_context(aclosing(conductor.items(left)))
+        items = await stack.enter_async_context(aclosing(conductor.items(left, run_id)))
         await deliver(client, f"/api/v1/runs/{run_id}/items", items, advance)
     return run_id
 
