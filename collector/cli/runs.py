@@ -1,4 +1,4 @@
-"""`tracejury runs compare`: two runs that are there decided about again, without running or paying anything."""
+"""`tracejury runs`: runs that are there, decided about again without running or paying anything, and kept."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,6 +64,26 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
         print_verdict(document)
     if not document["passed"]:
         context.exit(_REGRESSED if document["verdict"] == "regressed" else _INCONCLUSIVE)
+
+
+@runs.command()
+@click.argument("run")
+@server_option
+def pin(*, run: str, server: str) -> None:
+    """Keep RUN beyond its expiry."""
+    with open_server(server, None) as asking:
+        asking.post(f"/api/v1/runs/{quote(run, safe='')}/pin", {})
+    click.echo(f"the run {one_line(run)} is kept until it is unpinned")
+
+
+@runs.command()
+@click.argument("run")
+@server_option
+def unpin(*, run: str, server: str) -> None:
+    """Keep RUN no longer than others."""
+    with open_server(server, None) as asking:
+        asking.delete(f"/api/v1/runs/{quote(run, safe='')}/pin")
+    click.echo(f"the run {one_line(run)} leaves when it expires")
 
 
 def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
