@@ -1,6 +1,7 @@
 """Spans of the items of experiments: how they are marked, read, asked for, and left out by rules."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -21,6 +22,7 @@ from tests.serving import post, run
 from tracejury import Client, Dataset, Example, Experiment, marking
 from tracejury.marking import mark_spans
 
+DOCUMENTED = Path(__file__).parent.parent / "docs" / "experiments.md"
 RULE = """\
 name: anything
 conditions:
@@ -109,6 +111,35 @@ def test_spans_of_an_item_are_told_from_those_of_production(
         assert decided[-1] == ("matched", matched), told
         passed_over = [each["count"] for each in told["decisions"] if "run_id" in (each["why"] or "")]
         assert sum(passed_over) == 3 - matched, told
+
+
+def test_what_an_item_cost_is_told_by_its_spans(server: Offline, spans: InMemorySpanExporter) -> None:
+    """Where the application told usage and model and no cost, the server's prices say it, item by item, with source."""
+    usage = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5-mini", "gen_ai.provider.name": "openai"}
+    tokens = {"gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 100_000}
+
+    def application(example: Example) -> str:
+        calls = 1 if example.id == "first" else 3
+        for _ in range(calls):
+            with trace.get_tracer("app").start_as_current_span("chat", attributes={**usage, **tokens}):
+                pass
+        return "answer"
+
+    cases = Dataset("two", [Example(id=name, inputs={"input": name}) for name in ("first", "second")])
+    with closing(Client(server.url)) as client:
+        result = Experiment("priced", cases, application, [lambda _, outputs: bool(outputs)], client=client).run()
+    post(f"{server.url}/api/v1/traces", encode_spans(spans.get_finished_spans()).SerializeToString())
+    (statement,) = re.findall("```sql\n(/\\* what each item.*?)```", DOCUMENTED.read_text(encoding="utf-8"), re.DOTALL)
+    asked = statement.replace("'019…'", f"'{result.run_id}'")
+    rows = until(partial(server.sql, asked), lambda found: sum(row[2] or 0 for row in found) == 4)
+    source = rows[0][4]
+    assert source.startswith("prices of 20")
+    assert rows == [
+        ["first", 1, 1, pytest.approx(0.25 + 0.2), source],
+        ["second", 1, 3, pytest.approx(3 * (0.25 + 0.2)), source],
+    ]
+    found = server.ask("GET", f"runs/{result.run_id}")
+    assert (found["pricedItemCount"], found["costUsd"]) == (0, None)
 
 
 def test_an_experiment_without_a_server_marks_its_items_too(spans: InMemorySpanExporter) -> None:
