@@ -15,6 +15,9 @@ from collector.settings import BadSettings, Settings
 
 _PREFIX = "TRACEJURY_"
 
+_OF_COMMANDS = {"url", "update_baseline"}
+"""Variables that are no settings: which server commands and the Python client ask, and a wish of the gate."""
+
 _UNQUOTED = {
     "api_key",
     "encryption_key",
@@ -98,7 +101,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     for variable, text in environ.items():
         if variable.startswith(_PREFIX):
             name = variable.removeprefix(_PREFIX).lower()
-            values[name] = _PARSERS.get(name, str)(text)
+            if name not in _OF_COMMANDS:
+                values[name] = _PARSERS.get(name, str)(text)
     return values
 
 

@@ -1,14 +1,20 @@
 """Text from spans with everything in it visible: nothing can move a cursor, hide, or reorder what is shown."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
+
+_MOVING: Final = (
+    "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\U000f0000-\U0010ffff"
+)
+# Fillers, and the selectors of rare variants, which show nothing and can spell out words to a model.
+_EMPTY: Final = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\U000e0080-\U000e0fff"
 
 # Control and format characters, line and paragraph separators, private use and halves of surrogate pairs; the
 # zero-width joiners stay, because scripts and emoji need them.
-UNSAFE: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\U000f0000-\U0010ffff]"
-)
+UNSAFE: Final = re.compile(f"[{_MOVING}]")
+_HIDING: Final = re.compile(f"[{_MOVING}{_EMPTY}]")
 
 
 def one_line(text: str) -> str:
@@ -16,9 +22,24 @@ def one_line(text: str) -> str:
     return text if text.isascii() and text.isprintable() else UNSAFE.sub(_spell, text)
 
 
+def nothing_hidden(text: str) -> str:
+    """One line for a model, which reads even what shows nothing."""
+    return _HIDING.sub(_spell, text)
+
+
 def some_lines(text: str) -> str:
     """The text with its line ends, and everything else that is not plainly visible spelled out."""
     return "\n".join(one_line(line) for line in text.splitlines())
+
+
+def as_json(value: Any) -> str:  # noqa: ANN401 - any JSON
+    """A value as JSON in one line, in which everything that is not plainly visible is escaped: it is read as it was."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() and text.isprintable() else _HIDING.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]
 
 
 def _spell(match: re.Match[str]) -> str:

@@ -108,6 +108,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "cost_usd": _number("cost_usd"),
     "session_id": _text("session_id"),
     "user_id": _text("user_id"),
+    "run_id": _text("run_id"),
+    "item_key": _text("item_key"),
     "error": _text("error"),
     "error_type": _text("error_type"),
 }

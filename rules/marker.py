@@ -1,4 +1,4 @@
-"""How our own spans and simulated ones are told from those of applications that people use."""
+"""How our own spans, simulated ones and those of experiments are told from those of applications that people use."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,14 +11,24 @@ MARKER: Final = "tracejury.internal"
 SIMULATED: Final = "tracejury.simulated"
 """A span that has this attribute, itself or in its resource, with any value, is of a simulated user."""
 
+RUN: Final = "tracejury.run.id"
+"""A span that has this attribute, itself or in its resource, is of an item of that run of an experiment."""
+
+ITEM: Final = "tracejury.item.key"
+"""A span that has this attribute is of an item of an experiment, with a run on a server or without one."""
+
 _PLACES: Final = ("attributes", "resource")
+_OF_RUNS: Final = ("run_id", "item_key", f"resource.{RUN}")
+
+
+def _lacks_all(fields: Iterable[str]) -> ConditionGroup:
+    return ConditionGroup(
+        mode="all", members=tuple(Condition(field=name, operator="exists", operand=False) for name in fields)
+    )
 
 
 def _lacks(marker: str) -> ConditionGroup:
-    return ConditionGroup(
-        mode="all",
-        members=tuple(Condition(field=f"{where}.{marker}", operator="exists", operand=False) for where in _PLACES),
-    )
+    return _lacks_all(f"{where}.{marker}" for where in _PLACES)
 
 
 NOT_OURS: Final = _lacks(MARKER)
@@ -27,7 +37,15 @@ NOT_OURS: Final = _lacks(MARKER)
 NOT_SIMULATED: Final = _lacks(SIMULATED)
 """The clause that a rule ends with unless it names the mark, so that simulated traffic is not taken for production."""
 
+NOT_OF_RUN: Final = _lacks_all(_OF_RUNS)
+"""The clause that a rule ends with unless it names a run or an item, so that no experiment is taken for production."""
+
 
 def names_simulated(clauses: Iterable[Clause]) -> bool:
     """Whether conditions are about the mark of simulated traffic, wherever it stands."""
     return any(field.key == SIMULATED for field in fields_of(clauses))
+
+
+def names_run(clauses: Iterable[Clause]) -> bool:
+    """Whether conditions are about runs of experiments or their items."""
+    return any(field.column in {"run_id", "item_key"} or field.key in {RUN, ITEM} for field in fields_of(clauses))

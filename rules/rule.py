@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from rules.conditions import Clause, Condition
-from rules.marker import NOT_OURS, NOT_SIMULATED, names_simulated
+from rules.marker import NOT_OF_RUN, NOT_OURS, NOT_SIMULATED, names_run, names_simulated
 from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
@@ -68,12 +68,14 @@ class Rule:
     def clauses(self) -> tuple[Clause, ...]:
         """All that must hold, in the order in which it is asked.
 
-        Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one:
-        as the last, so that the numbers of the others are what they were in decisions of the past.
+        Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one,
+        and not one of an experiment: as the last, so that the numbers of the others are what they were in decisions of
+        the past.
         """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
         simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)
-        return (NOT_OURS, *project, *self.conditions, *simulated)
+        experiments = () if names_run(self.conditions) else (NOT_OF_RUN,)
+        return (NOT_OURS, *project, *self.conditions, *simulated, *experiments)
 
     @property
     def revision(self) -> str:

@@ -107,6 +107,8 @@ MEANINGS = pa.schema(
         pa.field("cost_source", pa.string()),  # the prices it was computed by; NULL where the span tells it
         pa.field("session_id", pa.string()),
         pa.field("user_id", pa.string()),
+        pa.field("run_id", pa.string()),
+        pa.field("item_key", pa.string()),
         pa.field("error", pa.string()),
         pa.field("error_type", pa.string()),
         pa.field("notes", pa.string()),

@@ -186,6 +186,8 @@ class SpanReading:
     cost_usd: float | None
     session_id: str | None
     user_id: str | None
+    run_id: str | None  # of an experiment, for one of whose items the span is
+    item_key: str | None
     error: str | None
     error_type: str | None
     sources: Mapping[str, str]  # of each field that is told, the key, event or log that told it

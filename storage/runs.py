@@ -71,6 +71,7 @@ class Run:
     verdict: str | None
     idle_s: int
     created_by: str | None
+    is_pinned: bool  # is kept beyond its expiry
     started_at_ns: int
     reported_at_ns: int
     completed_at_ns: int | None
@@ -194,6 +195,15 @@ class Runs:
         self._written(sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
         return self._again(run)
 
+    def pin(self, run: Run, *, keep: bool, now_us: int) -> Run:
+        """Keep a run until it is deleted, or no longer.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        self._written(sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
+        return self._again(run)
+
     def delete(self, run_id: str) -> None:
         """Delete a run with its items and scores.
 
@@ -224,7 +234,7 @@ class Runs:
         return len(self._written(sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:
-        """Delete runs that ended before a moment; how many.
+        """Delete runs that ended before a moment, but for those that are pinned; how many.
 
         Raises:
             Overloaded: whole runs were deleted.

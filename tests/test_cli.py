@@ -12,12 +12,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
 from collector.app import Running
 from collector.cli import source
+from collector.cli.main import main
 from tests.serving import ANY_PORT, Answers, a_scripted_server, a_server, an_export, post, run, unused_port
+
+
+def _commands(of: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    yield name, of
+    for under, command in of.commands.items() if isinstance(of, click.Group) else ():
+        yield from _commands(command, f"{name} {under}".strip())
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +185,39 @@ def test_without_options_the_default_server_or_directory_is_asked(
     assert nowhere.exit_code == 1
     assert "no server answers at" in nowhere.stderr
     assert "there is no data in" in nowhere.stderr
+
+
+def test_the_environment_names_the_server_of_each_command(server: Running, directory: Path) -> None:
+    """TRACEJURY_URL stands for --server; an option beats it, and a server that is away is told, not passed over."""
+    here, away = {"TRACEJURY_URL": f"http://{server.http}"}, f"127.0.0.1:{unused_port()}"
+    for command in (
+        "status",
+        "traces list",
+        "datasets list",
+        "keys list",
+        "review list",
+        "rules list",
+    ):
+        assert run(*command.split(), env=here).exit_code == 0, command
+        gone = run(*command.split(), env={"TRACEJURY_URL": away, "TRACEJURY_DATA": str(directory)})
+        assert (gone.exit_code, away in gone.stderr) == (1, True), command
+    assert "invoke" in run("traces", "list", "--server", server.http, env={"TRACEJURY_URL": away}).stdout
+    assert "kept" in run("traces", "list", "--data", directory, env=here).stdout
+    wrong = run("traces", "list", env={"TRACEJURY_URL": "ftp://x"})
+    assert (wrong.exit_code, "TRACEJURY_URL" in wrong.stderr) == (2, True)
+    assert '"http://127.0.0.1:9"' in run("mcp", "install", "cursor", env={"TRACEJURY_URL": "http://127.0.0.1:9"}).stdout
+
+
+def test_every_command_that_asks_a_server_takes_it_from_the_environment() -> None:
+    """Each option --server says so, but that of the command that sends to another door."""
+    told = {
+        name: "TRACEJURY_URL" in (option.help or "")
+        for name, command in _commands(main)
+        for option in command.params
+        if isinstance(option, click.Option) and option.name == "server"
+    }
+    assert {name for name, does in told.items() if not does} == {"send"}
+    assert len(told) > 40
 
 
 def test_bad_settings_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

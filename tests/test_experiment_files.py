@@ -21,6 +21,8 @@ import json, os, sys
 told = json.load(sys.stdin)
 assert set(told) == {"id", "inputs", "metadata", "trial"}, told
 assert os.environ["TRACEPARENT"].startswith("00-") and os.environ["GREETING"] == "hello"
+assert os.environ["BAGGAGE"].startswith("tracejury.run.id=")
+assert os.environ["OTEL_RESOURCE_ATTRIBUTES"].endswith(os.environ["BAGGAGE"])
 land = told["inputs"]["input"]
 if land == "Atlantis":
     sys.exit("it has sunk")
@@ -110,6 +112,7 @@ def test_an_endpoint_answers_each_case(server: Offline, tmp_path: Path, monkeypa
     def script(asked: Asked) -> Step:
         assert asked.headers["authorization"] == "Bearer s3cret"
         assert asked.headers["traceparent"].startswith("00-")
+        assert asked.headers["baggage"].startswith("tracejury.run.id=")
         return Says("Oslo", 31, 2) if "of Norway?" in asked.user else Status(400)
 
     monkeypatch.setenv("MODEL_AUTHORIZATION", "Bearer s3cret")

@@ -176,7 +176,7 @@ def test_sql_answers_the_rest(server: Asked) -> None:
         ("get_span", {"trace_id": TRACE.format(1), "span_id": "00"}, "has no span 00"),
         ("get_dataset", {"name": "unheard"}, "no dataset is called 'unheard'"),
         ("quality_of_rule", {"rule": "unheard"}, "no rule that is called 'unheard'"),
-        ("compare_releases", {"rule": RULE, "baseline": "0", "candidate": "1.5.0"}, "with results: 1.4.2, 1.5.0"),
+        ("compare_releases", {"rule": RULE, "baseline": "0", "candidate": "1.5.0"}, '{"releases":["1.4.2","1.5.0"]}'),
         ("find_traces", {"limit": 5000}, "limit: Input should be less than or equal to 100"),
         ("compare_runs", {"run_id_a": "no", "run_id_b": "none"}, "no run"),
     ],

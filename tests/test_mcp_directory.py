@@ -1,6 +1,7 @@
 """`tracejury mcp --data`: a data directory that no server holds, for a model that may look and change nothing."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,25 @@ def test_a_directory_has_no_server_and_no_application(tmp_path: Path) -> None:
         told = run("mcp", "--data", tmp_path, *flags)
         assert told.exit_code == 2
         assert "goes with neither" in told.output
+
+
+@pytest.mark.parametrize("client", ["cursor", "codex"])
+def test_a_client_is_configured_with_a_directory_or_an_application(
+    client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is given is what the client starts the program with, and what cannot go together is refused at once."""
+    monkeypatch.chdir(tmp_path)
+    printed = run("mcp", "install", client, "--data", "kept").stdout
+    assert json.dumps(str(tmp_path / "kept")) in printed
+    assert '"--server"' not in printed
+    app = run("mcp", "install", client, "--app", "python3 answer.py", "--app-runs", "40").stdout
+    for word in ("--server", "--app", "python3 answer.py", "--app-runs", "40"):
+        assert json.dumps(word) in app
+    for flags in (
+        ["--data", "kept", "--server", "http://127.0.0.1:1"],
+        ["--data", "kept", "--app", "true", "--app-runs", "1"],
+        ["--app", "true"],
+        ["--over-http", "--data", "kept"],
+        ["--over-http", "--app", "true", "--app-runs", "1"],
+    ):
+        assert run("mcp", "install", client, *flags).exit_code == 2, flags

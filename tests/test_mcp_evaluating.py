@@ -1,6 +1,7 @@
 """Models that evaluate: a run over what an application made of a dataset, what fails, and the run after the change."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +97,10 @@ def test_what_the_application_could_not_do_is_an_item_that_failed(server: Asked)
         ({"dataset_path": DATASET}, "give `outputs`"),
         ({"dataset_path": "unheard", "outputs": outputs("0")}, "no dataset is called 'unheard'"),
         ({"dataset_path": f"{DATASET}@one", "outputs": outputs("0")}, "'one' is no version"),
-        ({"dataset_path": DATASET, "outputs": [{"item_id": "sum-9", "output": "1"}]}, "has no items sum-9"),
+        (
+            {"dataset_path": DATASET, "outputs": [{"item_id": "sum-9", "output": "1"}]},
+            "has no items sum-9; it begins with",
+        ),
         ({"dataset_path": DATASET, "outputs": outputs("0"), "evaluator": "exact_mach"}, "did you mean exact_match?"),
     ],
 )
@@ -177,6 +181,66 @@ def test_the_application_is_run_where_its_user_allowed_it(server: Asked, tmp_pat
     assert "three is too much" in text_of(failing)
     assert refused.is_error
     assert "may be run 1 times more, and 4 are asked for" in text_of(refused)
+
+
+def test_a_file_of_the_user_is_evaluated_on_his_machine(server: Asked, tmp_path: Path) -> None:
+    """Below the folder where the program was started, and no further; the run keeps its items, with their ids."""
+    (tmp_path / "home" / "cases").mkdir(parents=True)
+    lines = "".join(f"{json.dumps(item)}\n" for item in ITEMS)
+    for name in ("outside.jsonl", "home/.hidden.jsonl", "home/cases/sums.jsonl", "home/secret.txt"):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    (tmp_path / "home" / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
+    (tmp_path / "home" / "package.json").write_text('{"name": "app"}', encoding="utf-8")
+    (tmp_path / "home" / "large.jsonl").write_bytes(b" " * (5 << 20))
+    (tmp_path / "home" / "many.csv").write_text("input\n" + "x\n" * 1_001, encoding="utf-8")
+    refused = {
+        "../outside.jsonl": "is not below",
+        str(tmp_path / "outside.jsonl"): "is not below",
+        "link.jsonl": "is not below",
+        ".hidden.jsonl": "hidden",
+        "./secret.txt": "there is no file",
+        "none.json": "there is no file",
+        "package.json": "it is no dataset",
+        "large.jsonl": "larger than 4 MiB",
+        "many.csv": "more than 1,000 items",
+    }
+    parameters = StdioServerParameters(
+        command=TRACEJURY,
+        args=["mcp", "--server", f"http://{server.closed.running.http}"],
+        env={"TRACEJURY_API_KEY": server.closed.keys["editor"]},
+        cwd=tmp_path / "home",
+    )
+
+    async def look() -> tuple[types.CallToolResult, types.CallToolResult, dict[str, types.CallToolResult]]:
+        async with Client(parameters) as client:
+            asked = {"dataset_path": "cases/sums.jsonl", "outputs": outputs("0", "2", "5")}
+            made = await client.call_tool("run_evaluation", asked)
+            assert made.structured_content is not None, text_of(made)
+            failing = await client.call_tool("get_failing_queries", {"run_id": made.structured_content["run_id"]})
+            return (
+                made,
+                failing,
+                {n: await client.call_tool("run_evaluation", asked | {"dataset_path": n}) for n in refused},
+            )
+
+    made, failing, told = asyncio.run(look())
+    assert made.structured_content is not None
+    assert failing.structured_content is not None
+    assert made.structured_content["dataset"] == "cases/sums.jsonl"
+    assert (made.structured_content["total_examples"], made.structured_content["pass_count"]) == (3, 2)
+    (failed,) = failing.structured_content["failing_queries"]
+    assert (failed["input"], failed["expected_output"]) == ({"input": "2+2"}, {"output": "4"})
+    for name, why in refused.items():
+        assert told[name].is_error, name
+        assert why in text_of(told[name]), text_of(told[name])
+
+
+def test_a_server_reads_no_files(server: Asked) -> None:
+    """Over HTTP a name of a file is refused, with what would be right."""
+    for name in ("cases/sums.jsonl", "/etc/passwd", "sums.json"):
+        told = server.call("run_evaluation", dataset_path=name, outputs=outputs("0"))
+        assert told.is_error
+        assert "this server reads none of its own or yours" in text_of(told)
 
 
 @pytest.mark.parametrize("flags", [["--app", "true"], ["--app-runs", "3"]])

@@ -38,7 +38,7 @@ READ_COLUMNS = [
     "span_type", "dialect", "input", "output", "input_messages", "output_messages", "tool_name", "tool_call_id",
     "tool_arguments", "tool_result", "tool_definitions", "model", "provider", "input_tokens", "output_tokens",
     "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type", "notes",
-    "seq", "service_version", "response_id", "cost_source",
+    "seq", "service_version", "response_id", "cost_source", "run_id", "item_key",
 ]  # fmt: skip
 TOOL_CALLS_COLUMNS = [
     "tenant", "trace_id", "span_id", "ordinal", "call_id", "name", "arguments", "result", "is_error", "error",

@@ -11,7 +11,7 @@ from collector.evaluation.rule_check import check_evaluator
 from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS, MAX_TEXT
 from rules.conditions import Condition, ConditionGroup
 from rules.errors import BadRule
-from rules.marker import MARKER, NOT_SIMULATED, SIMULATED
+from rules.marker import ITEM, MARKER, NOT_OF_RUN, NOT_SIMULATED, RUN, SIMULATED
 from rules.monitoring import Monitoring
 from rules.operators import OPERATORS
 from rules.rule import Budget
@@ -479,12 +479,27 @@ def test_no_rule_takes_simulated_traffic_for_production(where: str) -> None:
     row: dict[str, Any] = {"name": "a", "attributes": {}, "resource_attributes": None, where: {SIMULATED: "true"}}
     asks = Condition(field="name", operator="=", operand="a")
     usual = a_rule(conditions=[asks.document()])
-    assert usual.clauses[-1] == NOT_SIMULATED
+    assert usual.clauses[-2] == NOT_SIMULATED
     assert not NOT_SIMULATED.holds(row)
     assert NOT_SIMULATED.holds(row | {where: {}})
     named = Condition(field=f"attributes.{SIMULATED}", operator="exists", operand=True)
     for clause in (named, ConditionGroup(mode="any", members=(named, asks))):
-        assert a_rule(conditions=[clause.document()]).clauses[-1] == clause
+        assert a_rule(conditions=[clause.document()]).clauses[-2] == clause
+
+
+OF_NO_RUN: dict[str, Any] = {"name": "a", "run_id": None, "item_key": None, "attributes": {}, "resource_attributes": {}}
+
+
+@pytest.mark.parametrize("told", [{"run_id": "r"}, {"item_key": "i"}, {"resource_attributes": {RUN: "r"}}])
+def test_no_rule_takes_what_experiments_do_for_production(told: dict[str, Any]) -> None:
+    """A span of an item of a run meets no rule, but for one whose conditions name a run or an item."""
+    asks = Condition(field="name", operator="=", operand="a")
+    assert a_rule(conditions=[asks.document()]).clauses[-1] == NOT_OF_RUN
+    assert NOT_OF_RUN.holds(OF_NO_RUN)
+    assert not NOT_OF_RUN.holds(OF_NO_RUN | told)
+    for name in ("run_id", "item_key", f"attributes.{RUN}", f"resource.{RUN}", f"attributes.{ITEM}"):
+        named = Condition(field=name, operator="exists", operand=True)
+        assert a_rule(conditions=[named.document()]).clauses[-1] == NOT_SIMULATED
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "deploy" / "rules").glob("*.yaml")), ids=lambda file: file.stem)

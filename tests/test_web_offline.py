@@ -89,6 +89,17 @@ def test_an_item_stands_beside_what_was_expected(shown: Shown, visit: Visit) -> 
     assert visit.get(f"/runs/{run}/export?format=junit").text.startswith("<?xml")
 
 
+def test_a_run_is_pinned_on_its_page(shown: Shown, visit: Visit) -> None:
+    """The button keeps it beyond its expiry, and then says how to let it go."""
+    place = f"/runs/{a_run(shown)}"
+    assert "<button>Pin</button>" in visit.get(place).text
+    assert visit.send(place, f"{place}/pin", keep="1").status_code == 303
+    page = visit.get(place).text
+    assert ("<button>Unpin</button>" in page, "beyond its expiry" in page) == (True, True)
+    assert visit.send(place, f"{place}/pin", keep="0").status_code == 303
+    assert "<button>Pin</button>" in visit.get(place).text
+
+
 def test_an_experiment_shows_how_its_runs_went(shown: Shown, visit: Visit) -> None:
     """Its trend leads to each run, and the list of experiments to the latest one."""
     page = visit.get(an_experiment(shown)).text

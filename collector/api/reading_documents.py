@@ -36,6 +36,8 @@ def span_reading_document(reading: SpanReading) -> Document:
         "costUsd": reading.cost_usd,
         "sessionId": reading.session_id,
         "userId": reading.user_id,
+        "runId": reading.run_id,
+        "itemKey": reading.item_key,
         "error": reading.error,
         "errorType": reading.error_type,
         "sources": {_camel(field): source for field, source in reading.sources.items()},

@@ -110,6 +110,7 @@ def _head(run: Run) -> Document:
         "datasetVersion": run.dataset_version,
         "trials": run.trials,
         "createdBy": run.created_by,
+        "pinned": run.is_pinned,
         "startedAt": time_text(run.started_at_ns),
         "completedAt": time_text(run.completed_at_ns),
     }

@@ -14,6 +14,7 @@ from collector.api.answers.offline import (
     BegunRun,
     ExperimentDocument,
     ItemsReceipt,
+    PinnedRun,
     ReportedKeys,
     RunChangeReceipt,
     RunDetail,
@@ -270,12 +271,33 @@ def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
     return {"status": "updated", "runStatus": run.status, "verdict": run.verdict}
 
 
+@router.post(_RUN + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(PinnedRun)
+def pin(run: Own, here: Here) -> dict[str, object]:
+    """Keep a run beyond its expiry."""
+    return _pinned(here, run, keep=True)
+
+
+@router.delete(_RUN + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(PinnedRun)
+def unpin(run: Own, here: Here) -> dict[str, object]:
+    """Keep it no longer."""
+    return _pinned(here, run, keep=False)
+
+
 @router.delete(_RUN, status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.WRITE, by_tenant=True)
 def delete(run: Own, here: Here) -> Response:
     """Delete a run with its items and scores."""
     here.runs.delete(run.run_id)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _pinned(here: Context, run: Run, *, keep: bool) -> dict[str, object]:
+    run = here.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)
+    return {"runId": run.run_id, "pinned": run.is_pinned}
 
 
 def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:

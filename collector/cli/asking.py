@@ -8,11 +8,11 @@ import httpx
 from pydantic import BaseModel
 
 from collector.cli.connecting import (
-    DEFAULT_SERVER,
     KEY_VARIABLE,
     NoAnswer,
     Unreachable,
     connect,
+    default_server,
     reachable,
     unreachable,
 )
@@ -140,7 +140,7 @@ def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]
     """
     from storage.lock import read_holder
 
-    url = server or DEFAULT_SERVER
+    url = server or default_server()
     if data is not None:
         holder = read_holder(read_settings(None, {"data": data}).data)
         if holder is None or not holder.get("http"):

@@ -13,6 +13,7 @@ import httpx
 from collector.visible import one_line
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
+URL_VARIABLE = "TRACEJURY_URL"
 KEY_VARIABLE = "TRACEJURY_API_KEY"
 
 _CONNECT_TIMEOUT_S = 3
@@ -31,6 +32,18 @@ class Unreachable(click.ClickException):
 
 class NoAnswer(click.ClickException):
     """The answer is an error, or not one of our server."""
+
+
+def chosen_server() -> str | None:
+    """The server that the environment names for commands that are given none; None where it names none."""
+    from collector.settings_loading import environment_variable
+
+    return (environment_variable(URL_VARIABLE) or "").strip() or None
+
+
+def default_server() -> str:
+    """The server of commands that are given none: that of the environment, or the one on this machine."""
+    return chosen_server() or DEFAULT_SERVER
 
 
 def reachable(address: str) -> str:
@@ -56,7 +69,9 @@ def _how(server: str) -> dict[str, Any]:
     url = server if "://" in server else f"http://{server}"
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise click.BadParameter(f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint="--server")
+        raise click.BadParameter(
+            f"{server!r} is not a URL such as {DEFAULT_SERVER}", param_hint=f"--server or {URL_VARIABLE}"
+        )
     # OpenSSL reads SSL_CERT_FILE by itself; httpx would only where it also takes proxies from the environment.
     trusted: ssl.SSLContext | bool = ssl.create_default_context() if parts.scheme == "https" else True
     return {

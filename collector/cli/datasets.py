@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
-from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect, error_of, json_of, unreachable
+from collector.cli.connecting import NoAnswer, connect, error_of, json_of, unreachable
 from collector.cli.downloading import download
-from collector.cli.options import read_view
+from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.visible import one_line, some_lines
@@ -70,9 +70,6 @@ class _Changes(_Shape):
     total_elements: int
 
 
-server_option = click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
 format_option = click.option(
     "--format", "form", type=click.Choice(_FORMATS), help="By default as the name of the file ends."

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.connecting import DEFAULT_SERVER, connect_async
+from collector.cli.connecting import connect_async
 from collector.cli.downloading import fetch
-from collector.cli.options import judge_options, read_view, take_judge
+from collector.cli.options import judge_options, read_view, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_text import print_run
 from collector.units import count_text
@@ -118,7 +118,7 @@ class _Cases:
 @click.option("--min-pass-rate", type=click.FloatRange(0, 1), help="Exit with 1 where fewer of the items pass.")
 @click.option("--json", "as_json", is_flag=True, help="The run as the server tells it, as JSON.")
 @judge_options
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@server_option
 @click.pass_context
 def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json: bool, **options: Any) -> None:
     """Run a command or an endpoint on each case of a dataset, or let simulated users talk to it; evaluators judge.
@@ -217,7 +217,7 @@ async def _run(choice: _Choice, plan: "Plan", cases: _Cases, simulation: "Simula
         left = [(item, trial) for trial in trials for item in cases.items if (item.item_id, trial) not in known]
         client = await stack.enter_async_context(connect_async(choice.server))
         advance = stack.enter_context(counting(f"of {len(left):,} items"))
-        items = await stack.enter_async_context(aclosing(conductor.items(left)))
+        items = await stack.enter_async_context(aclosing(conductor.items(left, run_id)))
         await deliver(client, f"/api/v1/runs/{run_id}/items", items, advance)
     return run_id
 

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.connecting import DEFAULT_SERVER
 from collector.cli.downloading import download
 from collector.cli.experiment_run import run_file
-from collector.cli.options import read_view
+from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json
 from collector.cli.run_text import print_rows, print_run, share_text
 from collector.visible import one_line
@@ -70,9 +69,6 @@ class _Evaluation(_Shape):
     last_error: str | None
 
 
-server_option = click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
 
 

@@ -4,8 +4,8 @@ import datetime as dt
 
 import click
 
-from collector.cli.connecting import DEFAULT_SERVER, NoAnswer, connect
-from collector.cli.options import read_view
+from collector.cli.connecting import NoAnswer, connect
+from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.server import Server
 from collector.cli.views import ColumnView, KeyView, TableView
@@ -14,9 +14,6 @@ from collector.visible import one_line
 _PATH = "/api/v1/api-keys"
 _COLUMNS = ("id", "name", "role", "tenant", "state", "begins", "last used (UTC)")
 
-server_option = click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server."
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="What the server answers, as JSON.")
 
 

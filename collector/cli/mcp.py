@@ -3,28 +3,27 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from collector.cli.connecting import DEFAULT_SERVER, KEY_VARIABLE, connect_async
+from collector.cli.connecting import KEY_VARIABLE, connect_async
 from collector.cli.directory import read_settings
+from collector.cli.options import server_option
 from collector.visible import one_line
 
 if TYPE_CHECKING:
     from collector.mcp.application import Application
 
+_ALONE: Final = "--data looks at a directory, and goes with neither --server nor --app"
 _CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "vscode", "codex")
-_SERVER: Final = click.option(
-    "--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The server that is asked."
-)
 
 
 @click.group(invoke_without_command=True)
-@_SERVER
+@server_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
@@ -49,7 +48,7 @@ def mcp(context: click.Context, *, server: str, data: Path | None, app: str | No
             anyio.run(serve_stdio, connect_async(server), application)
             return
         if application is not None or context.get_parameter_source("server") is not ParameterSource.DEFAULT:
-            raise click.UsageError("--data looks at a directory, and goes with neither --server nor --app")
+            raise click.UsageError(_ALONE)
         anyio.run(_serve_directory, data)
 
 
@@ -79,20 +78,28 @@ def _application(command: str | None, runs: int | None) -> "Application | None":
 
 @mcp.command()
 @click.argument("client", type=click.Choice(_CLIENTS))
-@_SERVER
+@server_option
 @click.option("--over-http", is_flag=True, help="The client asks the server itself, at /mcp.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="As of `tracejury mcp`.")
+@click.option("--app", metavar="COMMAND", help="As of `tracejury mcp`.")
+@click.option("--app-runs", type=click.IntRange(1), metavar="N", help="As of `tracejury mcp`.")
 @click.option("--write", type=click.Path(path_type=Path, dir_okay=False), help="Write it into this file of the client.")
-def install(*, client: str, server: str, over_http: bool, write: Path | None) -> None:
+@click.pass_context
+def install(context: click.Context, /, *, client: str, over_http: bool, write: Path | None, **how: Any) -> None:
     """Print what a client's configuration needs; with --write, put it into that file, which keeps all else.
 
     The key is not written: the client takes it from the environment variable TRACEJURY_API_KEY.
     """
+    if over_http and (how["data"] or how["app"] or how["app_runs"]):
+        raise click.UsageError("--data and --app are of the program that a client starts, and not of --over-http")
+    is_named = context.get_parameter_source("server") is not ParameterSource.DEFAULT
+    server, arguments = how["server"], None if over_http else _arguments(is_named=is_named, **how)
     if client == "codex":
         if write is not None:
             raise click.UsageError("codex is configured in TOML: put what is printed into ~/.codex/config.toml")
-        click.echo(_toml(server, over_http=over_http))
+        click.echo(_toml(server, arguments))
         return
-    entry = _entry(client, server, over_http=over_http)
+    entry = _entry(client, server, arguments)
     key = "servers" if client == "vscode" else "mcpServers"
     if write is None:
         click.echo(json.dumps({key: {"tracejury": entry}}, indent=2))
@@ -101,19 +108,28 @@ def install(*, client: str, server: str, over_http: bool, write: Path | None) ->
     click.echo(f"{write} names tracejury; restart the client")
 
 
-def _entry(client: str, server: str, *, over_http: bool) -> dict[str, Any]:
+def _arguments(*, is_named: bool, server: str, data: Path | None, app: str | None, app_runs: int | None) -> list[str]:
+    """What the client starts the program with, checked as the program checks it; a directory as an absolute path."""
+    application = _application(app, app_runs)
+    if data is not None and (application is not None or is_named):
+        raise click.UsageError(_ALONE)
+    where = ["--server", server] if data is None else ["--data", str(data.absolute())]
+    return ["mcp", *where, *(("--app", str(app), "--app-runs", str(app_runs)) if application else ())]
+
+
+def _entry(client: str, server: str, arguments: Sequence[str] | None) -> dict[str, Any]:
     variable = f"${{env:{KEY_VARIABLE}}}" if client in {"cursor", "vscode"} else f"${{{KEY_VARIABLE}}}"
-    if over_http:
+    if arguments is None:
         headers = {"Authorization": f"Bearer {variable}"}
         return {"type": "http", "url": f"{server.rstrip('/')}/mcp", "headers": headers}
-    return {"command": _program(), "args": ["mcp", "--server", server], "env": {KEY_VARIABLE: variable}}
+    return {"command": _program(), "args": list(arguments), "env": {KEY_VARIABLE: variable}}
 
 
-def _toml(server: str, *, over_http: bool) -> str:
-    if over_http:
+def _toml(server: str, arguments: Sequence[str] | None) -> str:
+    if arguments is None:
         lines = [f"url = {json.dumps(server.rstrip('/') + '/mcp')}", f'bearer_token_env_var = "{KEY_VARIABLE}"']
     else:
-        lines = [f"command = {json.dumps(_program())}", f"args = {json.dumps(['mcp', '--server', server])}"]
+        lines = [f"command = {json.dumps(_program())}", f"args = {json.dumps(list(arguments))}"]
         lines.append(f'env_vars = ["{KEY_VARIABLE}"]')
     return "\n".join(["[mcp_servers.tracejury]", *lines])
 

@@ -7,10 +7,14 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
-from collector.cli.connecting import DEFAULT_SERVER
+from collector.cli.connecting import DEFAULT_SERVER, URL_VARIABLE, default_server
 
 Command = TypeVar("Command", bound=Callable[..., object])
 View = TypeVar("View", bound=BaseModel)
+
+_DEFAULT = f"[default: {URL_VARIABLE}, else {DEFAULT_SERVER}]"
+
+server_option = click.option("--server", default=default_server, metavar="URL", help=f"The running server. {_DEFAULT}")
 
 
 def source_options(command: Command) -> Command:
@@ -21,7 +25,7 @@ def source_options(command: Command) -> Command:
         metavar="DIR",
         help="A data directory: its server is asked, or the files are read when none runs.",
     )
-    server = click.option("--server", metavar="URL", help=f"A running server. [default: {DEFAULT_SERVER}]")
+    server = click.option("--server", metavar="URL", help=f"A running server. {_DEFAULT}")
     return server(data(command))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from collector.cli.connecting import DEFAULT_SERVER, Parameters, connect
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.connecting import Parameters, connect
+from collector.cli.options import one_source, read_view, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.server import Server
 from collector.cli.source import Source, open_source
@@ -122,14 +122,12 @@ def list_rules(*, project: str | None, as_json: bool, server: str | None, data: 
 @click.option("--to", "to_time", type=_Instant(), help="And before then. [default: now]")
 @click.option("--project", metavar="NAME", help="Of several rules with that name, the one about this project.")
 @click.option("--follow", is_flag=True, help="Wait until it is done, and tell how far it is.")
-@click.option("--server", metavar="URL", help=f"A running server. [default: {DEFAULT_SERVER}]")
-def backfill(
-    *, name: str, from_time: str, to_time: str | None, project: str | None, follow: bool, server: str | None
-) -> None:
+@server_option
+def backfill(*, name: str, from_time: str, to_time: str | None, project: str | None, follow: bool, server: str) -> None:
     """Run a rule, named or by its id, over what was stored before it."""
     from collector.cli.rule_text import backfill_text
 
-    with connect(server or DEFAULT_SERVER) as client:
+    with connect(server) as client:
         source = Server(client)
         rule = _rule_called(name, project, source)
         place = rule.project or "*", rule.id

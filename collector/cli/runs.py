@@ -1,4 +1,4 @@
-"""`tracejury runs compare`: two runs that are there decided about again, without running or paying anything."""
+"""`tracejury runs`: runs that are there, decided about again without running or paying anything, and kept."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
-from collector.cli.connecting import DEFAULT_SERVER, NoAnswer
+from collector.cli.connecting import NoAnswer
 from collector.cli.deciding import engine_options, thresholds_of, unscored_of, with_deciding_options
 from collector.cli.gate import BadInput
-from collector.cli.options import read_view
+from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
@@ -42,7 +42,7 @@ def runs() -> None:
 @with_deciding_options
 @click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 3 when it is not known.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The running server.")
+@server_option
 @click.pass_context
 def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json: bool, **given: Any) -> None:
     """Decide again whether CANDIDATE is worse than BASELINE, by what is stored of both.
@@ -64,6 +64,26 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
         print_verdict(document)
     if not document["passed"]:
         context.exit(_REGRESSED if document["verdict"] == "regressed" else _INCONCLUSIVE)
+
+
+@runs.command()
+@click.argument("run")
+@server_option
+def pin(*, run: str, server: str) -> None:
+    """Keep RUN beyond its expiry."""
+    with open_server(server, None) as asking:
+        asking.post(f"/api/v1/runs/{quote(run, safe='')}/pin", {})
+    click.echo(f"the run {one_line(run)} is kept until it is unpinned")
+
+
+@runs.command()
+@click.argument("run")
+@server_option
+def unpin(*, run: str, server: str) -> None:
+    """Keep RUN no longer than others."""
+    with open_server(server, None) as asking:
+        asking.delete(f"/api/v1/runs/{quote(run, safe='')}/pin")
+    click.echo(f"the run {one_line(run)} leaves when it expires")
 
 
 def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from collector.cli.connecting import (
     Document,
     Parameters,
     Unreachable,
+    chosen_server,
     connect,
     listens,
     reachable,
@@ -81,13 +82,14 @@ class Source(Protocol):
 
 @contextmanager
 def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
-    """The source that the options name; without any, the default server, else the default data directory.
+    """The source that the options name, or the environment; else the default server, or the default directory.
 
     Raises:
         click.ClickException: there is none, said in one sentence.
     """
-    if server is not None:
-        with connect(server) as client:
+    named = chosen_server() if server is None and data is None else server
+    if named is not None:
+        with connect(named) as client:
             yield Server(client)
         return
     if data is None:

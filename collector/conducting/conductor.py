@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from collector.conducting.answers import Answer, TaskFailed, told_of
-from collector.conducting.tasks import Task
+from collector.conducting.tasks import Place, Task
 from collector.datasets.item import ItemText
 from evaluators.case import parse_case
 from evaluators.errors import Broken
@@ -34,14 +34,17 @@ class Conductor:
     link_traces: bool  # whether the task goes on with the trace that it is told
     is_stored: bool  # whether the server has what the cases say
 
-    async def items(self, wanted: Iterable[tuple[ItemText, int]]) -> AsyncGenerator[Document, None]:
-        """What came of each case and trial, as the API takes it; in the order in which they end."""
+    async def items(self, wanted: Iterable[tuple[ItemText, int]], run_id: str) -> AsyncGenerator[Document, None]:
+        """What came of each case and trial, as the API takes it; in the order in which they end.
+
+        The task is told which run it is for, so that its spans can say so.
+        """
         done: asyncio.Queue[Document | None] = asyncio.Queue(_WAITING_ITEMS)
         left = iter(wanted)
 
         async def work() -> None:
             for item, trial in left:
-                await done.put(await self._item(item, trial))
+                await done.put(await self._item(item, trial, run_id))
 
         async def work_all() -> None:
             try:
@@ -61,14 +64,14 @@ class Conductor:
             with suppress(asyncio.CancelledError):
                 await working
 
-    async def _item(self, item: ItemText, trial: int) -> Document:
+    async def _item(self, item: ItemText, trial: int, run_id: str) -> Document:
         trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
         found: dict[str, Any] = {"itemKey": item.item_id, "trial": trial, **self._said(item)}
         if self.link_traces:
             found |= {"traceId": trace_id, "spanId": span_id}
         began_s = time.perf_counter()
         try:
-            answer = await self.task(told_of(item, trial), f"00-{trace_id}-{span_id}-01")
+            answer = await self.task(told_of(item, trial), Place(trace_id=trace_id, span_id=span_id, run_id=run_id))
         except TaskFailed as failed:
             had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
             return found | had | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}

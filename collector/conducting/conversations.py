@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.conducting.answers import Answer, TaskFailed
 from collector.conducting.cases import read_cases
-from collector.conducting.tasks import Task
+from collector.conducting.tasks import Place, Task
 from collector.datasets.item import ItemText
 from tracejury import results
 from tracejury.dataset import Example
@@ -38,7 +38,7 @@ def conversing(simulation: Simulation) -> Task:
     """
     task = simulated_task(simulation)
 
-    async def ask(told: Mapping[str, Any], _traceparent: str) -> Answer:
+    async def ask(told: Mapping[str, Any], _place: Place) -> Answer:
         current_item.set((told["id"], told["trial"]))
         example = Example.model_validate({name: told[name] for name in ("id", "inputs", "metadata")})
         try:

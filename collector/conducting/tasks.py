@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +13,7 @@ import httpx
 from collector.conducting.answers import Answer, TaskFailed, answer_of, filled
 from collector.plan_file import BadPlan, ProgramPlan
 from evaluators.process import JudgeProgram, NotRun, run
+from rules.marker import RUN
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 """Of one answer: as large as an item may be."""
@@ -19,8 +21,30 @@ MAX_ANSWER_BYTES: Final = 4 << 20
 _SHOWN_CHARACTERS: Final = 500
 _KINDS: Final = {"timeout": "timeout", "bad_output": "bad_output"}
 
-Task: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Answer]]
-"""Answers what is told of a case, within the trace that the second argument names. Raises `TaskFailed`."""
+_RESOURCE: Final = "OTEL_RESOURCE_ATTRIBUTES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the spans of a task belong: below a span of a trace, and to a run."""
+
+    trace_id: str
+    span_id: str
+    run_id: str
+
+    @property
+    def mark(self) -> str:
+        """The attribute by which spans are known to be of the run, as `key=value`."""
+        return f"{RUN}={self.run_id}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What a request says of it, as W3C's recommendations have it."""
+        return {"traceparent": f"00-{self.trace_id}-{self.span_id}-01", "baggage": self.mark}
+
+
+Task: TypeAlias = Callable[[Mapping[str, Any], Place], Awaitable[Answer]]
+"""Answers what is told of a case, at that place. Raises `TaskFailed`."""
 
 
 @asynccontextmanager
@@ -42,10 +66,13 @@ async def task_of(plan: ProgramPlan, folder: Path, environment: Mapping[str, str
 
 
 def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> Task:
-    async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
+    async def ask(told: Mapping[str, Any], place: Place) -> Answer:
+        given = {**environment, **plan.environment}
+        marks = ",".join(filter(None, (given.get(_RESOURCE), place.mark)))
+        carried = {name.upper(): value for name, value in place.headers.items()} | {_RESOURCE: marks}
         program = JudgeProgram(
             command=list(plan.command or ()),
-            environment={**environment, **plan.environment, "TRACEPARENT": traceparent},
+            environment=given | carried,
             folder=folder,
             time_limit_s=plan.timeout_seconds,
             output_bytes=MAX_ANSWER_BYTES,
@@ -59,10 +86,10 @@ def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) ->
 
 
 def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
-    async def ask(told: Mapping[str, Any], traceparent: str) -> Answer:
+    async def ask(told: Mapping[str, Any], place: Place) -> Answer:
         body = told if plan.body is None else filled(plan.body, told)
         try:
-            content, response = await _answered(client, plan, body, traceparent)
+            content, response = await _answered(client, plan, body, place)
         except httpx.TransportError as error:
             raise TaskFailed("task", f"{type(error).__name__}: {error}") from None
         if not response.is_success:
@@ -74,14 +101,14 @@ def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
 
 
 async def _answered(
-    client: httpx.AsyncClient, plan: ProgramPlan, body: object, traceparent: str
+    client: httpx.AsyncClient, plan: ProgramPlan, body: object, place: Place
 ) -> tuple[bytes, httpx.Response]:
     """The answer of an endpoint, in time and of a bounded length."""
     content = bytearray()
     try:
         async with (
             asyncio.timeout(plan.timeout_seconds),
-            client.stream("POST", str(plan.url), json=body, headers={"traceparent": traceparent}) as response,
+            client.stream("POST", str(plan.url), json=body, headers=place.headers) as response,
         ):
             async for chunk in response.aiter_bytes():
                 content += chunk

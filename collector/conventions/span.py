@@ -51,6 +51,8 @@ def read(collected: Collected, logs: Sequence[LogRecord]) -> SpanReading:
         cost_usd=read_cost(collected),
         session_id=collected.text("session_id"),
         user_id=collected.text("user_id"),
+        run_id=collected.text("run_id"),
+        item_key=collected.text("item_key"),
         error=content.error,
         error_type=content.error_type,
         sources=collected.sources,

@@ -46,6 +46,8 @@ Slot: TypeAlias = Literal[
     "cost_usd",
     "session_id",
     "user_id",
+    "run_id",  # of an experiment, for one of whose items the span is
+    "item_key",
     "error",
     "error_type",
     "failed",

@@ -157,8 +157,8 @@ class RunEvaluator:
                 return
             raise
         if not self._stopping.is_set():
+            self._store.runs.sums([evaluation.run_id])  # before it is done: whoever waits for that looks next
             self._set(evaluation, "done" if error is None else "failed", error)
-            self._store.runs.sums([evaluation.run_id])  # whoever waits for it looks next
 
     def _groups(self, evaluation: Evaluation, active: ActiveRule) -> Iterator[Sequence[Unscored]]:
         """The items that are left, until there are no more or somebody cancels it."""

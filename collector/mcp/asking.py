@@ -10,6 +10,7 @@ import httpx
 from collector.access.permission import Permission
 from collector.mcp.application import Application
 from collector.mcp.errors import NoServer, Refused
+from collector.mcp.local_files import LocalFiles
 
 Value = str | int | float | bool | None
 
@@ -27,10 +28,13 @@ class Rights:
 class Api:
     """The HTTP API of a server, for one caller."""
 
-    def __init__(self, client: httpx.AsyncClient, application: Application | None = None) -> None:
-        """`application` may be run on the caller's machine, which is this one."""
+    def __init__(
+        self, client: httpx.AsyncClient, application: Application | None = None, files: LocalFiles | None = None
+    ) -> None:
+        """`application` may be run and `files` be read on the caller's machine, which is this one."""
         self._client = client
         self.application = application
+        self.files = files
 
     async def rights(self) -> Rights:
         """What the caller may do.

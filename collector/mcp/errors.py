@@ -1,8 +1,17 @@
 """What a model is told when something cannot be done."""
 
+from collections.abc import Mapping, Sequence
+
 
 class Refused(Exception):
-    """The API refused, or there is nothing; the message says what would be right."""
+    """The API refused, or there is nothing; the message says what would be right.
+
+    `data` is what applications sent and the message needs: it is fenced.
+    """
+
+    def __init__(self, message: str, data: Mapping[str, Sequence[str]] | None = None) -> None:
+        super().__init__(message)
+        self.data = data
 
 
 class NoServer(Refused):

@@ -1,6 +1,6 @@
 """The protocol's server: tools, resources and prompts over the API of whoever asks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from collector.mcp import prompts, resources
 from collector.mcp.asking import Api
-from collector.mcp.bounding import bounded, fenced
+from collector.mcp.bounding import TEXT_CHARACTERS, bounded, fenced
 from collector.mcp.errors import Refused
 from collector.mcp.tool import AnyTool, Arguments
 from collector.mcp.tools.catalogue import BY_NAME, TOOLS
+from collector.visible import nothing_hidden
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
 ApiOf: TypeAlias = Callable[[Request], Api]
@@ -79,7 +80,7 @@ class _Handlers:
         try:
             return await _called(tool, self._api_of(request), arguments)
         except Refused as error:
-            return _failed(str(error))
+            return _failed(str(error), error.data)
 
     async def list_resources(
         self, _request: Request, _: types.PaginatedRequestParams | None
@@ -127,8 +128,11 @@ async def _called(tool: AnyTool, api: Api, arguments: Arguments) -> types.CallTo
     )
 
 
-def _failed(why: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=why)], is_error=True)
+def _failed(why: str, data: Mapping[str, Any] | None = None) -> types.CallToolResult:
+    """Why it could not be done, in one line; what it is about, if applications sent that, is fenced below."""
+    told = nothing_hidden(why if len(why) <= TEXT_CHARACTERS else f"{why[:TEXT_CHARACTERS]}…")
+    text = told if data is None else f"{told}\n{fenced(bounded(data)[0])}"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 def _misfits(tool: AnyTool, error: ValidationError) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -13,12 +13,13 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.pages import MAX_PAGE
 from collector.api.run_export import exported
-from collector.api.runs import Seen
+from collector.api.runs import Own, Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm
 from collector.web.navigation import may_use
 from collector.web.promoting import promote_item
 from collector.web.quality_numbers import short_print
 from collector.web.rendering import page, plain_text
+from collector.web.visitor import Sent
 from storage.errors import Missing
 from storage.run_items import ItemsLike
 from storage.runs import Run
@@ -89,7 +90,16 @@ def show_run(request: Request, run: Seen, here: Here, who: Who, wanted: Annotate
         forms=REPORT_FORMS,
         short_print=short_print,
         may_promote=may_use(who, promote_item, "POST"),
+        may_pin=who.owns(run.tenant) and may_use(who, pin_run, "POST"),
     )
+
+
+@router.post(_ONE + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+def pin_run(run: Own, here: Here, form: Sent) -> Response:
+    """Keep it beyond its expiry, or with `keep` 0 no longer."""
+    here.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
+    return RedirectResponse(f"/runs/{run.run_id}", 303)
 
 
 @router.get(_ONE + "/export")

@@ -10,10 +10,10 @@ SELECT
     stddev_samp(s.score) AS deviation,
     min(s.score) AS lowest,
     max(s.score) AS highest,
-    CASE WHEN count(DISTINCT coalesce(s.fingerprint, '')) = 1 THEN min(s.fingerprint) END AS fingerprint,
-    CASE WHEN count(DISTINCT coalesce(s.evaluator_version, '')) = 1 THEN min(s.evaluator_version) END AS "version",
-    CASE WHEN count(DISTINCT s.threshold) = 1 THEN min(s.threshold) END AS threshold,
-    CASE WHEN count(DISTINCT s.direction) = 1 THEN min(s.direction) END AS direction,
+    CASE WHEN min(coalesce(s.fingerprint, '')) = max(coalesce(s.fingerprint, '')) THEN min(s.fingerprint) END AS fingerprint,
+    CASE WHEN min(coalesce(s.evaluator_version, '')) = max(coalesce(s.evaluator_version, '')) THEN min(s.evaluator_version) END AS "version",
+    CASE WHEN min(s.threshold) = max(s.threshold) THEN min(s.threshold) END AS threshold,
+    CASE WHEN min(s.direction) = max(s.direction) THEN min(s.direction) END AS direction,
     sum(s.cost_usd) AS cost_usd
 FROM run_score AS s
 WHERE s.run_id IN (SELECT unnest($runs::VARCHAR[]))

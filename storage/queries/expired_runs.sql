@@ -1,6 +1,6 @@
--- Runs that ended before a moment, the oldest first.
+-- Runs that ended before a moment and that nobody keeps, the oldest first.
 SELECT run_id
 FROM run
-WHERE completed_at < make_timestamp($before_us::BIGINT)
+WHERE completed_at < make_timestamp($before_us::BIGINT) AND pinned_at IS NULL
 ORDER BY completed_at
 LIMIT $runs;

@@ -26,6 +26,8 @@ UPDATE span SET
     cost_source = i.cost_source,
     session_id = i.session_id,
     user_id = i.user_id,
+    run_id = i.run_id,
+    item_key = i.item_key,
     error = i.error,
     error_type = i.error_type,
     notes = i.notes,

@@ -1,11 +1,12 @@
 -- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those that somebody
 -- has to look after, where that is given.
 SELECT
-    r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, "state"),
+    r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state"),
     CASE
         WHEN r.state != 'RUNNING' AND e.open > 0 THEN 'EVALUATING'
         ELSE r.state
     END AS status,
+    r.pinned_at IS NOT NULL AS is_pinned,
     epoch_us(r.started_at) * 1000 AS started_at_ns,
     epoch_us(r.reported_at) * 1000 AS reported_at_ns,
     epoch_us(r.completed_at) * 1000 AS completed_at_ns

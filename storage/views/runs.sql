@@ -38,7 +38,8 @@ SELECT
     s.cost_usd,
     coalesce(s.priced, 0) AS priced,
     coalesce(s.tokenized, 0) AS tokenized,
-    s.latency_ms
+    s.latency_ms,
+    r.pinned_at IS NOT NULL AS pinned
 FROM run AS r
 LEFT JOIN (
     SELECT

@@ -63,5 +63,7 @@ SELECT
     seq,
     service_version,
     response_id,
-    cost_source
+    cost_source,
+    run_id,
+    item_key
 FROM span;

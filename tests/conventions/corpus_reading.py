@@ -23,7 +23,7 @@ SCENARIOS = sorted(path.parent for path in CORPUS.glob("*/*/expected.json"))
 STRICT_MODEL = (
     "input_messages", "output_messages", "tool_name", "tool_call_id", "tool_arguments", "tool_result",
     "tool_definitions", "model", "provider", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens",
-    "cost_usd", "session_id", "user_id", "error", "error_type",
+    "cost_usd", "session_id", "user_id", "run_id", "item_key", "error", "error_type",
 )  # fmt: skip
 STRICT_TOOL = (
     "tool_name", "tool_call_id", "tool_arguments", "tool_result", "tool_definitions", "input_tokens", "output_tokens",

@@ -37,7 +37,8 @@ JSON = ("input_messages", "output_messages", "tool_arguments")
 KEYED = (*JSON, "tool_result")
 AS_IS = (
     "span_type", "dialect", "input", "output", "tool_name", "tool_call_id", "model", "provider", "input_tokens",
-    "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "error", "error_type",
+    "output_tokens", "cached_tokens", "reasoning_tokens", "cost_usd", "session_id", "user_id", "run_id",
+    "item_key", "error", "error_type",
 )  # fmt: skip
 
 

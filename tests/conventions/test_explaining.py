@@ -29,6 +29,8 @@ def test_every_told_field_names_its_source() -> None:
             "gen_ai.tool.definitions": [{"name": "f"}],
             "session.id": "s",
             "user.id": "u",
+            "tracejury.run.id": "r",
+            "tracejury.item.key": "i",
             "error.type": "Timeout",
         },
         status_code=2,

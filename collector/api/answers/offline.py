@@ -140,6 +140,7 @@ class _RunHead(ApiAnswer):
     dataset_version: int | None
     trials: int
     created_by: str | None
+    pinned: bool = Field(description="Whether it is kept beyond its expiry.")
     started_at: str
     completed_at: str | None
     pass_rate: float | None
@@ -297,6 +298,13 @@ class RunChangeReceipt(ApiAnswer):
     status: Literal["updated"]
     run_status: str
     verdict: str | None
+
+
+class PinnedRun(ApiAnswer):
+    """Whether a run is kept beyond its expiry."""
+
+    run_id: str
+    pinned: bool
 
 
 class RunEvaluationDocument(ApiAnswer):

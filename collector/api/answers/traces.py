@@ -190,6 +190,8 @@ class SpanDocument(ApiAnswer):
     cost_usd: JsonNumber | None
     session_id: str | None
     user_id: str | None
+    run_id: str | None = Field(description="The run of an experiment for one of whose items the span is.")
+    item_key: str | None
     error: str | None
     error_type: str | None
     sources: dict[str, str] = Field(description="By field, the key, event or log record that told it.")

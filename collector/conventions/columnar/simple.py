@@ -18,7 +18,7 @@ from collector.conventions.table import Slot
 _Rows = npt.NDArray[np.bool_]
 _Places = npt.NDArray[np.int64]
 
-TEXTS: Final[Sequence[Slot]] = ("provider", "session_id", "user_id", "response_id")
+TEXTS: Final[Sequence[Slot]] = ("provider", "session_id", "user_id", "run_id", "item_key", "response_id")
 TOOL_TEXTS: Final[Sequence[Slot]] = ("tool_name", "tool_call_id")
 COUNTS: Final[Sequence[Slot]] = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 COST: Final[Slot] = "cost_usd"

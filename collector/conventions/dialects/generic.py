@@ -14,5 +14,7 @@ GENERIC = Dialect(
     places={
         "input": ("gen_ai.prompt", "llm.input", "input", "prompt"),
         "output": ("gen_ai.completion", "llm.output", "output", "completion"),
+        "run_id": ("tracejury.run.id",),
+        "item_key": ("tracejury.item.key",),
     },
 )

@@ -9,12 +9,14 @@ from collector.access.permission import Permission
 from collector.mcp.application import Produced, outputs_of
 from collector.mcp.asking import Api, part
 from collector.mcp.errors import Refused
+from collector.mcp.local_files import is_file_name
 from collector.mcp.spending import asks_a_model, limited_connection
 from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.datasets import version_of
 
 _MOST_ITEMS: Final = 1_000
 _MOST_EVALUATIONS: Final = 200
+_MOST_NAMED: Final = 20
 _LOOK_S: Final = 0.25
 _LONGEST_S: Final = 45.0
 """How long an answer waits for an evaluation. A guess: clients give up after a minute."""
@@ -51,7 +53,10 @@ class ItemOutput(BaseModel):
 class RunEvaluation(Judged):
     """Over which items."""
 
-    dataset_path: str = Field(description="A dataset of the server: its name, or NAME@VERSION.")
+    dataset_path: str = Field(
+        description="A dataset of the server: its name, or NAME@VERSION. Of `tracejury mcp` on your machine also a "
+        "file of items below the folder where it was started: .json, .jsonl or .csv."
+    )
     outputs: list[ItemOutput] | None = Field(
         default=None,
         max_length=_MOST_ITEMS,
@@ -97,17 +102,13 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
             "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or have "
             "`tracejury mcp` started with --app and --app-runs, which let it be run from here"
         )
-    name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
-    if number and not number.isdecimal():
-        raise Refused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
-    where, version = await version_of(api, name, int(number) if number else None)
     body = await _checked(api, asked)
-    items = await api.listed(f"{where}/versions/{version}/items", asked.limit if asked.outputs is None else 10_000)
+    items, told = await (_of_file(api, asked) if is_file_name(asked.dataset_path) else _of_server(api, asked))
     chosen, made = await _made(api, asked, items)
     noted = asked.model_dump(include={"model", "temperature"}, exclude_none=True)
     begun = await api.post(
         f"/api/v1/projects/{part(asked.project)}/runs",
-        {"experimentName": asked.experiment_name, "datasetName": name, "datasetVersion": version, "metadata": noted},
+        {"experimentName": asked.experiment_name, **told, "metadata": noted | told.get("metadata", {})},
     )
     run = f"/api/v1/runs/{part(begun['runId'])}"
     try:
@@ -168,6 +169,34 @@ async def _checked(api: Api, asked: Judged) -> dict[str, Any]:
     return body
 
 
+async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The items of a dataset, and what a run over them is told to be over."""
+    name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
+    if number and not number.isdecimal():
+        raise Refused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
+    where, version = await version_of(api, name, int(number) if number else None)
+    most = asked.limit if asked.outputs is None else 10_000
+    items = await api.listed(f"{where}/versions/{version}/items", most)
+    told = {"datasetName": name, "datasetVersion": version}
+    return [{"id": each["id"], "inputs": each["inputs"], "told": {"datasetItemId": each["id"]}} for each in items], told
+
+
+async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The items of a file, which the run keeps whole, since no dataset does."""
+    if api.files is None:
+        raise Refused(
+            f"dataset_path: {asked.dataset_path} is named as a file, and this server reads none of its own or yours: "
+            "say the name of a dataset (list_datasets), import the file (`tracejury datasets import`), or use "
+            "`tracejury mcp`, which runs on your machine. A dataset of such a name: NAME@VERSION"
+        )
+    items = await asyncio.to_thread(api.files.items, asked.dataset_path)
+    found = [
+        {"id": each["id"], "inputs": each["inputs"], "told": {"itemKey": each["id"], **each, "id": None}}
+        for each in (items if asked.outputs is not None else items[: asked.limit])
+    ]
+    return found, {"metadata": {"datasetFile": asked.dataset_path}}
+
+
 async def _made(
     api: Api, asked: RunEvaluation, items: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[Produced]]:
@@ -175,18 +204,18 @@ async def _made(
     if asked.outputs is None:
         assert api.application is not None  # noqa: S101 - as was looked at before
         return items, await api.application.over(items)
-    known = {each["id"] for each in items}
+    known = {each["id"]: each for each in items}
     unknown = [each.item_id for each in asked.outputs if each.item_id not in known]
     if unknown:
-        raise Refused(f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; get_dataset lists them")
+        there = {"items": [each["id"] for each in items[:_MOST_NAMED]]}
+        raise Refused(f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", there)
     made = [Produced(outputs=outputs_of(each.output), error=each.error) for each in asked.outputs]
-    return [{"id": each.item_id, "trace_id": each.trace_id} for each in asked.outputs], made
+    return [known[each.item_id] | {"trace_id": each.trace_id} for each in asked.outputs], made
 
 
 def _reported(item: dict[str, Any], made: Produced) -> dict[str, Any]:
-    told = {"datasetItemId": item["id"], "actualOutputs": made.outputs}
-    more = {"error": made.error, "traceId": item.get("trace_id")}
-    return told | {name: value for name, value in more.items() if value is not None}
+    told = item["told"] | {"actualOutputs": made.outputs, "error": made.error, "traceId": item.get("trace_id")}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
@@ -200,10 +229,10 @@ async def _result(api: Api, run: str, evaluation_id: str) -> RunResult:
             break
         await asyncio.sleep(_LOOK_S)
     told = await api.get(run, size=1)
-    dataset, model = told["datasetName"], told["config"].get("model")
+    dataset, file, model = told["datasetName"], told["config"].get("datasetFile"), told["config"].get("model")
     return RunResult(
         run_id=told["id"],
-        dataset=dataset if dataset is None else f"{dataset}@{told['datasetVersion']}",
+        dataset=file if dataset is None else f"{dataset}@{told['datasetVersion']}",
         model=model if isinstance(model, str) else None,
         status=told["status"],
         total_examples=told["totalItems"],

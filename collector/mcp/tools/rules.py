@@ -14,6 +14,7 @@ from rules.statistics.formulas.rates import newcombe_two_samples
 
 _MOST_RULES = 500
 _ALPHA = 0.05
+_MOST_RELEASES = 50
 
 
 class ListRules(Arguments):
@@ -207,7 +208,7 @@ async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases
     common = [fingerprint for fingerprint in after if fingerprint in before]
     if not common:
         known = sorted({str(row["group"]) for row in rows if row["group"]})
-        raise Refused(f"no evaluator judged both releases; releases with results: {', '.join(known[:50]) or 'none'}")
+        raise Refused("no evaluator judged both releases; those with results are", {"releases": known[:_MOST_RELEASES]})
     fingerprint = max(common, key=lambda each: after[each]["results"])
     rates = _rate(before[fingerprint]), _rate(after[fingerprint])
     first, second = ((each.passed, each.results) for each in rates)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote
@@ -61,7 +62,10 @@ class Dataset(Sequence[Example]):
 
     @classmethod
     def load(cls, *places: "str | Path", client: Client | None = None, cache: Path | None = None) -> "Dataset":
-        """The dataset at the first of these places that has it: `dataset://NAME@N`, a path, `file:PATH`.
+        """The dataset at the first of these places that has it.
+
+        A place is `dataset://NAME@N`, a path, `file:PATH`, or `package:PACKAGE/PATH` for a file that an installed
+        package brings.
 
         Without a server, `dataset://` is passed over.
 
@@ -78,6 +82,12 @@ class Dataset(Sequence[Example]):
                 if found is not None:
                     return found
                 told.append(f"{text}: TRACEJURY_URL names no server")
+                continue
+            if text.startswith("package:"):
+                kept = _from_package(text)
+                if kept is not None:
+                    return kept
+                told.append(f"{text}: no package that is installed has such a file")
                 continue
             path = Path(text.removeprefix("file:"))
             if path.exists():
@@ -152,6 +162,26 @@ def _from_server(uri: str, client: Client | None, cache: Path) -> Dataset | None
         _keep(_file(cache, name, version), text)
     examples = [example_of(json.loads(line)) for line in text.splitlines() if line.strip()]
     return Dataset(name, examples, version=version)
+
+
+def _from_package(uri: str) -> Dataset | None:
+    """The dataset in a file of a package, be it in a folder or an archive; None if there is no such file."""
+    package, _, path = uri.removeprefix("package:").partition("/")
+    if not package or not path:
+        raise ValueError(f"{uri!r} is no package:PACKAGE/PATH, such as package:my_app.evals/qa.jsonl")
+    try:
+        file = resources.files(package).joinpath(*path.split("/"))
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{package}.".startswith(f"{error.name}."):
+            raise  # the package is there, and lacks what it needs itself
+        return None
+    if not file.is_file():
+        return None
+    with resources.as_file(file) as found:  # of an archive it is a copy with a name of its own
+        dataset = read_file(found)
+        if dataset.name == found.stem:
+            dataset.name = Path(path).stem
+        return dataset
 
 
 def _default_cache() -> Path:

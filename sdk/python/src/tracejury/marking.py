@@ -1,7 +1,8 @@
-"""Simulated traffic, and how it is told from that of people: a mark on each span, which goes along with requests.
+"""Simulated traffic and items of experiments, and how they are told from what people do: a mark on each span.
 
-Spans that start while a simulated user waits for an answer have the attributes below. In other processes they have
-them where the baggage of a request is taken up and `tracejury.init()` was called, or where the resource has the mark.
+Spans that start while a simulated user waits for an answer, or while an item is run, have the attributes below. In
+other processes they have them where the baggage of a request is taken up and `tracejury.init()` was called, or where
+the resource has the mark. The key of an item, which may be about a person, stays in the process.
 """
 
 import threading
@@ -19,7 +20,13 @@ SIMULATED: Final = "tracejury.simulated"
 """A span that has this attribute, itself or in its resource, is simulated. Rules pass it over unless they name it."""
 
 SESSION: Final = "session.id"
-_TOLD: Final = (SIMULATED, SESSION)
+
+RUN: Final = "tracejury.run.id"
+"""A span that has this attribute is of an item of this run. Rules pass it over unless they name it."""
+
+ITEM: Final = "tracejury.item.key"
+_TOLD: Final = (SIMULATED, SESSION, RUN)
+_KEY: Final = context.create_key("tracejury-item")
 _TRACER: Final = trace.get_tracer("tracejury")
 _lock: Final = threading.Lock()
 _marking: Final[set[int]] = set()  # the providers that mark, by their identity
@@ -44,25 +51,39 @@ def current_session() -> str | None:
 
 
 def mark_spans() -> None:
-    """Have the provider of this process mark spans that are simulated; where there is only the API, nothing."""
+    """Have the provider of this process mark such spans; where there is only the API, nothing."""
     provider: Any = trace.get_tracer_provider()
     if not hasattr(provider, "add_span_processor"):
         return
     from opentelemetry.sdk.trace import SpanProcessor
 
     class Marking(SpanProcessor):
-        """Copies what baggage says of a simulation to each span."""
+        """Copies what baggage says of a simulation or a run, and the key of the item, to each span."""
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:
             for name in _TOLD:
                 value = baggage.get_baggage(name, parent_context)
                 if value is not None:
                     span.set_attribute(name, str(value))
+            key = context.get_value(_KEY, parent_context)
+            if key is not None:
+                span.set_attribute(ITEM, str(key))
 
     with _lock:
         if id(provider) not in _marking:
             provider.add_span_processor(Marking())
             _marking.add(id(provider))
+
+
+@contextmanager
+def item_marked(key: str, run_id: str | None) -> Iterator[None]:
+    """All spans that start meanwhile are of this item, those of other processes of its run."""
+    of_item = context.set_value(_KEY, key)
+    token = context.attach(of_item if run_id is None else baggage.set_baggage(RUN, run_id, of_item))
+    try:
+        yield
+    finally:
+        context.detach(token)
 
 
 @contextmanager

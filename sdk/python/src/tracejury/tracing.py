@@ -9,7 +9,7 @@ from typing import Any, Final
 from opentelemetry import trace
 
 from tracejury.client import KEY_VARIABLE, URL_VARIABLE
-from tracejury.marking import mark_spans
+from tracejury.marking import ITEM, RUN, item_marked, mark_spans
 
 _PATH: Final = "/api/v1/traces"
 _FLUSH_MS: Final = 5_000
@@ -60,10 +60,16 @@ def init(project: str | None = None, *, url: str | None = None, api_key: str | N
 def item_span(
     experiment: str, *, key: str, trial: int, run_id: str | None
 ) -> "Iterator[tuple[str | None, str | None]]":
-    """A span around what is done for an item; the ids of its trace and of itself, None where nothing is traced."""
-    attributes: dict[str, str | int] = {"tracejury.item.key": key, "tracejury.trial": trial}
-    attributes |= {} if run_id is None else {"tracejury.run.id": run_id}
-    with _TRACER.start_as_current_span(f"experiment {experiment}", attributes=attributes) as span:
+    """A span around what is done for an item; the ids of its trace and of itself, None where nothing is traced.
+
+    Spans below it bear its run and its key too, so that rules can tell them from those of production.
+    """
+    attributes: dict[str, str | int] = {ITEM: key, "tracejury.trial": trial}
+    attributes |= {} if run_id is None else {RUN: run_id}
+    with (
+        item_marked(key, run_id),
+        _TRACER.start_as_current_span(f"experiment {experiment}", attributes=attributes) as span,
+    ):
         context = span.get_span_context()
         yield (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context.is_valid else (None, None)
 

@@ -1,0 +1,70 @@
+"""Files of items on the machine of whoever started the program: a model may name small ones in one folder."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from collector.datasets.files import Format, read_items
+from collector.datasets.item import ItemMaker
+from collector.datasets.schema import ItemSchemas
+from collector.mcp.errors import Refused
+
+_FORMS: Final[Mapping[str, Format]] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv"}
+_MOST_BYTES: Final = 4 << 20  # half of what a request to the server may hold
+_MOST_ITEMS: Final = 1_000
+_VERSIONED: Final = re.compile(r"@[0-9]+$")
+
+
+class LocalFiles:
+    """The files of items below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        """The items of a file, as the server would have them: those without an id are called after their inputs.
+
+        Raises:
+            Refused: it is not below the folder, is hidden, too large, or no file of items.
+        """
+        path = self._found(name)
+        maker = ItemMaker(schemas=ItemSchemas())
+        found: list[dict[str, Any]] = []
+        try:
+            with path.open("rb") as file:
+                for place, text in read_items(file, _FORMS[path.suffix.lower()]):
+                    if len(found) == _MOST_ITEMS:
+                        raise Refused(f"dataset_path: {name} has more than {_MOST_ITEMS:,} items; import it instead")
+                    try:
+                        made = maker.make(text)
+                    except ValueError as error:
+                        raise ValueError(f"{place}: {error}") from None
+                    told = {"inputs": made.inputs, "expectedOutputs": made.expected_outputs, "metadata": made.metadata}
+                    found.append({"id": made.item_id, **{key: json.loads(value) for key, value in told.items()}})
+        except (ValueError, OSError) as error:
+            raise Refused(f"dataset_path: {name}: {error}") from error
+        return found
+
+    def _found(self, name: str) -> Path:
+        try:
+            path = (self._folder / name).resolve()
+            is_below = path.is_relative_to(self._folder)
+            hidden = is_below and any(part.startswith(".") for part in path.relative_to(self._folder).parts)
+            is_file = is_below and path.is_file()
+            nbytes = path.stat().st_size if is_file else 0
+        except (OSError, ValueError) as error:
+            raise Refused(f"dataset_path: {name} cannot be looked at") from error
+        if not is_below or hidden:
+            raise Refused(f"dataset_path: {name} is not below {self._folder}, where the program was started, or hidden")
+        if not is_file or path.suffix.lower() not in _FORMS:
+            raise Refused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
+        if nbytes > _MOST_BYTES:
+            raise Refused(f"dataset_path: {name} is larger than {_MOST_BYTES >> 20} MiB; import it instead")
+        return path
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a dataset is named as a file is; a dataset of the server by such a name is named with its version."""
+    return _VERSIONED.search(text) is None and ("/" in text or Path(text).suffix.lower() in _FORMS)
