@@ -167,6 +167,22 @@ def queue_owned(queue: Seen, who: Who) -> ReviewQueue:
 
 
 Own = Annotated[ReviewQueue, Depends(queue_owned)]
+
+
+def queue_to_vote_in(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
+    """A review queue that the caller may vote in, without how far it is: nobody who votes waits until that is counted.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
+    if found is None:
+        raise Missing(f"there is no review queue {queue_id}")
+    refuse_shared(who, found.tenant, f"the review queue {found.name!r}")
+    return found
+
+
+Voting = Annotated[ReviewQueue, Depends(queue_to_vote_in)]
 Queued = Annotated[QueueBody, Depends(exactly(QueueBody))]
 Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 

@@ -15,7 +15,7 @@ from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
 from collector.api.context import Context, Here, Who
 from collector.api.exact_json import body_of, exactly
 from collector.api.review_documents import entry_detail
-from collector.api.review_queues import By, EntryId, Own, entry_in
+from collector.api.review_queues import By, EntryId, Voting, entry_in
 from collector.api.times import time_text
 from storage.annotations import NewAnnotation, Source
 from storage.errors import BadQuery
@@ -44,7 +44,7 @@ Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]
 @router.post(_NEXT)
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(NextReview)
-def take_next(queue: Own, here: Here, who: Who, by: By = None) -> dict[str, object]:
+def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> dict[str, object]:
     """Give the asker an entry that he has not voted on and that has room; it is his until the lease ends.
 
     Who asks again before he has voted is given the same one, with a new lease.
@@ -66,7 +66,7 @@ def take_next(queue: Own, here: Here, who: Who, by: By = None) -> dict[str, obje
 )
 @needs(Permission.REVIEW, by_tenant=True)
 @answers(ReviewEntryDetail)
-def vote(queue: Own, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> dict[str, object]:
+def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> dict[str, object]:
     """Answer the queue's question; the vote is stored before it is answered, with what may be known from then on."""
     turn = turn_of(here, who, by)
     cast_vote(here, queue, entry_id, body, turn, goes_on=False)
@@ -75,7 +75,7 @@ def vote(queue: Own, entry_id: EntryId, body: Voted, here: Here, who: Who, by: B
 
 @router.delete(_ENTRY + "/vote", status_code=HTTPStatus.NO_CONTENT)
 @needs(Permission.REVIEW, by_tenant=True)
-def undo(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+def undo(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
     """Take back the asker's vote, or that he left the entry out, and give it to him again if it has room."""
     take_back(here, queue, entry_id, turn_of(here, who, by))
     return Response(status_code=HTTPStatus.NO_CONTENT)
@@ -83,7 +83,7 @@ def undo(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> 
 
 @router.post(_ENTRY + "/skip", status_code=HTTPStatus.NO_CONTENT, responses={409: {"description": "He voted on it."}})
 @needs(Permission.REVIEW, by_tenant=True)
-def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
     """Leave it to others: the asker is not given it again."""
     here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
     return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -12,7 +12,7 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.review_content import reviewed, told_of
-from collector.api.review_queues import By, EntryId, Own, Seen, entry_in
+from collector.api.review_queues import By, EntryId, Seen, Voting, entry_in
 from collector.api.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.problems import by_field
 from collector.web.rendering import page
@@ -80,7 +80,7 @@ def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who
 
 @router.post(_ONE + "/next")
 @needs(Permission.REVIEW, by_tenant=True)
-def take_next(queue: Own, here: Here, who: Who, form: Sent) -> Response:
+def take_next(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
     """Begin, or go on."""
     by = form.text("by") or None
     return _on(queue, here.reviews.turns.next(queue, turn_of(here, who, by)), by)
@@ -88,7 +88,7 @@ def take_next(queue: Own, here: Here, who: Who, form: Sent) -> Response:
 
 @router.post(_ENTRY + "/vote")
 @needs(Permission.REVIEW, by_tenant=True)
-def vote(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+def vote(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
     """Store a vote, and go on with the next entry."""
     by = form.text("by") or None
     sent = {
@@ -105,7 +105,7 @@ def vote(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Res
 
 @router.post(_ENTRY + "/skip")
 @needs(Permission.REVIEW, by_tenant=True)
-def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
     """Leave it to others, and go on with the next entry."""
     by = form.text("by") or None
     return _on(queue, here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
@@ -113,7 +113,7 @@ def skip(queue: Own, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Res
 
 @router.post(_ONE + "/undo")
 @needs(Permission.REVIEW, by_tenant=True)
-def undo(queue: Own, here: Here, who: Who, form: Sent) -> Response:
+def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
     """Take back what this person did last, and show it again."""
     by = form.text("by") or None
     turn = turn_of(here, who, by)
