@@ -73,6 +73,7 @@ class JudgeCalibration(ApiAnswer):
     judged: int
     labelled: int
     undecided: int
+    left_out: int
     confusion: ConfusionDocument
     raw: MeasuredDocument
     agreement: MeasuredDocument
@@ -83,7 +84,7 @@ class JudgeCalibration(ApiAnswer):
     alpha_of_people: MeasuredDocument
     standing: Literal["unknown", "useless", "unproven", "informative"]
     in_words: str
-    method: Literal["error_rates", "by_verdict"]
+    method: Literal["error_rates", "prediction_powered", "by_verdict", "by_weight"]
     corrected: MeasuredDocument
     more_labels: MoreLabelsDocument | None
     disagreements: list[DisagreementDocument]
