@@ -1,7 +1,7 @@
 """What people said of what a judge judged: the results of a rule beside the votes on the same spans and traces."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
@@ -92,6 +92,51 @@ class LabelledResult:
         return next(found, None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesOf:
+    """Votes of persons on a question in a tenant, perhaps on what is in one queue, since a moment."""
+
+    tenant: str
+    name: str
+    queue_id: str | None
+    from_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonVote:
+    """What a person said last of something."""
+
+    target: str
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_number: int | None
+    author: str
+    label: str | None
+    score: float | None
+    at_us: int
+
+    @property
+    def target_key(self) -> str:
+        """What tells what was judged from everything else."""
+        return f"{self.target}/{self.trace_id}/{self.span_id}/{self.run_id}/{self.item_number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledRun:
+    """What one evaluator said of the items of a run, and people of the same; `passed_failed` is what people pass."""
+
+    run_id: str
+    name: str
+    fingerprint: str
+    passed: int
+    failed: int
+    passed_passed: int
+    passed_failed: int
+    failed_passed: int
+    failed_failed: int
+
+
 class Labels:
     """Read-only questions about votes and results. Safe to ask from any thread."""
 
@@ -110,6 +155,20 @@ class Labels:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("judged_counts"), asked)
             return [JudgedCount(**row) for row in named(cursor)]
+
+    def votes(self, wanted: VotesOf) -> list[PersonVote]:
+        """What persons said, the latest first; who is unsure says nothing."""
+        asked = asdict(wanted) | {"rows": _MOST_LABELS}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("votes_of_question"), asked)
+            return [PersonVote(**row) for row in named(cursor)]
+
+    def of_runs(self, tenant: str, name: str, experiment_id: str, *, runs: Sequence[str]) -> list[LabelledRun]:
+        """What evaluators and people said of these runs, and of all others of the experiment in which people voted."""
+        asked = {"tenant": tenant, "name": name, "experiment_id": experiment_id, "runs": list(runs)}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("labelled_run_scores"), asked)
+            return [LabelledRun(**row) for row in named(cursor)]
 
     def voted_rules(self, tenant: str, name: str, sources: Sequence[str]) -> set[tuple[str, str | None]]:
         """The rules, each with the project, some of whose results were voted on."""

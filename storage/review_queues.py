@@ -17,6 +17,9 @@ from storage.writer import Writer
 Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
 """Why an entry is in its queue."""
 
+Answer: TypeAlias = Literal["label", "score", "text"]
+"""What a vote is: one of the labels, a score from `low` to `high`, or a text."""
+
 MOST_QUEUES: Final = 200
 MOST_ENTRIES: Final = 10_000
 """Of one tenant, and of one queue. Guesses: more than people get through."""
@@ -44,6 +47,9 @@ class QueueText:
     name: str
     question: str
     instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
     labels: Sequence[str]
     reviewers: int
     blind: bool
@@ -59,6 +65,9 @@ class ReviewQueue:
     name: str
     question: str
     instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
     labels: Sequence[str]
     reviewers: int
     blind: bool

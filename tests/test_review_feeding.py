@@ -66,7 +66,16 @@ def a_feed(policy: FeedPolicy, share: float = 1, **more: Any) -> Feed:
 def a_queue(store: Store) -> ReviewQueue:
     """A new queue."""
     text = QueueText(
-        name="q", question="verdict", instructions="", labels=["a", "b"], reviewers=1, blind=False, feeds="[]"
+        name="q",
+        question="verdict",
+        instructions="",
+        answer="label",
+        low=None,
+        high=None,
+        labels=["a", "b"],
+        reviewers=1,
+        blind=False,
+        feeds="[]",
     )
     store.review_queues.create("q", text, tenant="", by=None, now_us=NOW_US)
     found = store.review_queues.get("q", tenant=None, now_us=NOW_US)

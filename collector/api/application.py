@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute
 
 from collector.access.origin import Names
 from collector.api import (
+    agreement,
     alert_mutes,
     alerts,
     annotations,
@@ -59,6 +60,7 @@ _MODULES = (
     audit,
     backfills,
     backup,
+    agreement,
     calibration,
     caller,
     connections,

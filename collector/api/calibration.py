@@ -15,6 +15,8 @@ from collector.api.judged_by_people import SOURCES, JudgeAgainstPeople, judges_a
 from collector.api.keys import TENANT_PATTERN
 from collector.api.rules import about_of, find
 from collector.api.tenants import tenant_of
+from rules.statistics.correcting import Confusion
+from rules.statistics.formulas.agreement import kappa
 from storage.labels import JudgedByRule, LabelledResult
 
 router = APIRouter(prefix="/api/v1")
@@ -86,7 +88,18 @@ def _judge_document(found: JudgeAgainstPeople) -> dict[str, object]:
         "method": said.method,
         "corrected": measured_document(said.corrected),
         "moreLabels": None if said.more is None else {"count": said.more.count, "of": said.more.of},
+        "months": [_month(month, table) for month, table in found.months],
         "disagreements": [_disagreement(each) for each in found.disagreements[:_MOST_SHOWN]],
+    }
+
+
+def _month(month: str, table: Confusion) -> dict[str, object]:
+    agreed = table.passed_passed + table.failed_failed
+    return {
+        "month": month,
+        "labelled": table.labels,
+        "agreement": agreed / table.labels if table.labels else None,
+        "kappa": kappa(table.table) if table.labels else None,
     }
 
 

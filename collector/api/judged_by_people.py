@@ -1,5 +1,6 @@
 """Judges against people: what was voted on beside what each judge said, and what follows for any pass rate of it."""
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,15 @@ class JudgeAgainstPeople:
     def disagreements(self) -> list[LabelledResult]:
         """What people see otherwise, the latest first."""
         return [each for each in self.results if each.label is not None and each.label is not each.judged]
+
+    @property
+    def months(self) -> list[tuple[str, Confusion]]:
+        """What people and the judge said of the results of each month."""
+        by_month: dict[str, list[LabelledResult]] = {}
+        for each in self.results:
+            month = f"{dt.datetime.fromtimestamp(each.created_us / 1_000_000, dt.UTC):%Y-%m}"
+            by_month.setdefault(month, []).append(each)
+        return [(month, _confusion(held)) for month, held in sorted(by_month.items())]
 
     @property
     def in_words(self) -> str:

@@ -29,11 +29,12 @@ _ENTRY: Final = "/{queue_id}/entries/{entry_id}"
 
 
 class VoteBody(BaseModel):
-    """A vote: one of the queue's labels, perhaps a note, and what would have been right."""
+    """A vote: a label, a score, or in the note a text, as the queue wants it; and what would have been right."""
 
     model_config = ConfigDict(extra="forbid")
 
-    label: Annotated[str, Field(min_length=1, max_length=100)]
+    label: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     note: Note | None = None
     overriddenExpectedOutput: Any = None
 
@@ -101,22 +102,36 @@ def cast_vote(
     """Store a vote; with `goes_on` the id of the next entry.
 
     Raises:
-        BadQuery: the queue has no such label, or the correction cannot be stored.
+        BadQuery: it is no answer to the queue's question, or the correction cannot be stored.
         Conflict: enough others voted on it, or look at it.
         Missing: the entry is not there.
     """
-    if body.label not in queue.labels:
-        raise BadQuery(f"label: one of {', '.join(queue.labels)}")
+    _check_answer(queue, body)
     said = NewAnnotation(
         about=entry_in(here, queue, entry_id, turn.author).about,
         name=queue.question,
         label=body.label,
+        score=body.score,
         note=here.redacted(body.note),
         expected=expected_text(here, body.overriddenExpectedOutput),
         source="person",
         author=turn.author,
     )
     return here.reviews.turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
+
+
+def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:
+    is_score, is_text = queue.answer == "score", queue.answer == "text"
+    if queue.answer == "label" and body.label not in queue.labels:
+        raise BadQuery(f"label: one of {', '.join(queue.labels)}")
+    if queue.answer != "label" and body.label is not None:
+        raise BadQuery(f"label: this queue is answered with a {queue.answer}")
+    if is_score is (body.score is None):
+        raise BadQuery(f"score: {'must be given' if is_score else 'this queue is answered without one'}")
+    if is_score and not (queue.low or 0) <= (body.score or 0) <= (1 if queue.high is None else queue.high):
+        raise BadQuery(f"score: from {queue.low:g} to {queue.high:g}")
+    if is_text and not (body.note or "").strip():
+        raise BadQuery("note: must be given, the text is the answer")
 
 
 def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: Turn) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from collector.api.answers.base import ApiAnswer
+from collector.api.answers.base import ApiAnswer, JsonObject
 
 
 class AnnotationDocument(ApiAnswer):
@@ -65,6 +65,15 @@ class MoreLabelsDocument(ApiAnswer):
     of: Literal["passed", "failed"]
 
 
+class CalibrationMonth(ApiAnswer):
+    """How far a judge and people agreed on the results of a month."""
+
+    month: str
+    labelled: int
+    agreement: float | None
+    kappa: float | None
+
+
 class JudgeCalibration(ApiAnswer):
     """One judge against people."""
 
@@ -87,6 +96,7 @@ class JudgeCalibration(ApiAnswer):
     method: Literal["error_rates", "prediction_powered", "by_verdict", "by_weight"]
     corrected: MeasuredDocument
     more_labels: MoreLabelsDocument | None
+    months: list[CalibrationMonth]
     disagreements: list[DisagreementDocument]
 
 
@@ -98,6 +108,64 @@ class CalibrationDocument(ApiAnswer):
     name: str
     source: Literal["people", "user", "application"]
     judges: list[JudgeCalibration]
+
+
+class PairDocument(ApiAnswer):
+    """Two people on what both judged."""
+
+    one: str
+    other: str
+    targets: int
+    agreed: float
+    kappa: MeasuredDocument
+
+
+class LabelAgreementDocument(ApiAnswer):
+    """Of two people of whom one chose this label, the share in which both did; what others chose instead."""
+
+    label: str
+    votes: int
+    agreed: float | None
+    instead: JsonObject
+
+
+class AgreementMonth(ApiAnswer):
+    """What was last voted on in a month, by two at least."""
+
+    month: str
+    targets: int
+    alpha: float | None
+
+
+class DisagreedDocument(ApiAnswer):
+    """Something that people see differently, and what each said."""
+
+    target: Literal["trace", "span", "run_item"]
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_result_id: str | None
+    votes: JsonObject
+
+
+class AgreementDocument(ApiAnswer):
+    """How far people agree: Krippendorff's alpha, and Fleiss' kappa over those with most often equally many votes."""
+
+    name: str
+    tenant: str
+    metric: Literal["nominal", "interval"]
+    votes: int
+    targets: int
+    shared: int
+    in_words: str
+    alpha: MeasuredDocument
+    fleiss_kappa: MeasuredDocument
+    raters: int
+    fleiss_targets: int
+    pairs: list[PairDocument]
+    labels: list[LabelAgreementDocument]
+    months: list[AgreementMonth]
+    disagreed: list[DisagreedDocument]
 
 
 class ScoresReceipt(ApiAnswer):
