@@ -64,6 +64,10 @@ class LabelledResult:
     trace_id: str
     span_id: str | None
     release: str | None
+    project: str | None
+    seq: int
+    cost_usd: float | None
+    is_example: bool  # the judge was shown what people said of it
     created_us: int
     entries: Sequence[QueuedFor] | None
     judged: bool
@@ -83,8 +87,11 @@ class LabelledResult:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it came to be labelled in no other way than by a choice that tells something of the judge."""
-        return bool(self.entries) and all(each.is_chosen for each in self.entries or ())
+        """Whether it came to be labelled in no other way than by a choice that tells something of the judge.
+
+        So does what the judge was shown as an example: it does not measure him.
+        """
+        return self.is_example or (bool(self.entries) and all(each.is_chosen for each in self.entries or ()))
 
     def chance_in(self, queue_id: str) -> float | None:
         """With what chance it was drawn for a queue that draws from all results; None where nobody knows."""

@@ -55,8 +55,10 @@ class JudgeAgainstPeople:
         said = in_words(self.calibration)
         if not self.left_out:
             return said
+        if all(each.is_example for each in self.results if each.is_chosen):
+            return f"{said} {self.left_out} labels are left out: the judge was shown them as examples."
         return (
-            f"{said} {self.left_out} labels are left out: what is near the threshold or disputed was chosen for them. "
+            f"{said} {self.left_out} labels are left out: they were chosen for being near the threshold or disputed. "
             "Let the queue draw a random share of the rule as well, and they count with their weight."
         )
 
@@ -113,7 +115,7 @@ def _against_people(judge: JudgedCount, results: Sequence[LabelledResult]) -> Ju
 
 def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
     """The labels of the queue that draws from all results and has most of them, with the chance that each had."""
-    known = [each for each in results if each.label is not None]
+    known = [each for each in results if each.label is not None and not each.is_example]
     queues = Counter(
         entry.queue_id
         for each in known

@@ -52,6 +52,10 @@ SELECT
     e.trace_id,
     e.span_id,
     e.release,
+    e.project,
+    e.seq,
+    e.cost_usd,
+    list_contains(coalesce(json_extract_string(r.document, '$.config.examples[*].traceId'), []), e.trace_id) AS is_example,
     e.passed AS judged,
     e.score,
     e.reason,
@@ -61,11 +65,11 @@ SELECT
     v.unsure,
     q.entries
 FROM evaluation AS e
+INNER JOIN rule_revision AS r ON r.revision = e.revision AND r.rule_id = $rule_id
 INNER JOIN votes AS v ON v.trace_id = e.trace_id AND v.span_id IS NOT DISTINCT FROM e.span_id
 LEFT JOIN queued AS q ON q.trace_id = e.trace_id AND q.span_id IS NOT DISTINCT FROM e.span_id
 WHERE e.tenant = $tenant
     AND ($project::VARCHAR IS NULL OR e.project = $project)
-    AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
     AND e.outcome = 'scored'
     AND e.passed IS NOT NULL
     AND e.fingerprint IS NOT NULL

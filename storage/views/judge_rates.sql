@@ -1,6 +1,6 @@
 -- The pass rate of each judge of a rule, and beside it the one that people would find, from their votes on the question `verdict`:
 -- each verdict's labels stand for all results with that verdict, with one success and one failure added for the interval of 95 %.
--- What was chosen for queues by uncertainty or disagreement, or by another rule's verdict, is no label here. Null while people
+-- What was chosen for queues by uncertainty or disagreement, or by another rule's verdict, or is an example in the judge's prompt, is no label here. Null while people
 -- passed, or failed, fewer than five.
 CREATE OR REPLACE VIEW judge_rates AS
 WITH said AS NOT MATERIALIZED (
@@ -43,6 +43,8 @@ results AS NOT MATERIALIZED (
         e.fingerprint,
         e.passed,
         CASE
+            WHEN list_contains(coalesce(json_extract_string(r.document, '$.config.examples[*].traceId'), []), e.trace_id)
+                THEN NULL
             WHEN q.trace_id IS NOT NULL AND NOT q.by_chance AND NOT coalesce(list_contains(q.failed_rules, r.rule_id), false)
                 THEN NULL
             WHEN v.decided IS NOT NULL THEN v.decided

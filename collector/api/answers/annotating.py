@@ -168,6 +168,61 @@ class AgreementDocument(ApiAnswer):
     disagreed: list[DisagreedDocument]
 
 
+class JudgeVersion(ApiAnswer):
+    """How one version of a judge agrees with people, and what one answer cost."""
+
+    fingerprint: str | None
+    agreement: MeasuredDocument
+    sensitivity: MeasuredDocument
+    specificity: MeasuredDocument
+    kappa: MeasuredDocument
+    cost_usd_each: float | None
+
+
+class JudgeFlip(ApiAnswer):
+    """What two versions of a judge see differently."""
+
+    trace_id: str
+    span_id: str | None
+    people_passed: bool
+    before: bool
+    after: bool
+    reason: str | None
+
+
+class JudgeTrialDocument(ApiAnswer):
+    """Two versions of a judge on what people voted on; `heldOut`: examples in a prompt, `failed`: no verdict."""
+
+    labels: int
+    held_out: int
+    failed: int
+    current: JudgeVersion | None
+    candidate: JudgeVersion | None
+    mended: int
+    spoilt: int
+    p_value: float
+    in_words: str
+    flips: list[JudgeFlip]
+    problems: list[str]
+
+
+class LabelledExample(ApiAnswer):
+    """What people voted on, as an example for a judge."""
+
+    input: str | None
+    output: str
+    passed: bool
+    trace_id: str
+    span_id: str | None
+
+
+class LabelledExamples(ApiAnswer):
+    """Examples for the prompt of a rule's judge."""
+
+    rule_id: str
+    examples: list[LabelledExample]
+
+
 class ScoresReceipt(ApiAnswer):
     """How many scores were stored, and of how many the same had been said already."""
 
