@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -34,13 +35,22 @@ Values = Mapping[str, str]
 Named = Annotated[str, Query(max_length=10_000)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFormShown:
+    """What the form holds, what is wrong with it, and the queue that it changes."""
+
+    values: Values
+    problems: Mapping[str, str] = field(default_factory=dict)
+    queue: ReviewQueue | None = None
+
+
 @router.get("/review/new")
 @needs(Permission.WRITE, by_tenant=True)
 def new_queue(request: Request, here: Here, who: Who) -> Response:
     """The form of a queue that is not there yet."""
     values = {"labels": "CORRECT\nINCORRECT\nUNSURE", "question": "verdict", "answer": "label"}
     values |= {"reviewers": "1", "blind": "on"}
-    return _form(request, here, who, values, {})
+    return _form(request, here, who, QueueFormShown(values=values))
 
 
 @router.post("/review/new")
@@ -55,9 +65,9 @@ def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response
         now_us = here.now_ns() // 1000
         here.reviews.queues.create(queue_id, body.text(), tenant=who.tenant, by=who.key_name, now_us=now_us)
     except ValidationError as error:
-        return _form(request, here, who, values, by_field(error), status=400)
+        return _form(request, here, who, QueueFormShown(values=values, problems=by_field(error)), status=400)
     except (BadQuery, Conflict) as error:
-        return _form(request, here, who, values, {"": str(error)}, status=409)
+        return _form(request, here, who, QueueFormShown(values=values, problems={"": str(error)}), status=409)
     return RedirectResponse(f"/review/{queue_id}", _SEE_OTHER)
 
 
@@ -65,7 +75,7 @@ def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response
 @needs(Permission.WRITE, by_tenant=True)
 def edit_queue(request: Request, queue: Own, here: Here, who: Who) -> Response:
     """The form of one that is there."""
-    return _form(request, here, who, _values_of(queue), {}, queue=queue)
+    return _form(request, here, who, QueueFormShown(values=_values_of(queue), queue=queue))
 
 
 @router.post(_ONE + "/edit")
@@ -80,12 +90,14 @@ def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent)
         require_version(queue.version, {int(version) if version.isdecimal() else 0})
         here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
     except ValidationError as error:
-        return _form(request, here, who, values, by_field(error), queue=queue, status=400)
+        shown = QueueFormShown(values=values, problems=by_field(error), queue=queue)
+        return _form(request, here, who, shown, status=400)
     except Stale:
         told = {"": "The queue was changed while you edited it: look at it again."}
-        return _form(request, here, who, values, told, queue=queue, status=409)
+        return _form(request, here, who, QueueFormShown(values=values, problems=told, queue=queue), status=409)
     except (BadQuery, Conflict) as error:
-        return _form(request, here, who, values, {"": str(error)}, queue=queue, status=409)
+        shown = QueueFormShown(values=values, problems={"": str(error)}, queue=queue)
+        return _form(request, here, who, shown, status=409)
     return RedirectResponse(f"/review/{queue.queue_id}", _SEE_OTHER)
 
 
@@ -226,26 +238,17 @@ def _values_of(queue: ReviewQueue) -> dict[str, str]:
     return found | ({"blind": "on"} if queue.blind else {})
 
 
-def _form(  # noqa: PLR0913 - a page
-    request: Request,
-    here: Context,
-    who: Caller,
-    values: Values,
-    problems: Mapping[str, str],
-    *,
-    queue: ReviewQueue | None = None,
-    status: int = 200,
-) -> Response:
-    tenant = who.tenant if queue is None else queue.tenant
+def _form(request: Request, here: Context, who: Caller, shown: QueueFormShown, *, status: int = 200) -> Response:
+    tenant = who.tenant if shown.queue is None else shown.queue.tenant
     kept = [each.stored for each in here.rules.kept() if each.stored.tenant in {tenant, ""}]
     return page(
         request,
         "review_queue_form.html",
         status=status,
-        queue=queue,
-        values=values,
-        problems={name: text for name, text in problems.items() if "." not in name},
-        others=[f"{name}: {text}" for name, text in problems.items() if "." in name],
+        queue=shown.queue,
+        values=shown.values,
+        problems={name: text for name, text in shown.problems.items() if "." not in name},
+        others=[f"{name}: {text}" for name, text in shown.problems.items() if "." in name],
         rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
         rows=range(_FEEDS),
     )
