@@ -30,6 +30,7 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
     "/api/v1/experiments/{experiment_id}/runs/{candidate_id}/diff": "?baselineRunId={candidate_id}",
     "/api/v1/quality": "?rule=slow",
+    "/api/v1/session-annotation": "?sessionId={session_id}",
     "/jaeger/api/operations": "?service=service {mark}",
     "/jaeger/api/v3/operations": "?service=service {mark}",
     "/jaeger/api/traces": "?service=service {mark}&start=1&end=1895255200000000",
@@ -52,6 +53,7 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/jaeger/api/dependencies",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/calibration",
+    "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/labelled-examples",
     "/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}/backfills/{backfill_id}",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries",
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
@@ -87,6 +89,7 @@ CONNECTION: dict[str, object] = {"name": "mine now", "baseUrl": "https://model.e
 SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "trace-eval-rules": RULE,
     "trace-eval-rules/test": RULE,
+    "{rule_id}/judge-trial": RULE,
     "{rule_id}": RULE,
     "backfills": {"from": "2026-11-20T00:00:00Z"},
     "alert-webhooks": HOOK,

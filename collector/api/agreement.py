@@ -34,7 +34,7 @@ class AgreementQuery(BaseModel):
     tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose votes, for who sees all.")
 
 
-@router.get("")
+@router.get("", responses={404: {"description": "There is no such queue here."}})
 @needs(Permission.READ, by_tenant=True)
 @answers(AgreementDocument)
 def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query()]) -> dict[str, object]:

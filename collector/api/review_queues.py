@@ -78,8 +78,8 @@ class QueueBody(BaseModel):
     question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
     instructions: Annotated[str, Field(max_length=10_000)] = ""
     answer: Answer = Field(default="label", description="What a vote is: a label, a score from low to high, or a text.")
-    low: Annotated[float, Field(allow_inf_nan=False, description="Of a score.")] = 0
-    high: Annotated[float, Field(allow_inf_nan=False, description="Of a score.")] = 1
+    low: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 0
+    high: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 1
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
         default=1, description="People who look at each entry."

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
@@ -34,7 +34,7 @@ class VoteBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     label: Annotated[str, Field(min_length=1, max_length=100)] | None = None
-    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    score: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
     note: Note | None = None
     overriddenExpectedOutput: Any = None
 

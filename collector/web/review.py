@@ -17,6 +17,7 @@ from collector.api.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, 
 from collector.api.reviewing import VoteBody, cast_vote, take_back, turn_of
 from collector.web.problems import by_field
 from collector.web.rendering import page
+from collector.web.review_queue_form import as_number
 from collector.web.talk import conversation
 from collector.web.visitor import Sent, with_query
 from rules.statistics.agreeing import Agreement
@@ -109,7 +110,7 @@ def vote(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> 
     by = form.text("by") or None
     sent = {
         "label": form.text("label") or None,
-        "score": form.text("score").strip() or None,
+        "score": as_number(form.text("score").strip()),
         "note": form.text("note").strip() or None,
         "overriddenExpectedOutput": _typed(form.text("expected").strip()),
     }

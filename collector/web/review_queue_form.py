@@ -202,7 +202,7 @@ def _values(form: Form) -> dict[str, str]:
 def _body(values: Values) -> dict[str, Any]:
     """What the API would be sent for it."""
     body: dict[str, Any] = {name: values[name] for name in ("name", "question", "instructions", "answer")}
-    body |= {name: values[name] for name in ("low", "high") if values[name]}
+    body |= {name: as_number(values[name]) for name in ("low", "high") if values[name]}
     body["answer"] = values["answer"] or "label"
     labels = [each.strip() for each in values["labels"].splitlines() if each.strip()]
     body |= {"labels": labels} if labels else {}
@@ -210,6 +210,14 @@ def _body(values: Values) -> dict[str, Any]:
     body["blind"] = "blind" in values
     body["feeds"] = [_feed(values, row) for row in range(_FEEDS) if values[f"rule-{row}"]]
     return body
+
+
+def as_number(text: str) -> float | str | None:
+    """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
 
 
 def _feed(values: Values, row: int) -> dict[str, Any]:
