@@ -19,7 +19,7 @@ def session_target(here: Context, tenant: str, session_id: str) -> AnnotationTar
     """
     found = session_seen(here, tenant, session_id)
     if found.tenant != tenant:
-        raise Missing(f"no trace of the session {session_id} here that is yours to vote on")
+        raise Missing("there is no such session here that is yours to vote on")
     return found
 
 
@@ -32,7 +32,7 @@ def session_seen(here: Context, sight: str | None, session_id: str) -> Annotatio
     like = TracesLike(session=session_id)
     found = here.listing.traces(like, limit=1, tenant=sight, within_s=_SESSION_S).traces
     if not found:
-        raise Missing(f"no trace of the session {session_id} here")
+        raise Missing("there is no such session here")
     return AnnotationTarget(
         tenant=found[0].tenant or "",
         target="session",
