@@ -4,14 +4,17 @@ python -m benchmarks.calibration [--samples 4000]
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
-from rules.statistics.calibration import Confusion, Measured, calibrate
+from rules.statistics.calibration import Calibration, calibrate, confusion_of
+from rules.statistics.correcting import Confusion, DrawnLabel, Measured
 
 _JUDGED = 1_000
 _LABELS = 120
+_DRAWN_FROM = 2_000
 _CELLS = ((True, True), (True, False), (False, True), (False, False))
 
 
@@ -31,28 +34,65 @@ def a_labelled_sample(
     return Confusion(**{name: pairs.count(cell) for name, cell in zip(names, _CELLS, strict=True)}), int(judged.sum())
 
 
+def a_weighted_sample(generator: np.random.Generator, *, rate: float = 0.8) -> tuple[list[DrawnLabel], int, int]:
+    """Labels of all results near the threshold, where the judge errs oftener, and of a twentieth of the others.
+
+    With them, how many of the 2,000 results the judge passed, and how many there are.
+    """
+    truth = generator.random(_DRAWN_FROM) < rate
+    judged = np.where(truth, generator.random(_DRAWN_FROM) < 0.95, generator.random(_DRAWN_FROM) < 0.4)
+    near = generator.random(_DRAWN_FROM) < np.where(truth == judged, 0.03, 0.2)
+    chance = np.where(near, 1.0, 0.05)
+    drawn = generator.random(_DRAWN_FROM) < chance
+    rows = zip(truth[drawn].tolist(), judged[drawn].tolist(), chance[drawn].tolist(), strict=True)
+    labels = [DrawnLabel(people=people, judged=said, probability=each) for people, said, each in rows]
+    return labels, int(judged.sum()), _DRAWN_FROM
+
+
 def main() -> None:
     """Print the table of the documentation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=4_000)
     samples = parser.parse_args().samples
     print("| labels | rate | raw | labels alone | corrected | its mean width |\n|---|--:|--:|--:|--:|--:|")
-    for failing_first in (False, True):
+    for told, sample in _WAYS.items():
         for rate in (0.5, 0.8, 0.95):
-            shares = _covered(samples, failing_first=failing_first, rate=rate)
-            print(f"| {'failing first' if failing_first else 'blind'} | {rate:.0%} | {' | '.join(shares)} |")
+            print(f"| {told} | {rate:.0%} | {' | '.join(_covered(samples, sample, rate))} |")
 
 
-def _covered(samples: int, *, failing_first: bool, rate: float) -> list[str]:
+Sample = Callable[[np.random.Generator, float], tuple[Calibration, Confusion]]
+
+
+def _by(*, failing_first: bool) -> Sample:
+    def sample(generator: np.random.Generator, rate: float) -> tuple[Calibration, Confusion]:
+        confusion, passed = a_labelled_sample(generator, failing_first=failing_first, rate=rate)
+        return calibrate(confusion, judged_passed=passed, judged_failed=_JUDGED - passed), confusion
+
+    return sample
+
+
+def _weighted(generator: np.random.Generator, rate: float) -> tuple[Calibration, Confusion]:
+    drawn, passed, judged = a_weighted_sample(generator, rate=rate)
+    confusion = confusion_of((each.people, each.judged) for each in drawn)
+    return calibrate(confusion, judged_passed=passed, judged_failed=judged - passed, drawn=drawn), confusion
+
+
+_WAYS: Final[Mapping[str, Sample]] = {
+    "blind": _by(failing_first=False),
+    "failing first": _by(failing_first=True),
+    "near the threshold, weighted": _weighted,
+}
+
+
+def _covered(samples: int, sample: Sample, rate: float) -> list[str]:
     generator = np.random.default_rng(7)
     raw = alone = corrected = known = 0
     width = 0.0
     for _ in range(samples):
-        confusion, passed = a_labelled_sample(generator, failing_first=failing_first, rate=rate)
-        found = calibrate(confusion, judged_passed=passed, judged_failed=_JUDGED - passed)
+        found, confusion = sample(generator, rate)
         holds = _holding(rate)
         raw += holds(found.raw)
-        people = confusion.passed_passed + confusion.passed_failed
+        people = confusion.people_passed
         labels = calibrate(Confusion(), judged_passed=people, judged_failed=confusion.labels - people)
         alone += holds(labels.raw)
         if found.corrected.interval is not None:

@@ -17,6 +17,9 @@ from storage.writer import Writer
 Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
 """Why an entry is in its queue."""
 
+Answer: TypeAlias = Literal["label", "score", "text"]
+"""What a vote is: one of the labels, a score from `low` to `high`, or a text."""
+
 MOST_QUEUES: Final = 200
 MOST_ENTRIES: Final = 10_000
 """Of one tenant, and of one queue. Guesses: more than people get through."""
@@ -44,6 +47,9 @@ class QueueText:
     name: str
     question: str
     instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
     labels: Sequence[str]
     reviewers: int
     blind: bool
@@ -59,6 +65,9 @@ class ReviewQueue:
     name: str
     question: str
     instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
     labels: Sequence[str]
     reviewers: int
     blind: bool
@@ -139,11 +148,12 @@ class ReviewQueues:
 
     def all(self, *, tenant: str | None, now_us: int) -> list[ReviewQueue]:
         """Those of a tenant and of none, by name; None for all."""
-        return self._found(tenant=tenant, queue_id=None, now_us=now_us)
+        return self._found(tenant=tenant, queue_id=None, now_us=now_us, counted=True)
 
-    def get(self, queue_id: str, *, tenant: str | None, now_us: int) -> ReviewQueue | None:
-        """One of them."""
-        return next(iter(self._found(tenant=tenant, queue_id=queue_id, now_us=now_us)), None)
+    def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:
+        """One of them. To say how far it is all its votes are counted; who does not ask for that is told 0."""
+        found = self._found(tenant=tenant, queue_id=queue_id, now_us=now_us, counted=counted)
+        return next(iter(found), None)
 
     def create(self, queue_id: str, text: QueueText, *, tenant: str, by: str | None, now_us: int) -> None:
         """Add a queue.

@@ -178,6 +178,9 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/runs/{run_id}/diff": lambda shown: f"/runs/{a_run(shown)}/diff",
     "/runs/{run_id}/items/{number}/promote": lambda shown: f"{an_item(shown)}/promote",
     "/review/{queue_id}": lambda shown: a_review(shown).partition("/entries")[0],
+    "/review/{queue_id}/edit": lambda shown: a_review(shown).partition("/entries")[0] + "/edit",
+    "/review/{queue_id}/add": lambda shown: a_review(shown).partition("/entries")[0] + "/add",
+    "/review/{queue_id}/delete": lambda shown: a_review(shown).partition("/entries")[0] + "/delete",
     "/review/{queue_id}/entries/{entry_id}": a_review,
     "/traces/{trace_id}/promote": lambda shown: f"/traces/{shown.trace_id}/promote",
 }

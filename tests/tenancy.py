@@ -175,8 +175,9 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
     pinned = tenancy.server.ask("POST", f"/api/v1/traces/{TRACE}/pin", key=key)
     assert pinned.status_code == 200, pinned.text
     vote = {"verdict": "CORRECT", "note": mark}
-    for place in (f"traces/{TRACE}", f"runs/{ids['run_id']}/items/{ids['number']}"):
-        voted = tenancy.server.ask("PUT", f"/api/v1/{place}/annotation", key=key, json=vote)
+    about = (f"traces/{TRACE}/annotation", f"runs/{ids['run_id']}/items/{ids['number']}/annotation")
+    for place in (*about, f"session-annotation?sessionId={ids['session_id']}"):
+        voted = tenancy.server.ask("PUT", f"/api/v1/{place}", key=key, json=vote)
         assert voted.status_code == 200, voted.text
     queued = _queue(tenancy, tenant)
     deleted = tenancy.server.ask("DELETE", "/api/v1/traces?before=1980-01-01T00:00:00Z", key=key)

@@ -41,6 +41,11 @@ WRITING = {  # the form, or the question before one
     "GET /datasets/{dataset_id}/delete",
     "GET /traces/{trace_id}/promote",
     "GET /runs/{run_id}/items/{number}/promote",
+    "GET /review/new",
+    "GET /review/add",
+    "GET /review/{queue_id}/add",
+    "GET /review/{queue_id}/edit",
+    "GET /review/{queue_id}/delete",
 }
 SEEING_QUEUES = {
     "GET /api/v1/review-queues",

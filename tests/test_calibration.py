@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from benchmarks.calibration import a_labelled_sample
-from rules.statistics.calibration import Calibration, Confusion, alpha_of_people, calibrate, in_words
+from benchmarks.calibration import a_labelled_sample, a_weighted_sample
+from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
+from rules.statistics.correcting import Confusion, Measured, by_error_rates, by_verdict, strata
+from rules.statistics.formulas.judge_error import Judge, Rate, prediction_powered
+from rules.statistics.surviving import (
+    CorrectedDifference,
+    JudgedSide,
+    corrected_difference,
+    corrected_rate,
+    known_judge,
+)
 from tests.connecting import ENCRYPTION_KEY, a_connection
 from tests.live import until
 from tests.model_server import Asked, Says, a_model
@@ -36,11 +45,29 @@ def bounds(found: Calibration) -> tuple[float, float, float]:
 def test_blind_labels_are_corrected_by_error_rates() -> None:
     """The numbers of Lang and Reiczigel: 84 % of 1,000, sensitivity 0.95 of 100, specificity 0.6 of 40, are 80 %."""
     found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
-    assert found.method == "error_rates"
     assert (found.sensitivity.value, found.specificity.value) == (0.95, 0.6)
-    assert bounds(found) == pytest.approx((0.8, 0.707287, 0.900537), abs=1e-6)
+    by_rates = by_error_rates(table(95, 5, 16, 24), Rate(share=0.84, count=1_000))
+    assert by_rates.rate.value == pytest.approx(0.8, abs=1e-9)
+    assert by_rates.rate.interval is not None
+    assert (by_rates.rate.interval.low, by_rates.rate.interval.high) == pytest.approx((0.707287, 0.900537), abs=2e-6)
     assert found.standing == "informative"
     assert found.raw.value == 0.84
+
+
+def test_prediction_power_corrects_where_it_is_tighter() -> None:
+    """Of the same labels PPI++ makes the tighter interval, with one label more of each kind; few labels have none."""
+    found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
+    assert found.method == "prediction_powered"
+    people, judged = [1.0] * 100 + [0.0] * 40, [1.0] * 95 + [0.0] * 5 + [1.0] * 16 + [0.0] * 24
+    rest = [1.0] * 729 + [0.0] * 131
+    plain = prediction_powered(people, judged, rest)
+    soft = prediction_powered([1.0, 1.0, 0.0, 0.0, *people], [1.0, 0.0, 1.0, 0.0, *judged], rest)
+    assert bounds(found) == pytest.approx((plain.value, soft.interval.low, soft.interval.high), abs=1e-9)
+    assert found.more is not None
+    few = calibrate(table(15, 1, 3, 8), judged_passed=667, judged_failed=333)
+    assert few.method == "error_rates"
+    none_left = calibrate(table(95, 5, 16, 24), judged_passed=111, judged_failed=29)
+    assert none_left.method == "error_rates", "all results have labels: there is no rest to predict"
 
 
 def test_labels_chosen_by_the_verdict_are_weighed_by_it() -> None:
@@ -84,6 +111,7 @@ def test_the_labels_that_are_asked_for_halve_the_interval() -> None:
         more = [round(count * (1 + before.more.count / sum(counts))) for count in counts]
         after = calibrate(table(*more), judged_passed=judged[0], judged_failed=judged[1])
         assert after.method == before.method
+        assert before.method == ("prediction_powered" if counts[0] == 95 else "by_verdict")
         width_before, width_after = (bounds(each)[2] - bounds(each)[1] for each in (before, after))
         assert width_after / width_before == pytest.approx(0.5, abs=0.06)
     few = calibrate(table(950, 50, 160, 240), judged_passed=84, judged_failed=16)
@@ -126,6 +154,94 @@ def test_the_corrected_rate_covers_what_people_would_find(way: str) -> None:
     assert hits / 400 >= 0.93
     assert raw_hits / 400 < 0.2
     assert weighed / 400 == 1 if way == "failing first" else weighed / 400 < 0.05
+
+
+def test_weighted_labels_cover_what_people_would_find() -> None:
+    """Of labels that are mostly of what is near the threshold, weights hold the rate in 92 %; without them few do."""
+    generator, hits, unweighted, known = np.random.default_rng(6), 0, 0, 0
+    for _ in range(300):
+        drawn, judged_passed, judged = a_weighted_sample(generator)
+        failed = judged - judged_passed
+        confusion = confusion_of((each.people, each.judged) for each in drawn)
+        found = calibrate(confusion, judged_passed=judged_passed, judged_failed=failed, drawn=drawn)
+        assert found.method == "by_weight"
+        _, low, high = bounds(found)
+        known += 1
+        hits += low <= 0.8 <= high
+        plain = calibrate(confusion, judged_passed=judged_passed, judged_failed=failed).corrected.interval
+        unweighted += plain is not None and plain.low <= 0.8 <= plain.high
+    assert hits / known >= 0.92
+    assert unweighted / known < 0.5
+
+
+def of(found: CorrectedDifference | None) -> CorrectedDifference:
+    """What is there."""
+    assert found is not None
+    return found
+
+
+def test_a_difference_survives_what_is_known_of_the_judge() -> None:
+    """A clear difference survives a good judge; with few labels, or of a judge that nearly guesses, it does not."""
+    before, after = JudgedSide(passed=800, failed=200), JudgedSide(passed=700, failed=300)
+    good = calibrate(table(95, 5, 10, 90), judged_passed=1_050, judged_failed=950)
+    found = of(corrected_difference(before, after, good))
+    assert (found.basis, found.survives) == ("shared_labels", True)
+    assert found.difference == pytest.approx(-0.1 / 0.85, abs=0.01)
+    assert found.interval.high < 0
+    assert "survives" in found.in_words
+    weak = calibrate(table(8, 3, 5, 6), judged_passed=1_500, judged_failed=500)
+    lost = of(corrected_difference(before, after, weak))
+    assert not lost.survives
+    assert lost.interval.low < 0 < lost.interval.high
+    useless = calibrate(table(45, 5, 45, 5), judged_passed=1_500, judged_failed=500)
+    assert corrected_difference(before, after, useless) is None
+    assert corrected_difference(before, JudgedSide(passed=0, failed=0), good) is None
+
+
+def test_a_judge_that_errs_otherwise_after_a_release_is_found_out() -> None:
+    """Where each release has labels its own count: a judge that grew lenient shows a gain that people do not see."""
+    before = JudgedSide(passed=600, failed=400, labels=table(55, 5, 5, 35))
+    after = JudgedSide(passed=800, failed=200, labels=table(57, 3, 25, 15))
+    shared = calibrate(table(112, 8, 30, 50), judged_passed=1_400, judged_failed=600)
+    found = of(corrected_difference(before, after, shared))
+    assert (found.basis, found.survives) == ("own_labels", False)
+    assert found.baseline.value == pytest.approx(0.6, abs=0.01)
+    assert found.candidate.value == pytest.approx(0.59, abs=0.01)
+
+
+def test_corrected_differences_hold_what_people_would_find() -> None:
+    """At 95 %, 92 % of 400 samples at least hold the true difference, by labels of each side and by those of all."""
+    generator, hits = np.random.default_rng(5), {"own_labels": 0, "shared_labels": 0}
+    for _ in range(400):
+        sides, labels = [], []
+        for rate in (0.8, 0.7):
+            confusion, passed = a_labelled_sample(generator, failing_first=False, rate=rate)
+            labels.append(confusion)
+            sides.append(JudgedSide(passed=passed, failed=1_000 - passed, labels=confusion))
+        cells = [[count for row in each.table for count in row] for each in labels]
+        together = table(*(one + other for one, other in zip(*cells, strict=True)))
+        judged = sum(each.passed for each in sides)
+        known = calibrate(together, judged_passed=judged, judged_failed=2_000 - judged)
+        for basis in hits:
+            own = basis == "own_labels"
+            pair = sides if own else [JudgedSide(passed=each.passed, failed=each.failed) for each in sides]
+            found = of(corrected_difference(pair[0], pair[1], known))
+            assert found.basis == basis
+            hits[basis] += found.interval.low <= -0.1 <= found.interval.high
+    assert min(hits.values()) / 400 >= 0.92, hits
+
+
+def test_a_judge_is_as_well_known_as_its_interval_says() -> None:
+    """What is told of a judge by its intervals gives the corrected rate that its counts give; a useless one none."""
+    found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
+    judge = known_judge(found)
+    assert isinstance(judge, Judge)
+    assert (judge.sensitivity.count, judge.specificity.count) == pytest.approx((100, 40), rel=0.2)
+    rate: Measured = corrected_rate(840, 1_000, judge)
+    assert rate.value == pytest.approx(0.8)
+    assert rate.interval is not None
+    assert (rate.interval.low, rate.interval.high) == pytest.approx((0.707, 0.9), abs=0.02)
+    assert known_judge(calibrate(table(45, 5, 45, 5), judged_passed=90, judged_failed=10)) is None
 
 
 TRACES = 300
@@ -222,3 +338,24 @@ def test_an_even_vote_counts_for_nothing_until_it_is_decided(example: Offline) -
 def without_fingerprint(text: str) -> list[str]:
     """The lines, with what depends on the connection's address left out."""
     return [re.sub(r"^judge [0-9a-f]{12}", "judge", line).rstrip() for line in text.strip().splitlines()]
+
+
+def test_corrected_rates_stand_beside_the_raw_ones(example: Offline) -> None:
+    """The lines of the quality route and the overview have corrected rates beside the raw ones."""
+    rule = example.ask("GET", "trace-eval-rules")["content"][0]
+    (line,) = example.ask("GET", "quality", params={"rule": rule["id"], "by": "project"})["lines"]
+    assert line["rate"] == pytest.approx(0.8)
+    assert line["corrected"]["value"] == pytest.approx(0.7, abs=0.001)
+    assert line["corrected"]["low"] < 0.7 < line["corrected"]["high"]
+    with Visit(example.url) as visit:
+        assert "70.0 %" in visit.get("/quality").text
+    columns = "rule, labels, passed_passed, passed_failed, failed_passed, failed_failed, useless"
+    told = example.sql(f"SELECT {columns} FROM judge_rates")
+    assert told == [["polite", 100, 65, 5, 15, 15, False]]
+    ((rate, low, high, sensitivity),) = example.sql(
+        "SELECT corrected, corrected_low, corrected_high, sensitivity FROM judge_rates"
+    )
+    assert (rate, sensitivity) == pytest.approx((0.7, 65 / 70), abs=0.001)
+    expected = by_verdict(*strata(table(65, 5, 15, 15), 240, 300), 300).rate.interval
+    assert expected is not None
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-6)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from storage.annotations import AnnotationTarget, NewAnnotation
 from storage.review_feeding import Feed, FeedPolicy
-from storage.review_queues import QueueText, ReviewEntry, ReviewQueue
+from storage.review_queues import NewEntry, QueueText, ReviewEntry, ReviewQueue
 from storage.store import Store
 from tests.live import until
 from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post
-from tests.storing import a_store
+from tests.storing import a_store, rows
 
 DAY_US = 86_400_000_000
 NOW_US = 1_795_000_000_000_000
@@ -65,7 +66,16 @@ def a_feed(policy: FeedPolicy, share: float = 1, **more: Any) -> Feed:
 def a_queue(store: Store) -> ReviewQueue:
     """A new queue."""
     text = QueueText(
-        name="q", question="verdict", instructions="", labels=["a", "b"], reviewers=1, blind=False, feeds="[]"
+        name="q",
+        question="verdict",
+        instructions="",
+        answer="label",
+        low=None,
+        high=None,
+        labels=["a", "b"],
+        reviewers=1,
+        blind=False,
+        feeds="[]",
     )
     store.review_queues.create("q", text, tenant="", by=None, now_us=NOW_US)
     found = store.review_queues.get("q", tenant=None, now_us=NOW_US)
@@ -106,6 +116,12 @@ def test_the_weights_give_the_rate_that_all_results_have(store: Store) -> None:
     failed = sum(weight for number, weight in weights.items() if number % 5 == 0)
     assert failed / sum(weights.values()) == pytest.approx(0.2, abs=0.03)
     assert sum(weights.values()) == pytest.approx(RESULTS, rel=0.15)
+    sums = (
+        "SELECT queue, count(*), sum(1 / probability), count(*) FILTER (WHERE done) FROM review_entries GROUP BY queue"
+    )
+    ((queue, count, total, done),) = rows(store, sums)
+    assert (queue, count, done) == ("q", len(entries), len(numbers(entries) & set(range(1, 11))))
+    assert total == pytest.approx(sum(weights.values()))
 
 
 def test_uncertain_results_are_near_the_threshold(store: Store) -> None:
@@ -158,3 +174,21 @@ def send(api: Offline) -> None:
     for key, value in (("input.value", "Is it?"), ("output.value", "no"), ("openinference.span.kind", "LLM")):
         span.attributes.add(key=key).value.string_value = value
     post(f"http://{api.running.otlp_http}/v1/traces", request.SerializeToString())
+
+
+def test_a_vote_on_an_item_of_another_run_is_not_counted(store: Store) -> None:
+    """Votes belong to an item of a run, and who does not ask how far a queue is, is told nothing."""
+    about = AnnotationTarget(tenant="", target="run_item", project="shop", run_id="this", item_number=7)
+    queue = a_queue(store)
+    store.review_queues.add(queue, [NewEntry(about=about, reason="hand")], by=None, now_us=NOW_US)
+
+    def seen(*, counted: bool) -> tuple[int, int]:
+        found = store.review_queues.get("q", tenant=None, now_us=NOW_US, counted=counted)
+        assert found is not None
+        return found.entries, found.votes
+
+    for run, votes in (("other", 0), ("this", 1)):
+        said = NewAnnotation(about=replace(about, run_id=run), name="verdict", label="a", source="person", author=run)
+        store.annotations.add([said], now_us=NOW_US)
+        assert seen(counted=True) == (1, votes)
+    assert seen(counted=False) == (0, 0)

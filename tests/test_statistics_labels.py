@@ -27,6 +27,7 @@ from rules.statistics.formulas.judge_error import (
 )
 from rules.statistics.formulas.looking import flip_evidence, flip_evidence_worse, score_evidence
 from rules.statistics.formulas.pairs import mcnemar_exact
+from rules.statistics.formulas.quantiles import around
 from rules.statistics.formulas.several import e_benjamini_hochberg
 
 LABELS = [int(each) for each in "1101011011"]
@@ -203,3 +204,38 @@ def test_looking_after_every_pair_alarms_falsely_by_a_fixed_test_alone() -> None
         fixed += any(mcnemar_exact(*each) < 0.05 for each in seen[::5])
     assert always / 300 < 0.06
     assert fixed / 300 > 0.15
+
+
+@pytest.mark.parametrize(
+    "rate, sensitivity, specificity, sizes, shares",
+    [
+        (0.95, 0.97, 0.7, (500, 40, 20), (0.81, 0.85, 0.99)),
+        (0.8, 0.95, 0.6, (1000, 100, 40), (0.08, 0.97, 0.96)),
+    ],
+)
+def test_intervals_hold_the_true_rate_as_often_as_is_known(
+    rate: float,
+    sensitivity: float,
+    specificity: float,
+    sizes: tuple[int, int, int],
+    shares: tuple[float, float, float],
+) -> None:
+    """Of 2,000 samples the judge's interval, the delta method's and Lang's and Reiczigel's hold the known shares."""
+    generator, draws = np.random.default_rng(11), 2_000
+    count, passes, fails = sizes
+    hits = np.zeros(3)
+    for _ in range(draws):
+        judged = Rate(
+            share=generator.binomial(count, rate * sensitivity + (1 - rate) * (1 - specificity)) / count, count=count
+        )
+        judge = Judge(
+            sensitivity=Rate(share=generator.binomial(passes, sensitivity) / passes, count=passes),
+            specificity=Rate(share=generator.binomial(fails, specificity) / fails, count=fails),
+        )
+        intervals = (
+            around(judged.share, 1.959964 * float(np.sqrt(judged.share * (1 - judged.share) / count))),
+            rogan_gladen(judged, judge).interval,
+            lang_reiczigel(judged, judge).interval,
+        )
+        hits += [each.low <= rate <= each.high for each in intervals]
+    assert tuple(hits / draws) == pytest.approx(shares, abs=0.035)

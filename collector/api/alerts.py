@@ -8,9 +8,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.answers.alerting import AlertDocument, AlertPage
+from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
 from collector.api.answers.declared import answers
 from collector.api.context import Here, Who
+from collector.api.corrected_documents import corrected_alert, difference_document
 from collector.api.pages import MAX_PAGE, page_document
 from collector.api.problems import problem
 from collector.api.tenants import refuse_shared
@@ -56,11 +57,14 @@ def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) ->
 
 @router.get("/{alert_id}")
 @needs(Permission.READ, by_tenant=True)
-@answers(AlertDocument)
+@answers(AlertDetail)
 def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
     """One alert with all that a person needs to check it."""
     alert = here.alerts.get(alert_id, tenant=who.sight)
-    return _not_found(alert_id) if alert is None else JSONResponse(alert_document(alert))
+    if alert is None:
+        return _not_found(alert_id)
+    corrected = difference_document(corrected_alert(here, alert.finding))
+    return JSONResponse({**alert_document(alert), "corrected": corrected})
 
 
 @router.post("/{alert_id}/acknowledge")

@@ -16,12 +16,12 @@ from collector.api.context import Context, Here, Who
 from collector.api.exact_json import body_of, exactly
 from collector.api.problems import problem
 from collector.api.runs import Own, Seen
+from collector.api.session_targets import session_target
 from collector.api.tenants import Tenant, refuse_shared, sight_of, tenant_of
 from collector.api.times import time_text
 from collector.datasets.item import BadItem, json_text
 from storage.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
 from storage.errors import BadQuery, Missing
-from storage.listing import TracesLike
 from storage.runs import Run
 
 router = APIRouter(prefix="/api/v1")
@@ -33,7 +33,6 @@ MOST_NOTE: Final = 10_000
 _MOST_SCORES: Final = 100
 """Of one request. Each takes the writer 7 ms while 100,000 annotations are stored."""
 
-_SESSION_S: Final = 10.0
 _OF_TRACE: Final = "/traces/{trace_id}/annotation"
 _OF_ITEM: Final = "/runs/{run_id}/items/{number}/annotation"
 
@@ -171,7 +170,7 @@ def annotate_trace(
     trace_id: str, body: Voted, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None
 ) -> dict[str, object]:
     """Vote on a trace or a span of it; a vote of the caller's before this one stays in the history."""
-    return _vote(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), body)
+    return vote_on(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), body)
 
 
 @router.get(_OF_TRACE)
@@ -200,7 +199,7 @@ def withdraw_of_trace(
 @answers(AnnotationDocument)
 def annotate_item(run: Own, number: int, body: Voted, here: Here, who: Who) -> dict[str, object]:
     """Vote on an item of a run."""
-    return _vote(here, who, item_target(here, run, number), body)
+    return vote_on(here, who, item_target(here, run, number), body)
 
 
 @router.get(_OF_ITEM)
@@ -282,6 +281,8 @@ def counting(found: list[Annotation]) -> Annotation | None:
 def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) -> list[Annotation]:
     """What is said of exactly this target, the latest first."""
     like = AnnotationsLike(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
+    if about.session_id is not None:
+        like = AnnotationsLike(session_id=about.session_id, name=name)
     found = here.annotations.like(like, tenant=about.tenant)
     return [each for each in found if (each.target, each.tenant) == (about.target, about.tenant)]
 
@@ -312,7 +313,12 @@ def annotation_document(said: Annotation) -> dict[str, object]:
     }
 
 
-def _vote(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> dict[str, object]:
+def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> dict[str, object]:
+    """Store a vote; it as it stands.
+
+    Raises:
+        Forbidden: what is voted on is shared.
+    """
     refuse_shared(who, about.tenant, "what is voted on")
     said = voted(here, who, about, body)
     here.annotations.add([said], now_us=here.now_ns() // 1000)
@@ -378,13 +384,7 @@ def _scored(here: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
             raise Missing(f"no item {body.itemResultId} of a run here")
         return item_target(here, run, int(body.itemResultId))
     if body.sessionId is not None:
-        listed = here.listing.traces(
-            TracesLike(session=body.sessionId), limit=1, tenant=tenant, within_s=_SESSION_S
-        ).traces
-        if not listed or listed[0].tenant != tenant:
-            raise Missing(f"no trace of the session {body.sessionId} here")
-        about = {"target": "session", "project": listed[0].project, "trace_id": listed[0].trace_id}
-        return AnnotationTarget(tenant=tenant, session_id=body.sessionId, **about)  # type: ignore[arg-type]
+        return session_target(here, tenant, body.sessionId)
     trace_id, span = str(body.traceId).lower(), body.spanId and body.spanId.lower()
     outline = here.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
     is_here = outline is not None and outline.summary.tenant == tenant

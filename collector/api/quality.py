@@ -6,11 +6,19 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
+from collector.api.annotations import VERDICT
 from collector.api.answers.alerting import QualityDocument
 from collector.api.answers.declared import answers
-from collector.api.context import Here, Who
+from collector.api.context import Context, Here, Who
+from collector.api.corrected_documents import measured_document
+from collector.api.judged_by_people import SOURCES, judges_against_people
+from collector.api.tenants import tenant_of
+from rules.statistics.formulas.judge_error import Judge
 from rules.statistics.formulas.rates import wilson
+from rules.statistics.surviving import corrected_rate, known_judge
+from storage.labels import JudgedByRule
 from storage.quality import Grouping, GroupOfResults, OfRule
 
 router = APIRouter(prefix="/api/v1/quality")
@@ -42,15 +50,34 @@ def show_quality(here: Here, who: Who, wanted: Annotated[QualityQuery, Query()])
         tenant=who.sight,
     )
     found = here.quality.groups(of, by=wanted.by, limit=_MOST_LINES + 1)
+    judges = _judges(here, who, wanted)
     return {
         "rule": wanted.rule,
         "by": wanted.by,
-        "lines": [_line(each) for each in found[:_MOST_LINES]],
+        "lines": [_line(each, judges.get(each.fingerprint)) for each in found[:_MOST_LINES]],
         "truncated": len(found) > _MOST_LINES,
     }
 
 
-def _line(found: GroupOfResults) -> dict[str, object]:
+def _judges(here: Context, who: Caller, wanted: QualityQuery) -> dict[str | None, Judge]:
+    """What is known of the errors of each judge of the rule, by its fingerprint; nothing where it is not one rule."""
+    kept = [each.stored for each in here.rules.kept() if wanted.rule in {each.stored.rule_id, each.stored.name}]
+    seen = [each for each in kept if who.sees(each.tenant)]
+    if len(seen) != 1:
+        return {}
+    asked = JudgedByRule(
+        tenant=tenant_of(who, None),
+        rule_id=seen[0].rule_id,
+        project=wanted.project,
+        from_us=None,
+        name=VERDICT,
+        sources=SOURCES["people"],
+    )
+    found = {each.judge.fingerprint: known_judge(each.calibration) for each in judges_against_people(here, asked)}
+    return {fingerprint: judge for fingerprint, judge in found.items() if judge is not None}
+
+
+def _line(found: GroupOfResults, judge: Judge | None) -> dict[str, object]:
     count = found.passed + found.not_passed
     bounds = wilson(found.passed, count)
     told = asdict(found)
@@ -66,4 +93,5 @@ def _line(found: GroupOfResults) -> dict[str, object]:
         **{name: told[name] for name in ("scored", "failed", "skipped")},
         "meanScore": found.mean_score,
         "costUsd": found.cost_usd,
+        "corrected": measured_document(corrected_rate(found.passed, count, judge)) if judge and count else None,
     }

@@ -9,7 +9,7 @@ from collector.api.annotations import votes_on
 from collector.api.context import Context
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
-from storage.annotations import Annotation
+from storage.annotations import Annotation, AnnotationTarget
 from storage.errors import Missing
 from storage.records import JsonValue, Message, SpanReading, TraceToolCall
 from storage.review_queues import ReviewEntry, ReviewQueue
@@ -63,7 +63,7 @@ def told_of(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Told | Non
     return Told(results=results, votes=votes_on(here, entry.about, queue.question))
 
 
-def reviewed(here: Context, entry: ReviewEntry) -> Reviewed:
+def reviewed(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     """What there is to judge.
 
     Raises:
@@ -74,7 +74,7 @@ def reviewed(here: Context, entry: ReviewEntry) -> Reviewed:
     return _span(here, entry) if entry.target == "span" else _trace(here, entry)
 
 
-def _trace(here: Context, entry: ReviewEntry) -> Reviewed:
+def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     trace = here.queries.trace(str(entry.trace_id), tenant=entry.tenant)
     if trace is None or trace.summary.tenant != entry.tenant:
         raise _gone()
@@ -88,7 +88,7 @@ def _trace(here: Context, entry: ReviewEntry) -> Reviewed:
     )
 
 
-def _span(here: Context, entry: ReviewEntry) -> Reviewed:
+def _span(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     outline = here.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
     found = None if outline is None else here.outlines.span(outline, str(entry.span_id))
     if outline is None or found is None or outline.summary.tenant != entry.tenant:
@@ -120,7 +120,7 @@ def _call(reading: SpanReading, span_id: str, times: Mapping[str, Any]) -> Trace
     )
 
 
-def _item(here: Context, entry: ReviewEntry) -> Reviewed:
+def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
     item = _run_item(here, entry)
     error = item["error"]
     return Reviewed(
@@ -130,7 +130,7 @@ def _item(here: Context, entry: ReviewEntry) -> Reviewed:
     )
 
 
-def _run_item(here: Context, entry: ReviewEntry) -> Mapping[str, Any]:
+def _run_item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
     found = here.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
     if not found:
         raise _gone()

@@ -30,7 +30,7 @@ from collector.live.review_feeder import feeds_of
 from storage.annotations import AnnotationTarget
 from storage.errors import BadQuery, Missing, require_version
 from storage.review_feeding import FeedPolicy
-from storage.review_queues import MOST_ENTRIES, NewEntry, QueueText, ReviewEntry, ReviewQueue
+from storage.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
 from storage.runs import Run
 
 router = APIRouter(prefix="/api/v1/review-queues")
@@ -77,6 +77,9 @@ class QueueBody(BaseModel):
     name: Name
     question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
     instructions: Annotated[str, Field(max_length=10_000)] = ""
+    answer: Answer = Field(default="label", description="What a vote is: a label, a score from low to high, or a text.")
+    low: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 0
+    high: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 1
     labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
     reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
         default=1, description="People who look at each entry."
@@ -91,6 +94,10 @@ class QueueBody(BaseModel):
     def _distinct(self) -> "QueueBody":
         if len(set(self.labels)) < len(self.labels):
             raise ValueError("each label stands once")
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+        if self.answer != "label" and self.question == VERDICT:
+            raise ValueError("verdicts are labels: name another question for scores or texts")
         return self
 
     def text(self) -> QueueText:
@@ -99,6 +106,9 @@ class QueueBody(BaseModel):
             name=self.name,
             question=self.question,
             instructions=self.instructions,
+            answer=self.answer,
+            low=self.low if self.answer == "score" else None,
+            high=self.high if self.answer == "score" else None,
             labels=self.labels,
             reviewers=self.reviewers,
             blind=self.blind,
@@ -167,6 +177,22 @@ def queue_owned(queue: Seen, who: Who) -> ReviewQueue:
 
 
 Own = Annotated[ReviewQueue, Depends(queue_owned)]
+
+
+def queue_to_vote_in(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
+    """A review queue that the caller may vote in, without how far it is: nobody who votes waits until that is counted.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
+    if found is None:
+        raise Missing(f"there is no review queue {queue_id}")
+    refuse_shared(who, found.tenant, f"the review queue {found.name!r}")
+    return found
+
+
+Voting = Annotated[ReviewQueue, Depends(queue_to_vote_in)]
 Queued = Annotated[QueueBody, Depends(exactly(QueueBody))]
 Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
 
@@ -187,7 +213,7 @@ def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> J
     """Make a queue; 409 if there is one of that name."""
     queue_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
     whose = tenant_of(who, tenant)
-    _check_feeds(here, whose, body)
+    check_feeds(here, whose, body)
     here.reviews.queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
     headers = {"location": f"{router.prefix}/{queue_id}", **tag(1)}
     return JSONResponse(queue_document(_again(here, queue_id), who), HTTPStatus.CREATED, headers)
@@ -207,7 +233,7 @@ def show_queue(queue: Seen, who: Who) -> JSONResponse:
 def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMatch = "") -> JSONResponse:
     """Let it ask something else; what is in it stays. Votes count for the question that they answered."""
     require_version(queue.version, seen(if_match))
-    _check_feeds(here, queue.tenant, body)
+    check_feeds(here, queue.tenant, body)
     here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
     return JSONResponse(queue_document(_again(here, queue.queue_id), who), headers=tag(queue.version + 1))
 
@@ -253,9 +279,9 @@ def list_entries(
 def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, object]:
     """Add what is named, or the items of a run; what is in the queue already is not added again."""
     entries = (
-        [NewEntry(about=_target(here, queue, each), reason="hand") for each in body.targets]
+        [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
         if body.runId is None
-        else _of_run(here, queue, body.runId, body.share)
+        else entries_of_run(here, queue, body.runId, body.share)
     )
     now_us = here.now_ns() // 1000
     return {"added": here.reviews.queues.add(queue, entries, by=who.key_name, now_us=now_us)}
@@ -297,7 +323,7 @@ def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> R
     return found
 
 
-def _check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
+def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
     """Refuse rules that a tenant has not.
 
     Raises:
@@ -317,7 +343,7 @@ def _again(here: Context, queue_id: str) -> ReviewQueue:
     return found
 
 
-def _target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
+def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
     """What is named, if it is of the queue's tenant."""
     if body.itemResultId is None:
         return own_target(here, queue.tenant, str(body.traceId), body.spanId)
@@ -328,7 +354,12 @@ def _target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTa
     return item_target(here, run, int(body.itemResultId))
 
 
-def _of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
+def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
+    """The items of a run, each with the chance to be drawn.
+
+    Raises:
+        Missing: there is no such run of the queue's tenant.
+    """
     run = _run(here, queue, run_id.lower())
     if run is None:
         raise Missing(f"there is no run {run_id} here")

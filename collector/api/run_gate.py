@@ -9,6 +9,7 @@ from collector.access.permission import Permission, needs
 from collector.api.answers.declared import answers
 from collector.api.answers.gating import GateVerdict
 from collector.api.context import Context, Here, Who
+from collector.api.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.runs import run_seen
 from storage.errors import Missing
 from storage.runs import Run
@@ -107,8 +108,12 @@ def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Contex
         decision = _comparer_of(here).without_baseline(candidate, policy)
     else:
         decision = compared_runs(candidate, before, policy.options, here).decision(policy)
+    corrected = [] if before is None else corrected_evaluators(here, before, candidate)
+    document = dict(decision.document)
     return {
-        **decision.document,
+        **document,
+        "warnings": [*document["warnings"], *correction_warnings(corrected, document)],
+        "corrected": corrected,
         "candidateRunId": candidate.run_id,
         "baselineRunId": None if before is None else before.run_id,
     }

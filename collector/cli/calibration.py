@@ -1,9 +1,12 @@
 """`tracejury calibration`: how far the judges of a rule can be trusted."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlencode
 
 import click
+import yaml
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -62,6 +65,30 @@ class _Judge(_Read):
     more_labels: _More | None
 
 
+class _Version(_Read):
+    """One version of a judge on what people voted on."""
+
+    agreement: _Measure
+    kappa: _Measure
+    cost_usd_each: float | None
+
+
+class _Trial(_Read):
+    """Two versions of a judge."""
+
+    current: _Version | None
+    candidate: _Version | None
+    held_out: int
+    in_words: str
+    problems: list[str]
+
+
+class _Examples(_Read):
+    """Examples for a judge's prompt."""
+
+    examples: list[dict[str, Any]]
+
+
 class _Calibration(_Read):
     """The judges of a rule, the latest first."""
 
@@ -74,15 +101,29 @@ class _Calibration(_Read):
 @click.option("--name", metavar="NAME", help="The question that the votes answer: `verdict`, unless you have others.")
 @click.option("--source", type=click.Choice(["people", "user", "application"]), help="Whose votes are the truth.")
 @click.option("--days", type=click.IntRange(1, 3_650), help="Only results of so many days.")
+@click.option(
+    "--with",
+    "other",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Ask the judge of this rule file about what people voted on, and compare: it costs what the judge costs.",
+)
+@click.option("--labels", type=click.IntRange(2, 100), help="Of `--with` and `--examples`: so many labels; 20.")
+@click.option("--examples", is_flag=True, help="Instead: labelled examples for the prompt of an `llm_judge`, as YAML.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, with the disagreements, as JSON.")
 @source_options
-def calibration(
-    *, rule: str, as_json: bool, project: str | None, server: str | None, data: Path | None, **asked: str | int | None
-) -> None:
+def calibration(*, rule: str, as_json: bool, examples: bool, other: Path | None, **asked: Any) -> None:
     """Hold the judges of a rule, named or by its id, against people."""
+    server, data, project, labels = (asked.pop(name) for name in ("server", "data", "project", "labels"))
     one_source(server, data)
     with open_server(server, data) as asking:
-        found = asking.get(f"{_place(asking, rule, project)}/calibration", **asked)
+        place = _place(asking, rule, project)
+        if other is not None or examples:
+            asked = {name: asked[name] for name in ("name", "source") if asked[name] is not None}
+            asked |= {} if labels is None else {"labels": labels}
+            _better(asking, place, other, asked, as_json=as_json)
+            return
+        found = asking.get(f"{place}/calibration", **asked)
     if as_json:
         print_json(found)
         return
@@ -91,6 +132,35 @@ def calibration(
         click.echo("nothing was judged yet that passes or fails")
     for each in judges:
         _print(each)
+
+
+def _better(asking: ServerClient, place: str, other: Path | None, asked: Mapping[str, Any], *, as_json: bool) -> None:
+    """What another version of the judge says, or examples for it."""
+    if other is None:
+        found = asking.get(f"{place}/labelled-examples", **asked)
+        if as_json:
+            print_json(found)
+            return
+        examples = read_view(_Examples, found).examples
+        click.echo(yaml.safe_dump({"examples": examples}, sort_keys=False, allow_unicode=True), nl=False)
+        return
+    text = yaml.safe_load(other.read_text(encoding="utf-8"))
+    if not isinstance(text, dict):
+        raise click.ClickException(f"{other}: is no rule")
+    found = asking.post(f"{place}/judge-trial?{urlencode(asked)}", text)
+    if as_json:
+        print_json(found)
+        return
+    told = read_view(_Trial, found)
+    for name, version in (("in force", told.current), ("this one", told.candidate)):
+        if version is not None:
+            cost = "" if version.cost_usd_each is None else f", ${version.cost_usd_each:.5f} each"
+            click.echo(f"{name:<12} agrees {version.agreement.share()}, kappa {version.kappa.number()}{cost}")
+    click.echo(told.in_words)
+    if told.held_out:
+        click.echo(f"{told.held_out} labels are held out: they are examples in a prompt.")
+    for problem in told.problems:
+        click.echo(f"no verdict: {one_line(problem)}")
 
 
 def _place(asking: ServerClient, name: str, project: str | None) -> str:

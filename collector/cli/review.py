@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from pydantic import BaseModel, ConfigDict
@@ -10,9 +11,12 @@ from pydantic.alias_generators import to_camel
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import output_console, print_json
+from collector.cli.views import RulesView
 from collector.visible import one_line
 
 _PATH = "/api/v1/review-queues"
+_POLICIES = ("failing", "uncertainty", "disagreement", "random")
+_POLICIES_TOLD = "one of " + ", ".join(_POLICIES)
 
 
 class _Read(BaseModel):
@@ -51,6 +55,43 @@ class _Progress(_Read):
     votes: int
     leased: int
     reviewers: list[_Person]
+
+
+class _Bounded(_Read):
+    """A measure with its interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def told(self) -> str:
+        """As a number."""
+        if self.value is None or self.low is None or self.high is None:
+            return "not defined"
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+class _Pair(_Read):
+    """Two people on what both judged."""
+
+    one: str
+    other: str
+    targets: int
+    agreed: float
+    kappa: _Bounded
+
+
+class _Agreement(_Read):
+    """How far people agree."""
+
+    metric: str
+    votes: int
+    targets: int
+    shared: int
+    alpha: _Bounded
+    fleiss_kappa: _Bounded
+    in_words: str
+    pairs: list[_Pair]
 
 
 class _Added(_Read):
@@ -98,6 +139,18 @@ def list_queues(*, as_json: bool, server: str | None, data: Path | None) -> None
 @click.option("--question", metavar="NAME", help="The name of the annotations that answer it; without it `verdict`.")
 @click.option("--instructions", metavar="TEXT", help="What reviewers are asked, in words.")
 @click.option("--label", "labels", metavar="TEXT", multiple=True, help="An answer; CORRECT, INCORRECT, UNSURE if none.")
+@click.option("--answer", type=click.Choice(["label", "score", "text"]), help="What a vote is; a label if not given.")
+@click.option("--low", type=float, help="The lowest score; 0 if not given.")
+@click.option("--high", type=float, help="The highest score; 1 if not given.")
+@click.option(
+    "--feed",
+    "feeds",
+    metavar="RULE:POLICY[:SHARE]",
+    multiple=True,
+    help="Fill it with results of a rule: failing, uncertainty, disagreement or random, and a share of these.",
+)
+@click.option("--margin", type=click.FloatRange(0), help="Of `uncertainty`: how far from the threshold; 0.1.")
+@click.option("--against", metavar="RULE", help="Of `disagreement`: another rule that may judge otherwise.")
 @click.option("--reviewers", type=click.IntRange(1, 100), help="How many people look at each entry; 1 if not given.")
 @click.option("--open", "is_open", is_flag=True, help="Tell reviewers what others said before they vote.")
 @source_options
@@ -106,15 +159,17 @@ def create(
     name: str,
     labels: Sequence[str],
     is_open: bool,
-    server: str | None,
-    data: Path | None,
-    **text: str | int | None,
+    feeds: Sequence[str],
+    **given: Any,
 ) -> None:
     """Make a queue."""
+    server, data = given.pop("server"), given.pop("data")
     one_source(server, data)
-    body: dict[str, object] = {key: value for key, value in text.items() if value is not None}
+    more = {"margin": given.pop("margin"), "against": given.pop("against")}
+    body: dict[str, object] = {key: value for key, value in given.items() if value is not None}
     body |= {"name": name, "blind": not is_open} | ({"labels": list(labels)} if labels else {})
     with open_server(server, data) as asking:
+        body |= {"feeds": [_feed(asking, each, **more) for each in feeds]} if feeds else {}
         made = read_view(_Queue, asking.post(_PATH, body))
     click.echo(f"{one_line(made.name)}: /review/{made.id}")
 
@@ -166,6 +221,38 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
 
 
 @review.command()
+@click.argument("queue", required=False)
+@click.option(
+    "--name", metavar="NAME", help="Instead of a queue: the question that votes answer; `verdict` if neither."
+)
+@click.option("--days", type=click.IntRange(1, 3_650), help="Only votes of so many days.")
+@click.option("--json", "as_json", is_flag=True, help="Everything, with what people see differently, as JSON.")
+@source_options
+def agreement(
+    *, queue: str | None, as_json: bool, server: str | None, data: Path | None, **asked: str | int | None
+) -> None:
+    """How far people agree on what is in a queue, or on a question."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        about = None if queue is None else _find(asking, queue).id
+        found = asking.get("/api/v1/agreement", queue=about, **asked)
+    if as_json:
+        print_json(found)
+        return
+    told = read_view(_Agreement, found)
+    click.echo(f"{told.shared} of {told.targets} were judged by two people at least, {told.votes} votes")
+    click.echo(f"{'alpha':<14} {told.alpha.told()}")
+    if told.metric == "nominal":
+        click.echo(f"{'Fleiss kappa':<14} {told.fleiss_kappa.told()}")
+    click.echo(told.in_words)
+    pairs = [
+        (f"{each.one}, {each.other}", each.targets, f"{each.agreed:.0%}", each.kappa.told()) for each in told.pairs
+    ]
+    if pairs:
+        _table(("TWO PEOPLE", "BOTH JUDGED", "AGREED", "KAPPA"), pairs, "")
+
+
+@review.command()
 @click.argument("queue")
 @source_options
 def delete(*, queue: str, server: str | None, data: Path | None) -> None:
@@ -175,6 +262,48 @@ def delete(*, queue: str, server: str | None, data: Path | None) -> None:
         found = _find(asking, queue)
         asking.delete(f"{_PATH}/{found.id}")
     click.echo(f"{one_line(found.name)} is deleted")
+
+
+@review.command()
+@click.argument("queue")
+@source_options
+def fill(*, queue: str, server: str | None, data: Path | None) -> None:
+    """Draw now what the rules of a queue draw every few seconds."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        added = read_view(_Added, asking.post(f"{_PATH}/{_find(asking, queue).id}/fill", {}))
+    click.echo(f"{added.added} added")
+
+
+def _feed(asking: ServerClient, text: str, *, margin: float | None, against: str | None) -> dict[str, object]:
+    """What `RULE:POLICY[:SHARE]` says; the name of a rule may have colons.
+
+    Raises:
+        click.ClickException: it says something else.
+    """
+    rule, _, last = text.rpartition(":")
+    share: float | None = None
+    if last.replace(".", "", 1).isdecimal():
+        share = float(last)
+        rule, _, last = rule.rpartition(":")
+    if not rule or last not in _POLICIES:
+        raise click.ClickException(f"{one_line(text)}: say RULE:POLICY or RULE:POLICY:SHARE, POLICY {_POLICIES_TOLD}")
+    feed: dict[str, object] = {"ruleId": _rule_id(asking, rule), "policy": last}
+    feed |= {} if share is None else {"share": share}
+    if last == "uncertainty" and margin is not None:
+        feed["margin"] = margin
+    if last == "disagreement" and against is not None:
+        feed["againstRuleId"] = _rule_id(asking, against)
+    return feed
+
+
+def _rule_id(asking: ServerClient, name: str) -> str:
+    listed = read_view(RulesView, asking.get("/api/v1/trace-eval-rules", size=1_000)).content
+    fitting = [each.id for each in listed if name in {each.id, each.name}]
+    if len(fitting) != 1:
+        told = "no rule is" if not fitting else f"{len(fitting)} rules are"
+        raise click.ClickException(f"{told} called {one_line(name)}; `tracejury rules list` shows them")
+    return str(fitting[0])
 
 
 def _find(asking: ServerClient, named: str) -> _Queue:

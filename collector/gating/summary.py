@@ -86,6 +86,7 @@ def _section(document: Mapping[str, Any]) -> str:
     told += [f"- {plain(each)}" for each in document["warnings"]]
     undecided = [each for each in document["evaluators"] if each["verdict"] == "inconclusive"]
     told += [f"- {plain(each['evaluator'])}: {needed_text(each)}" for each in undecided]
+    told += [f"- {plain(each['evaluator'])} as people find it: {_corrected(each)}" for each in _of_people(document)]
     lines += ["", *told] if told else []
     lines += _repeats(document.get("repeats", ()))
     if document["cases"]:
@@ -104,6 +105,17 @@ def _section(document: Mapping[str, Any]) -> str:
             lines += ["", f"and {total - len(document['cases'])} more"]
         lines += ["", "</details>"]
     return "\n".join(lines)
+
+
+def _of_people(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = document.get("corrected", ())
+    return found
+
+
+def _corrected(each: Mapping[str, Any]) -> str:
+    before, after = (_percent(each[side]["value"]) for side in ("baseline", "candidate"))
+    low, high = each["difference"]["low"], each["difference"]["high"]
+    return f"{before} → {after} ({low:+.3f} to {high:+.3f}). {each['inWords']}"
 
 
 def _row(each: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
+from collector.api.corrected_documents import corrected_alert
 from collector.api.pages import MAX_PAGE
 from collector.api.tenants import refuse_shared
 from collector.web.navigation import may_use
@@ -94,6 +95,7 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
         how=ENDS.get(_text((alert.recovery or {}).get("how"))),
+        corrected=corrected_alert(here, alert.finding),
         deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
         may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),

@@ -11,8 +11,14 @@ from pydantic import BaseModel, ConfigDict
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.annotations import VERDICT
-from collector.api.calibration import SOURCES, JudgeAgainstPeople, judges_against_people
 from collector.api.context import Context, Here, Who
+from collector.api.judged_by_people import (
+    SOURCES,
+    JudgeAgainstPeople,
+    difference_for_people,
+    judge_against_people,
+    judges_against_people,
+)
 from collector.api.monitor_documents import monitor_document
 from collector.api.reading_documents import Document
 from collector.api.tenants import tenant_of
@@ -26,7 +32,7 @@ from collector.web.quality_chosen import Chosen, Tenant, cells_of, chosen_of, pe
 from collector.web.quality_comparison import SCORES_OF_EACH, Incomparable, ReleaseComparison, common_evaluator, compare
 from collector.web.quality_numbers import BINS, PERIODS, Measure
 from collector.web.rendering import page
-from rules.statistics.calibration import in_words
+from rules.statistics.surviving import CorrectedDifference
 from storage.alerts import Alert, AlertFilter
 from storage.labels import JudgedByRule
 from storage.monitors import RuleKey
@@ -38,6 +44,8 @@ _MOST_ALERTS: Final = 200
 _MOST_STREAMS: Final = 200
 _MOST_TENANTS: Final = 1_000
 _WORST: Final = 5
+_MOST_CORRECTED: Final = 30
+"""Rules of a page for which votes are looked up: two statements each. A guess."""
 _USUAL_DAYS: Final = 30
 
 
@@ -92,7 +100,6 @@ def show_quality(
         monitors=_monitors(here, chosen, shown),
         alerts=_open_alerts(here, chosen.key),
         people=_people(here, chosen, shown),
-        in_words=in_words,
         whisker=whisker,
         evidence_bar=evidence_bar,
     )
@@ -108,10 +115,12 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
     cells = cells_of(here, chosen)
     names = sorted({cell.release for cell in cells if cell.release is not None and cell.scored})
     found: ReleaseComparison | None = None
+    corrected: CorrectedDifference | None = None
     why = ""
     if asked.baseline and asked.candidate:
         try:
             found = _compared(here, chosen, cells, asked)
+            corrected = _for_people(here, chosen, found)
         except Incomparable as error:
             why = str(error)
     sides = (asked.baseline, asked.candidate)
@@ -124,6 +133,7 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
         baseline=asked.baseline,
         candidate=asked.candidate,
         comparison=found,
+        corrected=corrected,
         why=why,
         worst={each: _worst(here, chosen, each, found.fingerprint) for each in sides} if found else {},
         periods=PERIODS,
@@ -148,6 +158,7 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         more=max(len(shown) - _MOST_STREAMS, 0),
         lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
         alerts=alerts,
+        corrected=_corrected(here, tenant, shown[:_MOST_STREAMS], from_us),
         projects=sorted(
             {each.project for each in found if each.project is not None} | ({project} if project else set())
         ),
@@ -264,6 +275,49 @@ def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair)
         lambda: here.quality.scores(chosen.key, shared, names, from_us=chosen.from_us, each=SCORES_OF_EACH),
         lower_is_better=chosen.lower_is_better,
     )
+
+
+def _for_people(here: Context, chosen: Chosen, found: ReleaseComparison) -> CorrectedDifference | None:
+    """What is left of the difference of the pass rates once the judge's errors are taken out."""
+    judge = judge_against_people(
+        here,
+        tenant=chosen.key.tenant,
+        rule_id=chosen.key.rule_id,
+        project=chosen.key.project,
+        fingerprint=found.fingerprint,
+    )
+    if judge is None:
+        return None
+    sides = (
+        judge.of_release(each.release, each.sum.passed, each.sum.not_passed)
+        for each in (found.baseline, found.candidate)
+    )
+    return difference_for_people(judge, *sides)
+
+
+def _corrected(
+    here: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
+) -> list[JudgeAgainstPeople | None]:
+    """For each stream what people say of its latest evaluator; None where nobody has voted."""
+    voted = here.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
+    found: list[JudgeAgainstPeople | None] = []
+    for each in streams:
+        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, found)) < _MOST_CORRECTED
+        found.append(_judge_of(here, tenant, each, from_us) if is_voted else None)
+    return found
+
+
+def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:
+    wanted = JudgedByRule(
+        tenant=tenant,
+        rule_id=of.rule_id,
+        project=of.project,
+        from_us=from_us,
+        name=VERDICT,
+        sources=SOURCES["people"],
+    )
+    judges = judges_against_people(here, wanted)
+    return next((each for each in judges if each.judge.fingerprint == of.fingerprint), None)
 
 
 def _worst(here: Context, chosen: Chosen, release: str, fingerprint: str) -> list[OneResult]:

@@ -106,6 +106,7 @@ class ResultSeries:
     project: str | None
     rule_id: str
     rule: str
+    fingerprint: str | None  # of the latest evaluator
     sum: ResultSum
     days: Sequence[float | None]
     failed: int  # of all evaluators, as what follows
@@ -256,6 +257,7 @@ def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
         project=latest.project,
         rule_id=latest.rule_id,
         rule=latest.rule,
+        fingerprint=latest.fingerprint,
         sum=sum_of(_as_cell(day) for day in own),
         days=[rates.get(at_us) for at_us in steps],
         failed=sum(day.failed for day in days),

@@ -27,6 +27,7 @@ from collector.web import (
     quality,
     quality_results,
     review,
+    review_queue_form,
     rule_backfills,
     rule_editing,
     rules,
@@ -83,6 +84,7 @@ _MODULES: Final = (
     experiments,
     run,
     run_diff,
+    review_queue_form,  # before what would take `new` for a queue
     review,
     connections,
     webhooks,

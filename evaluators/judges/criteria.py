@@ -34,6 +34,8 @@ Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 MAX_VOTES: Final = 9
 _MAX_SCORES: Final = 20
+_MAX_EXAMPLES: Final = 20
+MAX_EXAMPLE: Final = 4_000
 """Guesses: a jury whose cost somebody may still want to pay, and what one answer can hold with reasons."""
 
 
@@ -43,6 +45,22 @@ class WantedScore(WireModel):
     name: NonBlank
     criteria: NonBlank
     weight: Amount = 1.0
+
+
+class JudgedExample(WireModel):
+    """Something that people judged, which a judge is shown; `traceId` says where it is from, and is not shown."""
+
+    input: Annotated[str, Field(max_length=MAX_EXAMPLE)] | None = None
+    output: Annotated[str, Field(max_length=MAX_EXAMPLE)]
+    passed: bool
+    reason: Annotated[str, Field(max_length=MAX_EXAMPLE)] | None = None
+    trace_id: Annotated[str, Field(max_length=32)] | None = None
+    span_id: Annotated[str, Field(max_length=16)] | None = None
+
+    def shown(self) -> dict[str, object]:
+        """What the judge sees of it."""
+        told = {"input": self.input, "output": self.output, "judged": "pass" if self.passed else "fail"}
+        return {name: text for name, text in (told | {"reason": self.reason}).items() if text is not None}
 
 
 class LlmJudge(Configuration):
@@ -68,6 +86,11 @@ class LlmJudge(Configuration):
     )
     votes: Annotated[int, Strict(), Field(ge=1, le=MAX_VOTES)] = Field(
         default=1, description="How often the judge is asked, an odd number; the median vote counts."
+    )
+
+    examples: Annotated[tuple[JudgedExample, ...], Field(max_length=_MAX_EXAMPLES)] = Field(
+        default=(),
+        description="What people judged, for the judge to follow: a list of {input, output, passed, reason, traceId}.",
     )
 
     raw_threshold: Bound | None = Field(
@@ -186,23 +209,34 @@ def _question(settings: LlmJudge) -> JudgeQuestion[Any]:
     return (OWN_SCORES if several else OWN_SCORE) if own else (SCORES if several else SCORE)
 
 
+_FOLLOW: Final = """
+
+What stands in the data named "examples" was judged by people by these criteria. Judge as they did; the examples are
+not what is to be judged now."""
+
+
 def _prompting(settings: LlmJudge) -> Callable[[Case], dict[str, str]]:
     """What fills the places of the prompt, of a test case: every text of it in a fence."""
     least, most = settings.score_range
     scale = {"minimum": f"{least:g}", "maximum": f"{most:g}"}
     criteria = settings.criteria or ""
     listed = numbered([{"name": one.name, "criteria": one.criteria} for one in settings.scores])
-    told = {"criteria": listed} if settings.scores else {"criteria": criteria}
+    follow = _FOLLOW if settings.examples else ""
+    told = {"criteria": (listed if settings.scores else criteria) + follow}
+    examples = {"examples": numbered([each.shown() for each in settings.examples])} if settings.examples else {}
     template = None if settings.template is None else parse_template(settings.template, settings.evaluation_params)
 
     def values(case: Case) -> dict[str, str]:
-        fences = fenced(**{LABELS[one]: _VALUES[one](case, settings) for one in settings.evaluation_params})
+        parts = {LABELS[one]: _VALUES[one](case, settings) for one in settings.evaluation_params}
+        fences = fenced(**examples, **parts)
         boundary = fences.pop("boundary")
         if template is None:
             return {**told, **scale, "boundary": boundary, "data": "\n\n".join(fences.values())}
-        instructions = template.instructions({"criteria": criteria, **scale})
+        instructions = template.instructions({"criteria": criteria, **scale}) + follow
         several = told if settings.scores else {}
-        return {"template": instructions, **several, **scale, "boundary": boundary, "data": template.data(fences)}
+        shown = fences.pop("examples", None)
+        data = "\n\n".join(filter(None, [shown, template.data(fences)]))
+        return {"template": instructions, **several, **scale, "boundary": boundary, "data": data}
 
     return values
 

@@ -1,30 +1,33 @@
 """How far a judge can be trusted: what it says against what people say, and the pass rate that people would find."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from rules.statistics.formulas.agreement import ac1, kappa, kappa_error, krippendorff, observed_agreement
-from rules.statistics.formulas.judge_error import (
-    Estimate,
-    Judge,
-    Rate,
-    Stratum,
-    Useless,
-    corrected_judge,
-    lang_reiczigel,
-    stratified,
+from rules.statistics.correcting import (
+    CONFIDENCE,
+    Confusion,
+    Corrected,
+    DrawnLabel,
+    Measured,
+    Method,
+    MoreLabels,
+    by_blind_labels,
+    by_verdict,
+    by_weight,
+    strata,
+    weighted_shares,
 )
+from rules.statistics.formulas.agreement import ac1, kappa, kappa_error, krippendorff, observed_agreement
+from rules.statistics.formulas.judge_error import Stratum, corrected_judge
 from rules.statistics.formulas.quantiles import around, z_of
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.intervals import Interval
 
 Standing: TypeAlias = Literal["unknown", "useless", "unproven", "informative"]
-Method: TypeAlias = Literal["error_rates", "by_verdict"]
-Chosen: TypeAlias = Literal["passed", "failed"]
 
 FEWEST: Final = 5
 """Labels of what people pass, and of what they fail, below which nothing is corrected: the normal approximation
@@ -38,48 +41,11 @@ _CHOSEN_BY_VERDICT: Final = 0.01
 """Once in a hundred times the verdicts of labels that were drawn blindly differ so much from all verdicts. A guess."""
 
 _RESAMPLES: Final = 1_000
-_CONFIDENCE: Final = 0.95
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confusion:
-    """How often people and the judge pass the same: `passed_failed` is what people pass and the judge fails."""
-
-    passed_passed: int = 0
-    passed_failed: int = 0
-    failed_passed: int = 0
-    failed_failed: int = 0
-
-    @property
-    def labels(self) -> int:
-        """All of them."""
-        return self.passed_passed + self.passed_failed + self.failed_passed + self.failed_failed
-
-    @property
-    def table(self) -> list[list[int]]:
-        """Rows are people, columns the judge; passes come first."""
-        return [[self.passed_passed, self.passed_failed], [self.failed_passed, self.failed_failed]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A measure with its interval; None where it is undefined."""
-
-    value: float | None
-    interval: Interval | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoreLabels:
-    """What would halve the interval: so many labels more, None where no number would; and of which results first."""
-
-    count: int | None
-    of: Chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """One judge against people. `method` says what was corrected by: error rates, or shares of each verdict."""
+    """One judge against people. `method` says how it was corrected, by the way in which the labels were drawn."""
 
     confusion: Confusion
     raw: Measured
@@ -94,43 +60,62 @@ class Calibration:
     more: MoreLabels | None
 
 
-def calibrate(confusion: Confusion, *, judged_passed: int, judged_failed: int) -> Calibration:
+def calibrate(
+    confusion: Confusion, *, judged_passed: int, judged_failed: int, drawn: Sequence[DrawnLabel] = ()
+) -> Calibration:
     """How a judge stands, from labels of some of the results that it gave.
 
     Labels are taken to be drawn blindly among results of the same verdict. Where their mix of verdicts is not that of
     all results, as when what failed is reviewed first, error rates counted over them would be wrong (verification
-    bias). Then each verdict's labels stand for all results with that verdict.
+    bias). Then each verdict's labels stand for all results with that verdict. Where labels of one verdict were drawn
+    with different chances (`drawn`, a sample of all results), these are taken instead, each with its weight.
     """
     judged = judged_passed + judged_failed
-    raw = _share(judged_passed, judged)
-    method = _method(confusion, judged_passed, judged_failed)
-    passed, failed = _strata(confusion, judged_passed, judged)
-    if method == "by_verdict":
-        sensitivity, specificity = _weighted_errors(passed, failed)
+    if _is_uneven(drawn):
+        confusion = confusion_of((each.people, each.judged) for each in drawn)
+        sides = weighted_shares(drawn, judged_passed, judged)
+        method: Method = "by_weight"
     else:
-        sensitivity = _share(confusion.passed_passed, confusion.passed_passed + confusion.passed_failed)
-        specificity = _share(confusion.failed_failed, confusion.failed_passed + confusion.failed_failed)
+        sides = strata(confusion, judged_passed, judged)
+        method = _method(confusion, judged_passed, judged_failed)
+    if method == "error_rates":
+        sensitivity = _share(confusion.passed_passed, confusion.people_passed)
+        specificity = _share(confusion.failed_failed, confusion.people_failed)
+    else:
+        sensitivity, specificity = _weighted_errors(*sides) if sides else (Measured(value=None), Measured(value=None))
     standing = _standing(confusion, sensitivity, specificity)
-    corrected: Measured = Measured(value=None)
-    more = None
+    found = Corrected(method=method, rate=Measured(value=None), more=None)
     if standing in {"unproven", "informative"}:
-        if method == "by_verdict":
-            corrected, more = _by_verdict(passed, failed, judged)
+        if method == "by_weight":
+            found = by_weight(drawn, judged_passed, judged)
+        elif method == "by_verdict":
+            found = by_verdict(*strata(confusion, judged_passed, judged), judged)
         else:
-            corrected, more = _by_error_rates(confusion, Rate(share=judged_passed / judged, count=judged))
+            found = by_blind_labels(confusion, judged_passed, judged_failed)
     table = confusion.table
     return Calibration(
         confusion=confusion,
-        raw=raw,
+        raw=_share(judged_passed, judged),
         agreement=_share(confusion.passed_passed + confusion.failed_failed, confusion.labels),
         kappa=_kappa(table) if confusion.labels else Measured(value=None),
         ac1=ac1(table) if confusion.labels and observed_agreement(table) < 1 else None,
         sensitivity=sensitivity,
         specificity=specificity,
         standing=standing,
-        method=method,
-        corrected=corrected,
-        more=more,
+        method=found.method,
+        corrected=found.rate,
+        more=_within(found.more, judged - confusion.labels),
+    )
+
+
+def confusion_of(pairs: Iterable[tuple[bool | None, bool]]) -> Confusion:
+    """What people and the judge said of each result; None of people counts for nothing."""
+    cells = list(pairs)
+    return Confusion(
+        passed_passed=cells.count((True, True)),
+        passed_failed=cells.count((True, False)),
+        failed_passed=cells.count((False, True)),
+        failed_failed=cells.count((False, False)),
     )
 
 
@@ -143,7 +128,7 @@ def alpha_of_people(votes: Sequence[Sequence[bool]], *, seed: int = 0) -> Measur
     generator = np.random.default_rng(seed)
     draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(_RESAMPLES))
     resampled = [alpha for draw in draws if (alpha := krippendorff([units[place] for place in draw])) is not None]
-    low, high = np.quantile(resampled, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2]).tolist()
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
     return Measured(value=found, interval=Interval(low=low, high=high))
 
 
@@ -171,7 +156,7 @@ def _kappa(table: list[list[int]]) -> Measured:
     found, error = kappa(table), kappa_error(table)
     if found is None or error is None:
         return Measured(value=None)
-    return Measured(value=found, interval=around(found, z_of(_CONFIDENCE) * error))
+    return Measured(value=found, interval=around(found, z_of(CONFIDENCE) * error))
 
 
 def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Method:
@@ -185,19 +170,18 @@ def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Met
     return "by_verdict" if chance < _CHOSEN_BY_VERDICT else "error_rates"
 
 
-def _strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Stratum, Stratum]:
-    share = judged_passed / judged if judged else 0.0
-    passed = confusion.passed_passed + confusion.failed_passed
-    failed = confusion.passed_failed + confusion.failed_failed
-    return (
-        Stratum(share=share, passes=confusion.passed_passed, labels=passed),
-        Stratum(share=1 - share, passes=confusion.passed_failed, labels=failed),
-    )
+def _within(more: MoreLabels | None, rest: int) -> MoreLabels | None:
+    """No more labels than there are results without one."""
+    return more if more is None or more.count is None or more.count <= rest else replace(more, count=None)
+
+
+def _is_uneven(drawn: Sequence[DrawnLabel]) -> bool:
+    """Whether labels of one verdict were drawn with different chances."""
+    return any(len({each.probability for each in drawn if each.judged is verdict}) > 1 for verdict in (True, False))
 
 
 def _standing(confusion: Confusion, sensitivity: Measured, specificity: Measured) -> Standing:
-    people_passed = confusion.passed_passed + confusion.passed_failed
-    people_failed = confusion.labels - people_passed
+    people_passed, people_failed = confusion.people_passed, confusion.people_failed
     known = sensitivity.value is not None and specificity.value is not None
     if min(people_passed, people_failed) < FEWEST or not known:
         return "unknown"
@@ -209,73 +193,27 @@ def _standing(confusion: Confusion, sensitivity: Measured, specificity: Measured
     rates = ((sensitivity.value, people_passed), (specificity.value, people_failed))
     softened = [((share * count + 1) / (count + 2), count + 2) for share, count in rates]
     error = math.sqrt(sum(share * (1 - share) / count for share, count in softened))
-    return "informative" if better - z_of(_CONFIDENCE) * error > 0 else "unproven"
+    return "informative" if better - z_of(CONFIDENCE) * error > 0 else "unproven"
 
 
 def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[Measured, Measured]:
     """Sensitivity and specificity when labels were chosen by the verdict; intervals on the scale of log odds."""
-    if not (passed.labels and failed.labels and 0 < passed.share < 1):
+    people_passed = passed.passes + failed.passes
+    is_known = passed.labels and failed.labels and 0 < passed.share < 1
+    if not is_known or not 0 < people_passed < passed.labels + failed.labels:
         return Measured(value=None), Measured(value=None)
     sides = []
     wrong = [
         Stratum(share=each.share, passes=each.labels - each.passes, labels=each.labels) for each in (failed, passed)
     ]
     for (hit, miss), pick in (((passed, failed), 0), (tuple(wrong), 1)):
-        if not hit.passes + miss.passes:
-            return Measured(value=None), Measured(value=None)
         odds = [each.share * (each.passes + 0.5) / (each.labels + 1) for each in (hit, miss)]
         shares = [(each.passes + 0.5) / (each.labels + 1) for each in (hit, miss)]
         variance = sum(
             (1 - share) / (share * (each.labels + 1)) for share, each in zip(shares, (hit, miss), strict=True)
         )
-        middle, reach = math.log(odds[0] / odds[1]), z_of(_CONFIDENCE) * math.sqrt(variance)
+        middle, reach = math.log(odds[0] / odds[1]), z_of(CONFIDENCE) * math.sqrt(variance)
         value = corrected_judge(passed, failed)[pick]
         low, high = (1 / (1 + math.exp(-each)) for each in (middle - reach, middle + reach))
         sides.append(Measured(value=value, interval=Interval(low=min(low, value), high=max(high, value))))
     return sides[0], sides[1]
-
-
-def _by_error_rates(confusion: Confusion, judged: Rate) -> tuple[Measured, MoreLabels | None]:
-    """Rogan and Gladen's rate with Lang's and Reiczigel's interval."""
-    passes = confusion.passed_passed + confusion.passed_failed
-    fails = confusion.failed_passed + confusion.failed_failed
-    judge = Judge(
-        sensitivity=Rate(share=confusion.passed_passed / passes, count=passes),
-        specificity=Rate(share=confusion.failed_failed / fails, count=fails),
-    )
-    try:
-        found = lang_reiczigel(judged, judge)
-    except Useless:
-        return Measured(value=None), None
-    soft = [(rate.share * rate.count + 1) / (rate.count + 2) for rate in (judge.sensitivity, judge.specificity)]
-    value = min(1.0, max(0.0, found.value))
-    parts = (value**2 * soft[0] * (1 - soft[0]) / passes, (1 - value) ** 2 * soft[1] * (1 - soft[1]) / fails)
-    fixed = judged.share * (1 - judged.share) / judged.count
-    of: Chosen = "failed" if parts[1] / fails > parts[0] / passes else "passed"
-    shown = Interval(low=min(found.interval.low, value), high=max(found.interval.high, value))
-    return Measured(value=value, interval=shown), MoreLabels(
-        count=_to_halve(fixed, sum(parts), confusion.labels), of=of
-    )
-
-
-def _by_verdict(passed: Stratum, failed: Stratum, judged: int) -> tuple[Measured, MoreLabels | None]:
-    """Each verdict's labels stand for all results with that verdict; one success and one failure are added to each."""
-    if min(passed.labels, failed.labels) < 2:  # noqa: PLR2004 - a variance needs two
-        return Measured(value=None), None
-    soft = [Stratum(share=each.share, passes=each.passes + 1, labels=each.labels + 2) for each in (passed, failed)]
-    rates = [each.passes / each.labels for each in soft]
-    parts = [each.share**2 * rate * (1 - rate) / each.labels for each, rate in zip(soft, rates, strict=True)]
-    fixed = passed.share * failed.share * (rates[0] - rates[1]) ** 2 / judged
-    plain: Estimate = stratified([passed, failed])
-    middle = sum(each.share * rate for each, rate in zip(soft, rates, strict=True))
-    reach = z_of(_CONFIDENCE) * math.sqrt(sum(parts) + fixed)
-    shown = Interval(low=max(0.0, min(middle - reach, plain.value)), high=min(1.0, max(middle + reach, plain.value)))
-    of: Chosen = "failed" if parts[1] / failed.labels > parts[0] / passed.labels else "passed"
-    labels = passed.labels + failed.labels
-    return Measured(value=plain.value, interval=shown), MoreLabels(count=_to_halve(fixed, sum(parts), labels), of=of)
-
-
-def _to_halve(fixed: float, by_labels: float, labels: int) -> int | None:
-    """How many labels more make the error half as large; None where the number of results alone makes it larger."""
-    wanted = (fixed + by_labels) / 4 - fixed
-    return math.ceil((by_labels / wanted - 1) * labels) if wanted > 0 else None

@@ -1,4 +1,4 @@
--- Queues of a tenant and of none (NULL: of all), or one of them, by name, and how far each is.
+-- Queues of a tenant and of none (NULL: of all), or one of them, by name, and how far each is; not counted, that is 0.
 WITH found AS (
     SELECT *
     FROM review_queue
@@ -7,13 +7,13 @@ WITH found AS (
 votes AS (
     SELECT entry_id, count(*) AS votes
     FROM review_vote
-    WHERE queue_id IN (SELECT queue_id FROM found)
+    WHERE $counted::BOOLEAN AND queue_id IN (SELECT queue_id FROM found)
     GROUP BY entry_id
 ),
 leases AS (
     SELECT queue_id, count(*) AS leased
     FROM review_turn
-    WHERE "state" = 'leased' AND leased_until > make_timestamp($now_us::BIGINT)
+    WHERE $counted::BOOLEAN AND "state" = 'leased' AND leased_until > make_timestamp($now_us::BIGINT)
     GROUP BY queue_id
 )
 SELECT
@@ -22,6 +22,9 @@ SELECT
     q.name,
     q.question,
     q.instructions,
+    q.answer,
+    q.low,
+    q.high,
     q.labels,
     q.reviewers,
     q.blind,
@@ -35,7 +38,7 @@ SELECT
     coalesce(sum(v.votes), 0)::BIGINT AS votes,
     coalesce(any_value(l.leased), 0) AS leased
 FROM found AS q
-LEFT JOIN review_entry AS e ON e.queue_id = q.queue_id
+LEFT JOIN review_entry AS e ON $counted::BOOLEAN AND e.queue_id = q.queue_id
 LEFT JOIN votes AS v ON v.entry_id = e.entry_id
 LEFT JOIN leases AS l ON l.queue_id = q.queue_id
 GROUP BY ALL

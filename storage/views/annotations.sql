@@ -5,7 +5,7 @@ WITH said AS NOT MATERIALIZED (
     SELECT
         *,
         number < max(number) OVER (
-            PARTITION BY tenant, target, coalesce(session_id, trace_id), span_id, item_number, name, source, author
+            PARTITION BY tenant, target, coalesce(session_id, trace_id), span_id, run_id, item_number, name, source, author
         ) AS superseded
     FROM annotation
 )

@@ -9,6 +9,7 @@ INNER JOIN annotation AS a
     AND a.target = e.target
     AND a.trace_id IS NOT DISTINCT FROM e.trace_id
     AND a.span_id IS NOT DISTINCT FROM e.span_id
+    AND a.run_id IS NOT DISTINCT FROM e.run_id
     AND a.item_number IS NOT DISTINCT FROM e.item_number
 WHERE a.source IN ('person', 'adjudicator')
 GROUP BY ALL

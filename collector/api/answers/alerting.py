@@ -1,7 +1,10 @@
 """Alerts, monitors, and who is told of them."""
 
+from typing import Literal
+
 from pydantic import Field
 
+from collector.api.answers.annotating import MeasuredDocument
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
 from collector.live.metric_looks import Standing
 from collector.live.streams import Began
@@ -50,6 +53,23 @@ class AlertDocument(ApiAnswer):
     evidence_threshold: JsonNumber
     details: JsonObject
     recovery: JsonObject | None = Field(description="What showed that it was over.")
+
+
+class CorrectedDifferenceDocument(ApiAnswer):
+    """Two pass rates as people would find them, at 95 %; `basis`: by labels of each side, or of all results."""
+
+    baseline: MeasuredDocument
+    candidate: MeasuredDocument
+    difference: MeasuredDocument
+    basis: Literal["own_labels", "shared_labels"]
+    survives: bool
+    in_words: str
+
+
+class AlertDetail(AlertDocument):
+    """One alert, with what is left of it once the judge's errors are taken out; null while too little is known."""
+
+    corrected: CorrectedDifferenceDocument | None
 
 
 class AlertPage(PageAnswer):
@@ -125,6 +145,7 @@ class QualityLineDocument(ApiAnswer):
     skipped: int
     mean_score: JsonNumber | None
     cost_usd: JsonNumber
+    corrected: MeasuredDocument | None = Field(description="What people would find, by the errors of the judge.")
 
 
 class QualityDocument(ApiAnswer):

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from collector.api.answers.base import ApiAnswer
+from collector.api.answers.base import ApiAnswer, JsonObject
 
 
 class AnnotationDocument(ApiAnswer):
@@ -68,6 +68,15 @@ class MoreLabelsDocument(ApiAnswer):
     of: Literal["passed", "failed"]
 
 
+class CalibrationMonth(ApiAnswer):
+    """How far a judge and people agreed on the results of a month."""
+
+    month: str
+    labelled: int
+    agreement: float | None
+    kappa: float | None
+
+
 class JudgeCalibration(ApiAnswer):
     """One judge against people."""
 
@@ -76,6 +85,7 @@ class JudgeCalibration(ApiAnswer):
     judged: int
     labelled: int
     undecided: int
+    left_out: int
     confusion: ConfusionDocument
     raw: MeasuredDocument
     agreement: MeasuredDocument
@@ -86,9 +96,10 @@ class JudgeCalibration(ApiAnswer):
     alpha_of_people: MeasuredDocument
     standing: Literal["unknown", "useless", "unproven", "informative"]
     in_words: str
-    method: Literal["error_rates", "by_verdict"]
+    method: Literal["error_rates", "prediction_powered", "by_verdict", "by_weight"]
     corrected: MeasuredDocument
     more_labels: MoreLabelsDocument | None
+    months: list[CalibrationMonth]
     disagreements: list[DisagreementDocument]
 
 
@@ -100,6 +111,119 @@ class CalibrationDocument(ApiAnswer):
     name: str
     source: Literal["people", "user", "application"]
     judges: list[JudgeCalibration]
+
+
+class PairDocument(ApiAnswer):
+    """Two people on what both judged."""
+
+    one: str
+    other: str
+    targets: int
+    agreed: float
+    kappa: MeasuredDocument
+
+
+class LabelAgreementDocument(ApiAnswer):
+    """Of two people of whom one chose this label, the share in which both did; what others chose instead."""
+
+    label: str
+    votes: int
+    agreed: float | None
+    instead: JsonObject
+
+
+class AgreementMonth(ApiAnswer):
+    """What was last voted on in a month, by two at least."""
+
+    month: str
+    targets: int
+    alpha: float | None
+
+
+class DisagreedDocument(ApiAnswer):
+    """Something that people see differently, and what each said."""
+
+    target: Literal["trace", "span", "run_item"]
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_result_id: str | None
+    votes: JsonObject
+
+
+class AgreementDocument(ApiAnswer):
+    """How far people agree: Krippendorff's alpha, and Fleiss' kappa over those with most often equally many votes."""
+
+    name: str
+    tenant: str
+    metric: Literal["nominal", "interval"]
+    votes: int
+    targets: int
+    shared: int
+    in_words: str
+    alpha: MeasuredDocument
+    fleiss_kappa: MeasuredDocument
+    raters: int
+    fleiss_targets: int
+    pairs: list[PairDocument]
+    labels: list[LabelAgreementDocument]
+    months: list[AgreementMonth]
+    disagreed: list[DisagreedDocument]
+
+
+class JudgeVersion(ApiAnswer):
+    """How one version of a judge agrees with people, and what one answer cost."""
+
+    fingerprint: str | None
+    agreement: MeasuredDocument
+    sensitivity: MeasuredDocument
+    specificity: MeasuredDocument
+    kappa: MeasuredDocument
+    cost_usd_each: float | None
+
+
+class JudgeFlip(ApiAnswer):
+    """What two versions of a judge see differently."""
+
+    trace_id: str
+    span_id: str | None
+    people_passed: bool
+    before: bool
+    after: bool
+    reason: str | None
+
+
+class JudgeTrialDocument(ApiAnswer):
+    """Two versions of a judge on what people voted on; `heldOut`: examples in a prompt, `failed`: no verdict."""
+
+    labels: int
+    held_out: int
+    failed: int
+    current: JudgeVersion | None
+    candidate: JudgeVersion | None
+    mended: int
+    spoilt: int
+    p_value: float
+    in_words: str
+    flips: list[JudgeFlip]
+    problems: list[str]
+
+
+class LabelledExample(ApiAnswer):
+    """What people voted on, as an example for a judge."""
+
+    input: str | None
+    output: str
+    passed: bool
+    trace_id: str
+    span_id: str | None
+
+
+class LabelledExamples(ApiAnswer):
+    """Examples for the prompt of a rule's judge."""
+
+    rule_id: str
+    examples: list[LabelledExample]
 
 
 class ScoresReceipt(ApiAnswer):

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from collector.api.answers.alerting import CorrectedDifferenceDocument
 from collector.api.answers.base import ApiAnswer
 
 
@@ -88,6 +89,13 @@ class GateCase(ApiAnswer):
     evaluator_drops: list[EvaluatorDrop]
 
 
+class CorrectedEvaluator(CorrectedDifferenceDocument):
+    """The pass rates of an evaluator as people would find them, who voted on items that it judged."""
+
+    evaluator: str
+    fingerprint: str
+
+
 class GateVerdict(ApiAnswer):
     """What the gate says of a run. What is about a comparison is only there where there was one (`comparedPass`)."""
 
@@ -115,5 +123,6 @@ class GateVerdict(ApiAnswer):
     slices: list[GateSlice]
     ratios: list[GateRatio]
     repeats: list[GateRepeat] = Field(description="Empty where one of the runs has one trial of each item.")
+    corrected: list[CorrectedEvaluator] = Field(description="Empty where people voted on too little.")
     failures: list[str]
     warnings: list[str]

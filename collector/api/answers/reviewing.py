@@ -14,6 +14,9 @@ class ReviewQueueDocument(ApiAnswer):
     name: str
     question: str
     instructions: str
+    answer: Literal["label", "score", "text"]
+    low: float | None
+    high: float | None
     labels: list[str]
     reviewers: int
     blind: bool

@@ -110,8 +110,8 @@ class Stratum:
     """What labels say of a part of all, from which they were drawn at random."""
 
     share: float  # of all
-    passes: int
-    labels: int
+    passes: float  # not whole where labels have weights
+    labels: float
 
 
 def stratified(strata: list[Stratum], confidence: float = 0.95) -> Estimate:

@@ -1,0 +1,233 @@
+"""Whether people who judge one thing agree: beyond chance, in pairs, by label, over time, and on what they do not."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from rules.statistics.correcting import CONFIDENCE, Measured
+from rules.statistics.formulas.agreement import fleiss_kappa, kappa, kappa_error, krippendorff
+from rules.statistics.formulas.quantiles import around, z_of
+from rules.statistics.intervals import Interval
+
+Metric: TypeAlias = Literal["nominal", "interval"]
+
+RESAMPLES: Final = 500
+"""Of what was judged, whole: 0.1 s for a thousand things with two votes. A guess."""
+
+_TWO: Final = 2  # votes can differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneVote:
+    """What one person said of one thing: a label, or a score."""
+
+    target: str
+    author: str
+    value: str | float
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOfPeople:
+    """Two people on what both judged; kappa of labels alone."""
+
+    one: str
+    other: str
+    targets: int
+    agreed: float
+    kappa: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelAgreement:
+    """Of two people of whom one chose this label, how often the other did as well; and what others chose instead."""
+
+    label: str
+    votes: int
+    agreed: float | None
+    instead: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonthOfVotes:
+    """What was last voted on in a month, by at least two."""
+
+    month: str
+    targets: int
+    alpha: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreed:
+    """Something that people see differently, and what each said."""
+
+    target: str
+    votes: Mapping[str, str | float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How far people agree. `shared`: what two at least judged; `fleiss` is over `fleiss_targets`, of `raters` each."""
+
+    metric: Metric
+    votes: int
+    targets: int
+    shared: int
+    alpha: Measured
+    fleiss: Measured
+    raters: int
+    fleiss_targets: int
+    pairs: Sequence[PairOfPeople]
+    labels: Sequence[LabelAgreement]
+    months: Sequence[MonthOfVotes]
+    disagreed: Sequence[Disagreed]
+
+    @property
+    def in_words(self) -> str:
+        """What follows, by Krippendorff's own norms."""
+        if self.alpha.value is None:
+            return "Nothing can be said yet: two people must judge the same things, and not all alike."
+        if self.alpha.value < 0.667:  # noqa: PLR2004 - his norm
+            return "People do not agree enough: look at what they see differently, and ask more clearly."
+        if self.alpha.value < 0.8:  # noqa: PLR2004 - his norm
+            return "People agree well enough for tentative conclusions."
+        return "People agree: their votes can be relied on."
+
+
+def agreement(votes: Sequence[OneVote], *, most: int = 50) -> Agreement:
+    """How far people agree on what each said last of each thing; scores by their distance, labels by being equal."""
+    metric: Metric = "interval" if votes and all(isinstance(each.value, float) for each in votes) else "nominal"
+    by_target: dict[str, dict[str, str | float]] = {}
+    last_us: dict[str, int] = {}
+    for each in votes:
+        by_target.setdefault(each.target, {})[each.author] = each.value
+        last_us[each.target] = max(last_us.get(each.target, 0), each.at_us)
+    shared = {target: said for target, said in by_target.items() if len(said) >= _TWO}
+    codes = {label: float(at) for at, label in enumerate(sorted({str(each.value) for each in votes}))}
+    units = {
+        target: [float(value) if metric == "interval" else codes[str(value)] for value in said.values()]
+        for target, said in shared.items()
+    }
+    raters, equal = _most_equal(list(units.values()))
+    return Agreement(
+        metric=metric,
+        votes=len(votes),
+        targets=len(by_target),
+        shared=len(shared),
+        alpha=_resampled(list(units.values()), lambda drawn: krippendorff(drawn, metric)),
+        fleiss=_resampled(equal, lambda drawn: _fleiss(drawn, len(codes)))
+        if metric == "nominal"
+        else Measured(value=None),
+        raters=raters,
+        fleiss_targets=len(equal),
+        pairs=_pairs(shared, sorted(codes) if metric == "nominal" else []),
+        labels=_labels(shared, sorted(codes)) if metric == "nominal" else [],
+        months=_months(units, last_us, metric),
+        disagreed=_disagreed(shared, units, most),
+    )
+
+
+def _resampled(
+    units: Sequence[Sequence[float]], measure: Callable[[Sequence[Sequence[float]]], float | None]
+) -> Measured:
+    """A measure with its bootstrap interval over whole units."""
+    found = measure(units) if units else None
+    if found is None:
+        return Measured(value=None)
+    generator = np.random.default_rng(0)
+    draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(RESAMPLES))
+    known = [each for draw in draws if (each := measure([units[place] for place in draw])) is not None]
+    low, high = np.quantile(known or [found], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
+    return Measured(value=found, interval=Interval(low=min(low, found), high=max(high, found)))
+
+
+def _most_equal(units: Sequence[Sequence[float]]) -> tuple[int, list[Sequence[float]]]:
+    """How many votes most units have, and these units: Fleiss' kappa asks for equally many."""
+    counts = Counter(len(unit) for unit in units)
+    if not counts:
+        return 0, []
+    raters, _ = max(counts.items(), key=lambda each: (each[1], each[0]))
+    return raters, [unit for unit in units if len(unit) == raters]
+
+
+def _fleiss(units: Sequence[Sequence[float]], classes: int) -> float | None:
+    return fleiss_kappa([[unit.count(float(label)) for label in range(classes)] for unit in map(list, units)])
+
+
+def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[PairOfPeople]:
+    """Each two people who judged something both, those first who share most."""
+    both: dict[tuple[str, str], list[tuple[str | float, str | float]]] = {}
+    for said in shared.values():
+        for one, other in combinations(sorted(said), _TWO):
+            both.setdefault((one, other), []).append((said[one], said[other]))
+    found = [
+        PairOfPeople(
+            one=one,
+            other=other,
+            targets=len(values),
+            agreed=sum(first == second for first, second in values) / len(values),
+            kappa=_kappa(values, labels),
+        )
+        for (one, other), values in both.items()
+    ]
+    return sorted(found, key=lambda each: (-each.targets, each.one, each.other))
+
+
+def _kappa(values: Sequence[tuple[str | float, str | float]], labels: Sequence[str]) -> Measured:
+    if not labels:
+        return Measured(value=None)
+    counts = Counter(values)
+    table = [[counts[one, other] for other in labels] for one in labels]
+    found, error = kappa(table), kappa_error(table)
+    if found is None or error is None:
+        return Measured(value=None)
+    return Measured(value=found, interval=around(found, z_of(CONFIDENCE) * error))
+
+
+def _labels(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[LabelAgreement]:
+    pairs: Counter[tuple[str, str]] = Counter()
+    votes: Counter[str] = Counter()
+    for said in shared.values():
+        values = [str(value) for value in said.values()]
+        votes.update(values)
+        for first, second in combinations(values, _TWO):
+            pairs[first, second] += 1
+            pairs[second, first] += 1
+    found = []
+    for label in labels:
+        instead = {other: pairs[label, other] for other in labels if other != label and pairs[label, other]}
+        chosen = pairs[label, label] + sum(instead.values())
+        agreed = pairs[label, label] / chosen if chosen else None
+        found.append(LabelAgreement(label=label, votes=votes[label], agreed=agreed, instead=instead))
+    return found
+
+
+def _months(units: Mapping[str, Sequence[float]], last_us: Mapping[str, int], metric: Metric) -> list[MonthOfVotes]:
+    by_month: dict[str, list[Sequence[float]]] = {}
+    for target, unit in units.items():
+        month = f"{dt.datetime.fromtimestamp(last_us[target] / 1_000_000, dt.UTC):%Y-%m}"
+        by_month.setdefault(month, []).append(unit)
+    return [
+        MonthOfVotes(month=month, targets=len(held), alpha=krippendorff(held, metric))
+        for month, held in sorted(by_month.items())
+    ]
+
+
+def _disagreed(
+    shared: Mapping[str, Mapping[str, str | float]], units: Mapping[str, Sequence[float]], most: int
+) -> list[Disagreed]:
+    """What is seen most differently first: of labels the share of others than the commonest, of scores the range."""
+
+    def apart(target: str) -> float:
+        values = list(shared[target].values())
+        if all(isinstance(each, float) for each in values):
+            return max(units[target]) - min(units[target])
+        return 1 - max(Counter(values).values()) / len(values)
+
+    ranked = sorted(((apart(target), target) for target in shared), key=lambda each: (-each[0], each[1]))
+    return [Disagreed(target=target, votes=shared[target]) for far, target in ranked[:most] if far > 0]

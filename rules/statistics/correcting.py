@@ -1,0 +1,258 @@
+"""The pass rate that people would find, from a judge's rate and labels: a method for each way to draw labels."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from rules.statistics.formulas.judge_error import (
+    Estimate,
+    Judge,
+    Rate,
+    Stratum,
+    Useless,
+    lang_reiczigel,
+    prediction_powered,
+    stratified,
+)
+from rules.statistics.formulas.quantiles import z_of
+from rules.statistics.intervals import Interval
+
+Method: TypeAlias = Literal["error_rates", "prediction_powered", "by_verdict", "by_weight"]
+Chosen: TypeAlias = Literal["passed", "failed"]
+
+CONFIDENCE: Final = 0.95
+ENOUGH: Final = 30
+"""Labels below which the normal approximation behind prediction-powered inference is not relied on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """How often people and the judge pass the same: `passed_failed` is what people pass and the judge fails."""
+
+    passed_passed: int = 0
+    passed_failed: int = 0
+    failed_passed: int = 0
+    failed_failed: int = 0
+
+    @property
+    def labels(self) -> int:
+        """All of them."""
+        return self.passed_passed + self.passed_failed + self.failed_passed + self.failed_failed
+
+    @property
+    def people_passed(self) -> int:
+        """What people pass."""
+        return self.passed_passed + self.passed_failed
+
+    @property
+    def people_failed(self) -> int:
+        """What people fail."""
+        return self.failed_passed + self.failed_failed
+
+    @property
+    def table(self) -> list[list[int]]:
+        """Rows are people, columns the judge; passes come first."""
+        return [[self.passed_passed, self.passed_failed], [self.failed_passed, self.failed_failed]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A measure with its interval; None where it is undefined."""
+
+    value: float | None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreLabels:
+    """What would halve the interval: so many labels more, None where no number would; and of which results first."""
+
+    count: int | None
+    of: Chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLabel:
+    """A label of a result that was drawn with a chance that is known."""
+
+    people: bool
+    judged: bool
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """A pass rate that people would find, how it was found, and what would make it surer."""
+
+    method: Method
+    rate: Measured
+    more: MoreLabels | None
+
+
+def _nothing(method: Method) -> Corrected:
+    return Corrected(method=method, rate=Measured(value=None), more=None)
+
+
+def judge_of(confusion: Confusion) -> Judge:
+    """How often the judge agrees with people, counted over labels; people passed and failed something."""
+    return Judge(
+        sensitivity=Rate(share=confusion.passed_passed / confusion.people_passed, count=confusion.people_passed),
+        specificity=Rate(share=confusion.failed_failed / confusion.people_failed, count=confusion.people_failed),
+    )
+
+
+def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int) -> Corrected:
+    """From labels that were drawn blindly: by error rates, or prediction-powered where that is the tighter interval."""
+    judged = judged_passed + judged_failed
+    found = by_error_rates(confusion, Rate(share=judged_passed / judged, count=judged))
+    rest = judged - confusion.labels
+    if confusion.labels < ENOUGH or rest < ENOUGH:
+        return found
+    other = _powered(confusion, judged_passed - confusion.passed_passed - confusion.failed_passed, rest)
+    if found.rate.interval is None or _width(other) < _width(found.rate.interval):
+        value = _plain_power(confusion, judged_passed - confusion.passed_passed - confusion.failed_passed, rest)
+        passed, failed = strata(confusion, judged_passed, judged)
+        return Corrected(
+            method="prediction_powered",
+            rate=Measured(value=value, interval=_holding(other, value)),
+            more=by_verdict(passed, failed, judged).more,
+        )
+    return found
+
+
+def by_error_rates(confusion: Confusion, judged: Rate) -> Corrected:
+    """Rogan and Gladen's rate with Lang's and Reiczigel's interval."""
+    judge = judge_of(confusion)
+    try:
+        found = lang_reiczigel(judged, judge)
+    except Useless:
+        return _nothing("error_rates")
+    passes, fails = confusion.people_passed, confusion.people_failed
+    soft = [(rate.share * rate.count + 1) / (rate.count + 2) for rate in (judge.sensitivity, judge.specificity)]
+    value = min(1.0, max(0.0, found.value))
+    parts = (value**2 * soft[0] * (1 - soft[0]) / passes, (1 - value) ** 2 * soft[1] * (1 - soft[1]) / fails)
+    fixed = judged.share * (1 - judged.share) / judged.count
+    of: Chosen = "failed" if parts[1] / fails > parts[0] / passes else "passed"
+    return Corrected(
+        method="error_rates",
+        rate=Measured(value=value, interval=_holding(found.interval, value)),
+        more=MoreLabels(count=_to_halve(fixed, sum(parts), confusion.labels), of=of),
+    )
+
+
+def strata(confusion: Confusion, judged_passed: int, judged: int) -> tuple[Stratum, Stratum]:
+    """What labels say of the results that the judge passed, and of those that it failed."""
+    share = judged_passed / judged if judged else 0.0
+    passed = confusion.passed_passed + confusion.failed_passed
+    failed = confusion.passed_failed + confusion.failed_failed
+    return (
+        Stratum(share=share, passes=confusion.passed_passed, labels=passed),
+        Stratum(share=1 - share, passes=confusion.passed_failed, labels=failed),
+    )
+
+
+def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
+    """Each verdict's labels stand for all results with that verdict; one success and one failure are added to each."""
+    if min(passed.labels, failed.labels) < 2:  # noqa: PLR2004 - a variance needs two
+        return _nothing("by_verdict")
+    soft = [Stratum(share=each.share, passes=each.passes + 1, labels=each.labels + 2) for each in (passed, failed)]
+    rates = [each.passes / each.labels for each in soft]
+    parts = [each.share**2 * rate * (1 - rate) / each.labels for each, rate in zip(soft, rates, strict=True)]
+    fixed = passed.share * failed.share * (rates[0] - rates[1]) ** 2 / judged
+    plain: Estimate = stratified([passed, failed])
+    middle = sum(each.share * rate for each, rate in zip(soft, rates, strict=True))
+    of: Chosen = "failed" if parts[1] / failed.labels > parts[0] / passed.labels else "passed"
+    labels = passed.labels + failed.labels
+    return Corrected(
+        method="by_verdict",
+        rate=Measured(value=plain.value, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain.value)),
+        more=MoreLabels(count=_to_halve(fixed, sum(parts), labels), of=of),
+    )
+
+
+def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> Corrected:
+    """Each label stands for as many results as its chance to be drawn says, within its verdict.
+
+    The mean of a verdict is weighted by one by the chance (Hájek 1971), its error is that of a ratio; one success and
+    one failure of the mean weight are added to each verdict.
+    """
+    sides = [[each for each in drawn if each.judged is verdict] for verdict in (True, False)]
+    if min(map(len, sides)) < 2:  # noqa: PLR2004 - a variance needs two
+        return _nothing("by_weight")
+    shares = (judged_passed / judged, 1 - judged_passed / judged)
+    plain = sum(share * _weighted(side)[0] for share, side in zip(shares, sides, strict=True))
+    soft = [_weighted(side, extra=1) for side in sides]
+    parts = [share**2 * variance for share, (_, variance) in zip(shares, soft, strict=True)]
+    fixed = shares[0] * shares[1] * (soft[0][0] - soft[1][0]) ** 2 / judged
+    middle = sum(share * mean for share, (mean, _) in zip(shares, soft, strict=True))
+    of: Chosen = "failed" if parts[1] / len(sides[1]) > parts[0] / len(sides[0]) else "passed"
+    return Corrected(
+        method="by_weight",
+        rate=Measured(value=plain, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain)),
+        more=MoreLabels(count=_to_halve(fixed, sum(parts), len(drawn)), of=of),
+    )
+
+
+def weighted_shares(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> tuple[Stratum, Stratum] | None:
+    """What weighted labels say of both verdicts, as so many labels of equal weight; None where one has none."""
+    found = []
+    for verdict, share in ((True, judged_passed / judged), (False, 1 - judged_passed / judged)):
+        side = [each for each in drawn if each.judged is verdict]
+        if not side:
+            return None
+        weights = np.array([1 / each.probability for each in side])
+        count = float(weights.sum() ** 2 / (weights**2).sum())
+        found.append(Stratum(share=share, passes=_weighted(side)[0] * count, labels=count))
+    return found[0], found[1]
+
+
+def _weighted(side: Sequence[DrawnLabel], extra: int = 0) -> tuple[float, float]:
+    """The weighted mean of one verdict's labels and its variance, with so many successes and failures added."""
+    weights = np.array([1 / each.probability for each in side])
+    passes = np.array([float(each.people) for each in side])
+    if extra:
+        weights = np.concatenate([weights, np.full(2 * extra, weights.mean())])
+        passes = np.concatenate([passes, [1.0] * extra, [0.0] * extra])
+    mean = float((weights * passes).sum() / weights.sum())
+    spread = float(((weights * (passes - mean)) ** 2).sum() / weights.sum() ** 2)
+    return mean, spread * len(passes) / max(len(passes) - 1, 1)
+
+
+def _powered(confusion: Confusion, rest_passed: int, rest: int) -> Interval:
+    """PPI++'s interval, with one label more of each kind: without these, few labels that all agree look too sure."""
+    counts = (count + 1 for row in confusion.table for count in row)
+    return _of_counts(tuple(counts), rest_passed, rest).interval
+
+
+def _plain_power(confusion: Confusion, rest_passed: int, rest: int) -> float:
+    counts = tuple(count for row in confusion.table for count in row)
+    return min(1.0, max(0.0, _of_counts(counts, rest_passed, rest).value))
+
+
+def _of_counts(counts: tuple[int, ...], rest_passed: int, rest: int) -> Estimate:
+    rest_passed = min(max(rest_passed, 0), rest)
+    people, judged = (np.repeat(side, counts) for side in ([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]))
+    return prediction_powered(people, judged, np.repeat([1.0, 0.0], [rest_passed, rest - rest_passed]))
+
+
+def _width(found: Interval) -> float:
+    return found.high - found.low
+
+
+def _around(middle: float, error: float, value: float) -> Interval:
+    reach = z_of(CONFIDENCE) * error
+    return _holding(Interval(low=max(0.0, middle - reach), high=min(1.0, middle + reach)), value)
+
+
+def _holding(found: Interval, value: float) -> Interval:
+    """The interval, clipped to shares, and made to hold its own estimate."""
+    return Interval(low=max(0.0, min(found.low, value)), high=min(1.0, max(found.high, value)))
+
+
+def _to_halve(fixed: float, by_labels: float, labels: float) -> int | None:
+    """How many labels more make the error half as large; None where the number of results alone makes it larger."""
+    wanted = (fixed + by_labels) / 4 - fixed
+    return math.ceil((by_labels / wanted - 1) * labels) if wanted > 0 else None

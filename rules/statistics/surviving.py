@@ -1,0 +1,151 @@
+"""Whether a difference of two pass rates is still there once the judge's errors are taken out of both."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from rules.statistics.calibration import FEWEST, Calibration
+from rules.statistics.correcting import CONFIDENCE, Confusion, Measured, by_verdict, strata
+from rules.statistics.formulas.judge_error import Judge, Rate, Useless, lang_reiczigel
+from rules.statistics.formulas.quantiles import z_of
+from rules.statistics.intervals import Interval
+
+Basis: TypeAlias = Literal["own_labels", "shared_labels"]
+
+_IN_WORDS: Final = {
+    (True, "own_labels"): "It survives the correction: people would find a difference, too.",
+    (True, "shared_labels"): "It survives the correction, if the judge errs alike on both sides.",
+    (
+        False,
+        "own_labels",
+    ): "It does not survive the correction: people may find no difference, or another.",
+    (False, "shared_labels"): "It does not survive the correction: too little is known of the judge.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSide:
+    """What a judge said of one side, and the labels of that side."""
+
+    passed: int
+    failed: int
+    labels: Confusion = field(default_factory=Confusion)
+
+    @property
+    def count(self) -> int:
+        """All results."""
+        return self.passed + self.failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedDifference:
+    """Both rates as people would find them, candidate - baseline, and whether that still points where the judge points.
+
+    `basis` says whose labels were used: those of each side, or those of all results for both, which holds if the
+    judge errs alike on both sides.
+    """
+
+    baseline: Measured
+    candidate: Measured
+    difference: float
+    interval: Interval
+    basis: Basis
+    survives: bool
+
+    @property
+    def in_words(self) -> str:
+        """What follows for whoever reads the difference."""
+        return _IN_WORDS[self.survives, self.basis]
+
+
+def corrected_difference(
+    baseline: JudgedSide, candidate: JudgedSide, calibration: Calibration
+) -> CorrectedDifference | None:
+    """The difference that people would find; None while too little is known of the judge, or it is useless."""
+    if calibration.standing not in {"unproven", "informative"} or not (baseline.count and candidate.count):
+        return None
+    raw = candidate.passed / candidate.count - baseline.passed / baseline.count
+    if all(min(each.labels.people_passed, each.labels.people_failed) >= FEWEST for each in (baseline, candidate)):
+        found = _by_own_labels(baseline, candidate, raw)
+        if found is not None:
+            return found
+    judge = known_judge(calibration)
+    return None if judge is None else _by_shared_labels(baseline, candidate, judge)
+
+
+def known_judge(calibration: Calibration) -> Judge | None:
+    """Sensitivity and specificity, each of as many labels as would give its interval."""
+    rates = [_as_rate(each) for each in (calibration.sensitivity, calibration.specificity)]
+    if rates[0] is None or rates[1] is None or calibration.standing not in {"unproven", "informative"}:
+        return None
+    return Judge(sensitivity=rates[0], specificity=rates[1])
+
+
+def corrected_rate(passed: int, count: int, judge: Judge) -> Measured:
+    """What people would find of some results of a judge whose errors are known from others (Lang and Reiczigel)."""
+    try:
+        found = lang_reiczigel(Rate(share=passed / count, count=count), judge)
+    except Useless:
+        return Measured(value=None)
+    value = min(1.0, max(0.0, found.value))
+    low, high = min(found.interval.low, value), max(found.interval.high, value)
+    return Measured(value=value, interval=Interval(low=low, high=high))
+
+
+def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> CorrectedDifference | None:
+    """Each side by its own labels; the interval from the two, by Newcombe's way of putting two together."""
+    found = [
+        by_verdict(*strata(each.labels, each.passed, each.count), each.count).rate for each in (baseline, candidate)
+    ]
+    (before, one), (after, other) = ((each.value, each.interval) for each in found)
+    if before is None or after is None or one is None or other is None:
+        return None
+    difference = after - before
+    low = difference - math.hypot(after - other.low, one.high - before)
+    high = difference + math.hypot(other.high - after, before - one.low)
+    return CorrectedDifference(
+        baseline=found[0],
+        candidate=found[1],
+        difference=difference,
+        interval=Interval(low=low, high=high),
+        basis="own_labels",
+        survives=low > 0 if raw > 0 else high < 0,
+    )
+
+
+def _by_shared_labels(baseline: JudgedSide, candidate: JudgedSide, judge: Judge) -> CorrectedDifference | None:
+    """The raw difference, divided by what the judge is better than chance; the doubt about that widens the interval."""
+    sides = [corrected_rate(each.passed, each.count, judge) for each in (baseline, candidate)]
+    if sides[0].value is None or sides[1].value is None:
+        return None
+    z = z_of(CONFIDENCE)
+    raw = candidate.passed / candidate.count - baseline.passed / baseline.count
+    difference = raw / judge.youden
+    variance = sum(_softened_variance(each.passed, each.count, z**2 / 2) for each in (baseline, candidate))
+    doubt = sum(
+        _softened_variance(round(rate.share * rate.count), rate.count, 1)
+        for rate in (judge.sensitivity, judge.specificity)
+    )
+    reach = z * math.sqrt(variance + difference**2 * doubt) / judge.youden
+    return CorrectedDifference(
+        baseline=sides[0],
+        candidate=sides[1],
+        difference=difference,
+        interval=Interval(low=difference - reach, high=difference + reach),
+        basis="shared_labels",
+        survives=abs(difference) > reach,
+    )
+
+
+def _softened_variance(passes: int, count: int, extra: float) -> float:
+    share = (passes + extra) / (count + 2 * extra)
+    return share * (1 - share) / (count + 2 * extra)
+
+
+def _as_rate(found: Measured) -> Rate | None:
+    """So many labels of equal weight as would leave as much doubt."""
+    if found.value is None or found.interval is None:
+        return None
+    middle = (found.interval.low + found.interval.high) / 2
+    error = max((found.interval.high - found.interval.low) / 2 / z_of(CONFIDENCE), 1e-6)
+    return Rate(share=found.value, count=max(1, round(middle * (1 - middle) / error**2)))
