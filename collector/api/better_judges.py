@@ -131,6 +131,7 @@ def _to_judge(tenant: str, result: LabelledResult) -> Example:
         seq=result.seq,
         trace_id=result.trace_id,
         span_id=result.span_id,
+        session_id=result.session_id,
         name="",
         service="",
         start_ns=0,
