@@ -28,8 +28,8 @@ from collector.machine import share_of_memory, share_of_threads
 from collector.otlp.decode import Request, decode
 from collector.reading.spans import ConventionsReader
 from collector.reading.updater import TraceUpdater
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 QUESTIONS: Final = Path(__file__).with_name("questions.sql")
 SEED_SPANS: Final = 204_800  # that are sent; the others are these again, with other ids, at other times

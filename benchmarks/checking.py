@@ -16,11 +16,11 @@ import duckdb
 from benchmarks.spans import Requests
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
-from collector.live.workers import WorkerOptions, Workers
+from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.otlp.decode import Request, decode
 from evaluators.errors import BadConfiguration
 from rules.rule_text import parse_rule
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 from storage.store import Store
 
 TRACES: Final = 8_000

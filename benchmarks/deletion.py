@@ -28,7 +28,7 @@ import httpx
 from benchmarks.filling import SPANS_A_TRACE, fill
 from benchmarks.server import Server, tracejury
 from benchmarks.spans import Requests
-from storage.database import FILE_NAME
+from storage.engine.database import FILE_NAME
 
 SPANS_A_REQUEST: Final = 256
 POOL_SPANS: Final = 4_096

@@ -21,10 +21,10 @@ import httpx
 from benchmarks.server import Server, tracejury
 from collector.conventions.own import NO_KEYS
 from collector.reading.spans import ConventionsReader
-from storage.run_items import NewRunItem, NewScore
-from storage.runs import NewRun
+from storage.ingest.writer import WriterOptions
+from storage.offline.run_items import NewRunItem, NewScore
+from storage.offline.runs import NewRun
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
 AT_ONCE: Final = 5_000

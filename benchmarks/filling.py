@@ -12,7 +12,7 @@ import duckdb
 
 from collector.reading.spans import edition_of
 from collector.settings import Settings
-from storage.database import CATALOG, ROW_GROUP_ROWS, Database, DatabaseOptions
+from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database, DatabaseOptions
 
 SPANS_A_TRACE: Final = 8
 

@@ -13,14 +13,14 @@ from typing import Any, Final
 from benchmarks.spans import Requests
 from collector.conventions.own import NO_KEYS
 from collector.live.active import ActiveRule
-from collector.live.matcher import Matcher
+from collector.live.matching.matcher import Matcher
 from collector.otlp.decode import Request, decode
 from collector.reading.spans import ConventionsReader
 from rules.rule_text import parse_rule
 from rules.settling import Settling
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 MATCHED_SPANS: Final = 100_000
 RATE: Final = 30_000  # spans a second that are stored beside matching

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.live.metric_looks import MOST_OUTCOMES
+from collector.live.monitors.metric_looks import MOST_OUTCOMES
 from rules.metric_limit import LimitState, MetricLimit, look_at
 from rules.statistics.monitor import Monitor, Result
 from rules.statistics.settings import MonitorSettings

@@ -23,9 +23,9 @@ from benchmarks.spans import Requests
 from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Request, decode
 from collector.reading.spans import ConventionsReader
-from storage.database import ROW_GROUP_ROWS
+from storage.engine.database import ROW_GROUP_ROWS
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 SPANS: Final = 512
 REQUESTS: Final = ROW_GROUP_ROWS // SPANS

@@ -21,8 +21,8 @@ from collector.conventions.own import NO_KEYS
 from collector.conventions.prices import price_table, with_costs
 from collector.conventions.span import read_span
 from collector.otlp.decode import Request, decode
-from storage.dimensions import spelled_out
-from storage.rows import spans_of
+from storage.ingest.dimensions import spelled_out
+from storage.query.rows import spans_of
 
 SPANS: Final = 8_192
 A_REQUEST: Final = 512

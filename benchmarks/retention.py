@@ -19,10 +19,10 @@ from typing import Final
 
 from benchmarks.spans import Requests
 from collector.otlp.decode import Request, decode
-from storage.batch import SpanBatch
-from storage.database import FILE_NAME, ROW_GROUP_ROWS
+from storage.engine.database import FILE_NAME, ROW_GROUP_ROWS
+from storage.ingest.batch import SpanBatch
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 SPANS: Final = 512
 REQUESTS: Final = ROW_GROUP_ROWS // SPANS

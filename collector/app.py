@@ -25,11 +25,11 @@ from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.listening import address_of, bind, reached_at, serving, serving_grpc
-from collector.live.eraser import Eraser
-from collector.live.judging_hub import OwnDoor
+from collector.live.judges.judging_hub import OwnDoor
+from collector.live.judges.reach import address_policy
 from collector.live.pipeline import Pipeline
-from collector.live.reach import address_policy
-from collector.live.sweeper import Sweeper
+from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.sweeper import Sweeper
 from collector.mcp.http_door import McpDoor, with_mcp
 from collector.observing import Watch
 from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from storage.judgements import StoredEvaluation
+from storage.judging.judgements import StoredEvaluation
 from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
 
 _SPEAKING: Final = ("user", "assistant")

@@ -28,21 +28,21 @@ from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.ingest import Ingest
-from collector.live.eraser import Eraser
-from collector.live.judging_hub import JudgeServices
-from collector.live.matcher import Matcher
-from collector.live.reach import address_policy
-from collector.live.rules_in_force import RulesInForce
-from collector.live.run_evaluator import RunEvaluator, RunStore
-from collector.live.sweeper import Sweeper
-from collector.live.trials import JudgesAtHand, Trials
+from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
+from collector.live.jobs.trials import JudgesAtHand, Trials
+from collector.live.judges.judging_hub import JudgeServices
+from collector.live.judges.reach import address_policy
+from collector.live.matching.matcher import Matcher
+from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.sweeper import Sweeper
 from collector.parts import body_limits, host_names, store_options
 from collector.reading.spans import ReadingCounts
 from collector.secrets import Secrets
 from collector.settings import Settings
 from collector.web.site import make_site
 from rules.settling import Settling
-from storage.database import FILE_NAME
+from storage.engine.database import FILE_NAME
 from storage.errors import Unusable
 from storage.store import Store
 

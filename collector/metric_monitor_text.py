@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 
 from rules.metric_limit import MetricLimit
 from rules.statistics.settings import Kind, MonitorSettings
-from storage.metric_monitors import NumbersStatement, OutcomesStatement
-from storage.outbox import Severity
+from storage.alerting.metric_monitors import NumbersStatement, OutcomesStatement
+from storage.alerting.outbox import Severity
 
 MetricName: TypeAlias = Literal[
     "span_errors",

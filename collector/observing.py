@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rules.marker import MARKER
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 
 Value: TypeAlias = str | int | float | bool
 INTERNAL_HEADER: Final = "x-tracejury-internal"

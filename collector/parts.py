@@ -19,10 +19,10 @@ from collector.observing import Watch, commits_told
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
 from collector.settings import Settings
-from storage.database import DatabaseOptions
+from storage.engine.database import DatabaseOptions
 from storage.errors import Unusable
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from collector.access.journal import Journal
 from collector.conditions import ServerConditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
-from collector.live.budgets import Budgets
-from collector.live.sweeper import Sweeper
+from collector.live.budgets.budgets import Budgets
+from collector.live.upkeep.sweeper import Sweeper
 from collector.meters import Labels, Meter
 from collector.otlp import wire
 from collector.reading.spans import ReadingCounts
 from collector.traffic import Traffic
 from collector.versions import versions
-from storage.gauges import Behind, WaitingCounts
+from storage.operation.gauges import Behind, WaitingCounts
 from storage.store import Store
 
 

@@ -67,7 +67,7 @@ NO_NUMBERS: Final = ("nan", "inf", "-inf")
 """NaN and the infinities as the store spells them where an attribute is a number."""
 
 DOUBLE: Final = "d"
-"""The letter of attributes that are numbers of that kind; `storage.batch.TYPE_LETTERS` has all of them."""
+"""The letter of attributes that are numbers of that kind; `storage.ingest.batch.TYPE_LETTERS` has all of them."""
 
 
 def _text(column: str, *choices: str) -> Field:

@@ -4,12 +4,19 @@ import functools
 import re
 from graphlib import TopologicalSorter
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 
 @functools.cache
 def query(name: str) -> str:
-    """The text of `queries/NAME.sql`."""
-    return resources.files("storage").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+    """The text of `queries/ROOM/NAME.sql`; a name is there once, whatever the room."""
+    return _queries()[name].read_text(encoding="utf-8")
+
+
+@functools.cache
+def _queries() -> dict[str, Traversable]:
+    rooms = [room for room in resources.files("storage").joinpath("queries").iterdir() if room.is_dir()]
+    return {file.name.removesuffix(".sql"): file for room in rooms for file in room.iterdir()}
 
 
 def migrations() -> list[tuple[int, str, str]]:

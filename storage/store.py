@@ -9,56 +9,56 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from storage.access import Access
-from storage.alert_mutes import AlertMutes
-from storage.alerts import Alerts
-from storage.annotations import Annotations
-from storage.backup import copy_database
-from storage.batch import SpanBatch
-from storage.connections import Connections
-from storage.counted_scores import CountedScores
-from storage.database import Database, DatabaseOptions
-from storage.datasets import Datasets
-from storage.deletions import Deletions
-from storage.erasure import Erasure
+from storage.alerting.alert_mutes import AlertMutes
+from storage.alerting.alerts import Alerts
+from storage.alerting.counted_scores import CountedScores
+from storage.alerting.metric_monitors import MetricMonitors
+from storage.alerting.monitors import Monitors
+from storage.alerting.outbox import Outbox
+from storage.alerting.quality import Quality
+from storage.alerting.webhooks import Webhooks
+from storage.engine.database import Database, DatabaseOptions
+from storage.engine.lock import DirectoryLock
 from storage.errors import Overloaded
-from storage.exports import Exports
-from storage.gauges import Gauges
-from storage.jobs import Jobs
-from storage.judgements import Judgements
-from storage.labels import Labels
-from storage.listing import Listing
-from storage.lock import DirectoryLock
-from storage.matching import Matching
-from storage.metric_monitors import MetricMonitors
-from storage.monitors import Monitors
-from storage.outbox import Outbox
-from storage.outline import Outlines
-from storage.quality import Quality
-from storage.queries import Queries
-from storage.results_out import ResultsOut
-from storage.retention import Retention
-from storage.review_feeding import ReviewFeeding
-from storage.review_queues import ReviewQueues
-from storage.review_turns import ReviewTurns
-from storage.rewriting import Rewriting
-from storage.rule_record import RuleRecord
-from storage.rulebook import Rulebook
-from storage.run_evaluations import RunEvaluations
-from storage.run_items import RunItems
-from storage.run_looks import RunLooks
-from storage.runs import Runs
-from storage.search import Search
-from storage.sessions import SessionQueries
-from storage.spending import Spending
-from storage.spool import Position, Spool
-from storage.state import Totals, read_state
-from storage.status import StatusReader
-from storage.trace_meanings import Changes, TraceMeanings
-from storage.webhooks import Webhooks
-from storage.windows import TraceKey, Windows
+from storage.ingest.batch import SpanBatch
+from storage.ingest.spool import Position, Spool
+from storage.ingest.state import Totals, read_state
+from storage.ingest.trace_meanings import Changes, TraceMeanings
+from storage.ingest.windows import TraceKey, Windows
+from storage.ingest.writer import Writer, WriterOptions
+from storage.judging.jobs import Jobs
+from storage.judging.judgements import Judgements
+from storage.judging.matching import Matching
+from storage.judging.results_out import ResultsOut
+from storage.judging.rule_record import RuleRecord
+from storage.judging.rulebook import Rulebook
+from storage.judging.spending import Spending
+from storage.offline.datasets import Datasets
+from storage.offline.run_evaluations import RunEvaluations
+from storage.offline.run_items import RunItems
+from storage.offline.run_looks import RunLooks
+from storage.offline.runs import Runs
+from storage.operation.access import Access
+from storage.operation.connections import Connections
+from storage.operation.gauges import Gauges
+from storage.operation.status import StatusReader
+from storage.query.exports import Exports
+from storage.query.listing import Listing
+from storage.query.outline import Outlines
+from storage.query.queries import Queries
+from storage.query.search import Search
+from storage.query.sessions import SessionQueries
+from storage.review.annotations import Annotations
+from storage.review.labels import Labels
+from storage.review.review_feeding import ReviewFeeding
+from storage.review.review_queues import ReviewQueues
+from storage.review.review_turns import ReviewTurns
+from storage.upkeep.backup import copy_database
+from storage.upkeep.deletions import Deletions
+from storage.upkeep.erasure import Erasure
+from storage.upkeep.retention import Retention
+from storage.upkeep.rewriting import Rewriting
 from storage.work import told
-from storage.writer import Writer, WriterOptions
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from collector.delivery.receivers import Receivers, Wish
 from collector.delivery.sending import Resolve, Sender, TimeLimits
 from collector.observing import Watch
 from collector.secrets import Secrets
-from storage.alerts import AlertFinding, Side
+from storage.alerting.alerts import AlertFinding, Side
+from storage.alerting.webhooks import Webhook
 from storage.store import Store
-from storage.webhooks import Webhook
 from tests.live import until
 from tests.storing import a_store
 

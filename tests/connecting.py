@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from collector.live.active import ActiveRule, Lane
-from collector.live.budgets import Budgets
-from collector.live.connections import LlmConnections
-from collector.live.judges import ConnectedJudges
+from collector.live.budgets.budgets import Budgets
+from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judges import ConnectedJudges
 from collector.secrets import Secrets
 from evaluators.chat.connection import Price
 from evaluators.judging import PromptMessage, Reply

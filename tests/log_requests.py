@@ -13,7 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from collector.otlp.decode import Decoded, Request, decode
 from collector.otlp.signals import LOGS
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 from tests.otlp_requests import any_ids, any_values, attribute_lists, counts, span_ids, texts, times, trace_ids
 from tests.storing import RECEIVED_AT_US, START_NS, span_id, trace_id
 

@@ -8,11 +8,11 @@ import duckdb
 
 from collector.conventions.own import NO_KEYS
 from collector.live.active import ActiveRule
-from collector.live.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, Surroundings
 from collector.reading.spans import ConventionsReader
 from collector.reading.updater import TraceUpdater
 from rules.settling import Settling
-from storage.meaning import Reads
+from storage.ingest.meaning import Reads
 from storage.store import Store
 from tests.ruling import a_rule
 from tests.storing import START_NS, WAIT_S

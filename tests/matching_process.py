@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from collector.live.active import ActiveRule
-from collector.live.matcher import Matcher
+from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 from tests.matching import active
 from tests.storing import START_NS, a_batch, an_export, commit
 

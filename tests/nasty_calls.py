@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage.errors import BadQuery
+from storage.query.terms import QueryOptions
 from storage.store import Store
-from storage.terms import QueryOptions
 from tests.live import environment
 from tests.source_tree import ROOT
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from collector.app import Running
 from rules.rule_text import parse_json
-from storage.monitors import RuleKey
+from storage.alerting.monitors import RuleKey
 from tests.live import until
 from tests.serving import a_server
 from tests.storing import trace_id

@@ -15,7 +15,7 @@ _STARTING = {
     "multiprocessing",
     "playwright",
     "socket",
-    "storage.scratch",
+    "storage.engine.scratch",
     "storage.store",
     "subprocess",
     "threading",

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector.live.active import ActiveRule
-from collector.live.matcher import Matcher
+from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 from storage.store import Store
 from tests.matching import adding_up
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit

@@ -12,9 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Decoded, Request, decode
 from collector.reading.spans import ConventionsReader
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 
 RECEIVED_AT_US = 1_795_255_200_000_000  # 2026-11-21T10:00:00Z
 START_NS = RECEIVED_AT_US * 1000

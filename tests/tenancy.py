@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storage.alert_mutes import AlertMute
+from storage.alerting.alert_mutes import AlertMute
 from storage.records import JsonValue
 from storage.store import Store
 from tests.access import Closed, a_closed_server, request

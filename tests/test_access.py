@@ -15,7 +15,7 @@ from collector.access.keyring import KeyDraft, Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import GRANTS, Need, Permission, Role, need_of, needs
-from storage.access import AuditWanted
+from storage.operation.access import AuditWanted
 from tests.storing import a_store
 
 DAY_US = 86_400_000_000

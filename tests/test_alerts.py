@@ -6,11 +6,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from storage.alerts import AlertFilter, alert_of, open_alert, recover_alert
-from storage.database import Database, DatabaseOptions
-from storage.outbox import DeliveryAttempt, DueDelivery, SwitchOffPolicy
+from storage.alerting.alerts import AlertFilter, alert_of, open_alert, recover_alert
+from storage.alerting.outbox import DeliveryAttempt, DueDelivery, SwitchOffPolicy
+from storage.alerting.webhooks import WebhookText
+from storage.engine.database import Database, DatabaseOptions
 from storage.store import Store
-from storage.webhooks import WebhookText
 from tests.alerting import a_finding
 from tests.storing import a_store, rows
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.live.matcher import Matcher
+from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
-from storage.backfills import Backfill
 from storage.errors import Moved
+from storage.judging.backfills import Backfill
+from storage.judging.taking_out import WindowLimits
 from storage.store import Store
-from storage.taking_out import WindowLimits
 from tests.matching import InForce, active, matching, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
@@ -105,7 +105,7 @@ def test_an_open_trace_is_left_to_settling(tmp_path: Path) -> None:
 
 def test_a_backfill_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Step by step, interrupted after each, it decides about every span once."""
-    monkeypatch.setattr("collector.live.backfill._LIMITS", limits(rows=7))
+    monkeypatch.setattr("collector.live.matching.backfill._LIMITS", limits(rows=7))
     rule = active(1)
     in_force = InForce()
     with a_store(tmp_path) as store:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.database import FILE_NAME
+from storage.engine.database import FILE_NAME
 from storage.store import Store
 from tests.live import a_live_server, until
 from tests.serving import run

@@ -15,12 +15,12 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from storage import quack, statements
+from storage.engine.scratch import Expression, RuleQuestion, Scratch
 from storage.errors import BadQuery, Barred, Reopened
-from storage.offences import Offences
-from storage.scratch import Expression, RuleQuestion, Scratch
+from storage.query import quack, statements
+from storage.query.offences import Offences
+from storage.query.terms import QueryOptions
 from storage.store import Store
-from storage.terms import QueryOptions
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.live import PATIENCE_S, until
 from tests.quack_client import a_client

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.live.capped import Capped
+from collector.live.jobs.capped import Capped
 from evaluators.chat.toll import Estimate, Free, RequestUsage
 from evaluators.errors import OverBudget
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from collector.app import Running
 from collector.connection_text import parse_file_connections
-from collector.live.connections import ConnectionConflict, LlmConnections
+from collector.live.judges.connections import ConnectionConflict, LlmConnections
 from collector.secrets import Secrets
 from evaluators.case import parse_case
 from evaluators.chat.client import Unanswered

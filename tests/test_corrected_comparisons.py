@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from storage.annotations import AnnotationTarget, NewAnnotation
+from storage.review.annotations import AnnotationTarget, NewAnnotation
 from tests.live import a_client
 from tests.offline import Offline
 from tests.paging import Visit

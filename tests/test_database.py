@@ -9,10 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from storage import sql, widening
-from storage.database import FILE_NAME, Database, DatabaseOptions
+from storage import sql
+from storage.engine import widening
+from storage.engine.database import FILE_NAME, Database, DatabaseOptions
+from storage.engine.lock import read_holder
 from storage.errors import ForeignFile, NewerFile, Unusable
-from storage.lock import read_holder
 from storage.store import Store
 from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
@@ -260,5 +261,5 @@ def test_parameters_are_bound_without_a_search_for_modules(tmp_path: Path, monke
 
 def test_others_do_without_pandas_as_before() -> None:
     """Arrow makes an array for the first time in a process that has opened a database."""
-    program = "from storage.opening import open_duckdb; open_duckdb({}); import pyarrow; pyarrow.array([1])"
+    program = "from storage.engine.opening import open_duckdb; open_duckdb({}); import pyarrow; pyarrow.array([1])"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

@@ -19,7 +19,7 @@ from collector.datasets.export import export_items
 from collector.datasets.files import BadFile, Format, read_items
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import ItemSchemas
-from storage.datasets import Dataset, Item, NewItem
+from storage.offline.datasets import Dataset, Item, NewItem
 from tests.live import until
 from tests.offline import Offline, an_offline_server, lines
 from tests.serving import an_export, post, run

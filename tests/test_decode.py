@@ -22,8 +22,8 @@ from collector.conventions import names
 from collector.otlp import strict, wire
 from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.errors import Malformed
-from storage.attributes import decode_attributes
-from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.attributes import decode_attributes
+from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from tests.otlp_requests import all_spans, any_values, requests, resources, scopes, valid_spans
 from tests.plain_otlp import exact, flat, is_valid, plain_attributes
 from tests.storing import RECEIVED_AT_US, an_export, decoded, span_id, trace_id

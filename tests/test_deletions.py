@@ -17,9 +17,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from benchmarks.deletion import Scale, Trial
-from storage.deletions import DELETING, DONE, DeletionCriteria
 from storage.errors import Overloaded
-from storage.trace_meanings import TraceSums
+from storage.ingest.trace_meanings import TraceSums
+from storage.upkeep.deletions import DELETING, DONE, DeletionCriteria
 from tests.access import a_closed_server
 from tests.every_field import ID_BYTES, Filler
 from tests.live import PATIENCE_S, until

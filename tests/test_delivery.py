@@ -19,8 +19,8 @@ from collector.addresses import AddressPolicy
 from collector.delivery.deliverer import Deliverer, DeliveryOptions
 from collector.delivery.receivers import Wish
 from collector.delivery.sending import Sender
+from storage.alerting.outbox import DeliveryAttempt, Outbox, SwitchOffPolicy
 from storage.errors import Overloaded
-from storage.outbox import DeliveryAttempt, Outbox, SwitchOffPolicy
 from tests.alerting import (
     LOOPBACK,
     PATIENT,

@@ -14,10 +14,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.otlp.encode import LINE_BYTES, json_document, json_lines, spans_in
 from collector.otlp.json_request import to_protobuf
-from storage import exports
-from storage.database import Database, DatabaseOptions
+from storage.engine.database import Database, DatabaseOptions
 from storage.errors import Overloaded
-from storage.exports import Exports
+from storage.query import exports
+from storage.query.exports import Exports
 from storage.records import Span
 from tests.plain_otlp import flat
 from tests.serving import a_server
@@ -60,7 +60,7 @@ def test_spans_come_by_time_and_each_once(
     times: Times, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However their times lie, all spans come, none twice, none before one that started earlier, some at a time."""
-    monkeypatch.setattr("storage.exports.WINDOW_ROWS", 37)
+    monkeypatch.setattr("storage.query.exports.WINDOW_ROWS", 37)
     source = random.Random(seed)
     order = [times(number, source) for number in range(SPANS)]
     source.shuffle(order)
@@ -96,8 +96,8 @@ def test_the_end_is_no_part_of_the_time(tmp_path: Path) -> None:
 
 def test_large_spans_make_small_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading ends soon after the bytes that a window may have, whatever came before, and no span is lost by that."""
-    monkeypatch.setattr("storage.exports.WINDOW_BYTES", 100_000)
-    monkeypatch.setattr("storage.exports.BATCH_ROWS", 4)
+    monkeypatch.setattr("storage.query.exports.WINDOW_BYTES", 100_000)
+    monkeypatch.setattr("storage.query.exports.BATCH_ROWS", 4)
     small, large = range(START_NS, START_NS + 300), range(START_NS + 1_000, START_NS + 1_100)
     windows: list[int] = []
 
@@ -138,7 +138,7 @@ def test_of_tenants_a_tenant_sees_its_own_and_the_shared(tmp_path: Path) -> None
 
 def test_nothing_is_open_while_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is slow in taking spans keeps the file from nothing: it is opened again, and the rest still comes."""
-    monkeypatch.setattr("storage.exports.WINDOW_ROWS", 10)
+    monkeypatch.setattr("storage.query.exports.WINDOW_ROWS", 10)
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(95)))
     database = Database(tmp_path, DatabaseOptions())
@@ -155,7 +155,7 @@ def test_nothing_is_open_while_nobody_asks(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_comes_meanwhile_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans that are stored while others leave change nothing about those that were there, and come at most once."""
-    monkeypatch.setattr("storage.exports.WINDOW_ROWS", 10)
+    monkeypatch.setattr("storage.query.exports.WINDOW_ROWS", 10)
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(50)))
         seen: list[str] = []
@@ -242,8 +242,8 @@ LEAVING = """
 import sys
 from pathlib import Path
 from collector.otlp.encode import json_document, json_lines
-from storage.database import Database, DatabaseOptions
-from storage.exports import Exports
+from storage.engine.database import Database, DatabaseOptions
+from storage.query.exports import Exports
 
 exports = Exports(Database(Path(sys.argv[1]), DatabaseOptions(memory_limit="64MB")))
 first_ns, last_ns, tenant = 0, 9_200_000_000_000_000_000, None

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.backlog import Backlog, Chunk
-from storage.spool import Position, SpoolGroup
-from storage.writer import gathering_s
+from storage.ingest.backlog import Backlog, Chunk
+from storage.ingest.spool import Position, SpoolGroup
+from storage.ingest.writer import gathering_s
 from tests.storing import WAIT_S, a_batch, an_export
 
 SECONDS = st.floats(0, 1e4)

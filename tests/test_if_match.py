@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from collector.app import Running
-from collector.live.connections import LlmConnections
-from collector.live.rules_in_force import RulesInForce
+from collector.live.judges.connections import LlmConnections
+from collector.live.rules.rules_in_force import RulesInForce
 from collector.secrets import Secrets
 from rules.rule_text import parse_json
+from storage.alerting.outbox import DeliveryAttempt, SwitchOffPolicy
 from storage.errors import Moved, Stale
-from storage.outbox import DeliveryAttempt, SwitchOffPolicy
 from tests.alerting import a_finding
 from tests.serving import a_server
 from tests.storing import a_store

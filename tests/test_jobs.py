@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collector.live.work.ledger import Ledger
-from storage.jobs import Claim, Job, JobResult, PutBack, Turn
+from collector.live.jobs.work.ledger import Ledger
+from storage.judging.jobs import Claim, Job, JobResult, PutBack, Turn
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, trace_id

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from collector.app import Running
-from collector.live.rules_in_force import RulesInForce
+from collector.live.rules.rules_in_force import RulesInForce
 from rules.rule_text import parse_json
-from storage.judgements import MAX_DECISIONS
+from storage.judging.judgements import MAX_DECISIONS
 from storage.records import Judging
 from tests import storing
 from tests.judged import NOW, put, seqs

@@ -17,7 +17,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.database import FILE_NAME
+from storage.engine.database import FILE_NAME
 from tests.access import request
 from tests.live import ANY_PORTS, PATIENCE_S, TRACEJURY, Live, a_client, a_live_server, environment, until
 from tests.serving import a_server, unused_port

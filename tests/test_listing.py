@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.listing import ListPosition, TracesLike
+from storage.query.listing import ListPosition, TracesLike
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.matching import write

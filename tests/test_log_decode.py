@@ -19,8 +19,8 @@ from collector.otlp import json_request
 from collector.otlp.decode import Decoded, Receipt, Request, decode
 from collector.otlp.errors import Malformed
 from collector.otlp.signals import LOGS as LOGS_SIGNAL
-from storage.attributes import decode_attributes, decode_value
-from storage.batch import LOGS, RESOURCES, SCOPES, SPANS
+from storage.ingest.attributes import decode_attributes, decode_value
+from storage.ingest.batch import LOGS, RESOURCES, SCOPES, SPANS
 from tests.log_requests import (
     MESSAGE,
     a_log,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from storage.batch import LOGS, SpanBatch
-from storage.database import ROW_GROUP_ROWS
-from storage.queries import MAX_LOGS
+from storage.engine.database import ROW_GROUP_ROWS
+from storage.ingest.batch import LOGS, SpanBatch
+from storage.ingest.spool import Position, Spool
+from storage.ingest.state import Totals
+from storage.query.queries import MAX_LOGS
 from storage.records import LogRecord
-from storage.spool import Position, Spool
-from storage.state import Totals
 from storage.store import Store
 from tests.log_requests import MESSAGE, a_log, a_log_batch, a_log_export, some_logs
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, span_id, trace_id

@@ -9,7 +9,7 @@ import pytest
 
 from collector import machine
 from collector.setting_values import bytes_of_size
-from storage.opening import open_duckdb
+from storage.engine.opening import open_duckdb
 
 GIB = 1 << 30
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.live.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, Surroundings
 from rules.settling import Settling
-from storage.database import Database
+from storage.engine.database import Database
+from storage.engine.scratch import Expression
 from storage.errors import Moved
-from storage.scratch import Expression
+from storage.judging.taking_out import WindowLimits
 from storage.store import Store
-from storage.taking_out import WindowLimits
 from tests.matching import InForce, active, matching, reading_and_matching, remember, write
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 
@@ -122,7 +122,7 @@ def test_a_commit_that_fails_leads_to_no_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, commits: bool
 ) -> None:
     """Whether a commit that raises was made or not, each span and each trace is decided about once."""
-    monkeypatch.setattr("collector.live.matcher._PAUSE_S", 0.01)
+    monkeypatch.setattr("collector.live.matching.matcher._PAUSE_S", 0.01)
     in_force = InForce(rules=(active(1), active(2, target="TRACE")))
     turn = itertools.count()
     whole = Database.transaction
@@ -182,8 +182,8 @@ def test_matching_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: pyt
 
 def test_large_spans_are_taken_out_in_smaller_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What rules ask of a window, or of a trace, is bounded by bytes, and none is left out for that."""
-    monkeypatch.setattr("collector.live.matcher._NBYTES", 1 << 18)
-    monkeypatch.setattr("collector.live.settler._LIMITS", WindowLimits(rows=100, nbytes=1 << 18))
+    monkeypatch.setattr("collector.live.matching.matcher._NBYTES", 1 << 18)
+    monkeypatch.setattr("collector.live.matching.settler._LIMITS", WindowLimits(rows=100, nbytes=1 << 18))
     about = [{"field": "attributes.text", "op": "endsWith", "value": "7"}]
     in_force = InForce(rules=(active(1, conditions=about), active(2, target="TRACE", conditions=about)))
     request = an_export(200)

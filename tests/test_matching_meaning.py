@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.live.active import ActiveRule
-from collector.live.matcher import Matcher, Surroundings
+from collector.live.matching.matcher import Matcher, Surroundings
 from rules.errors import BadRule
 from rules.fields import Row
 from rules.matching import Decision, decide
 from rules.settling import Settling
-from storage.backlog import SEQ_BITS
+from storage.ingest.backlog import SEQ_BITS
 from storage.store import Store
 from tests.matching import Clock, write
 from tests.ruling import a_rule, insert_one

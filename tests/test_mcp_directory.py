@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 
 from collector.mcp.tools.catalogue import TOOLS
-from storage.lock import read_holder
+from storage.engine.lock import read_holder
 from tests.live import TRACEJURY
 from tests.models_client import HOSTILE, RULE, TRACE, a_server_to_ask, text_of
 from tests.serving import run

@@ -14,8 +14,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from collector.api.times import time_text
 from collector.app import Running
 from rules.metric_limit import LimitState, MetricLimit, look_at
-from storage.alerts import Alert, AlertFilter
-from storage.spending import ReservedCall, SettledCall
+from storage.alerting.alerts import Alert, AlertFilter
+from storage.judging.spending import ReservedCall, SettledCall
 from tests.alerting import a_finding
 from tests.live import a_client, until
 from tests.serving import a_server, post, run

@@ -11,11 +11,11 @@ import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from collector.live.sweeper import Sweeper
+from collector.live.upkeep.sweeper import Sweeper
 from collector.logs import JsonLines, TextLines, request_id
 from collector.meters import Meter, exposition
 from collector.otlp.decode import Request, decode
-from storage.jobs import JobResult, Turn
+from storage.judging.jobs import JobResult, Turn
 from storage.timing import Stopwatch
 from tests import storing
 from tests.access import request

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.live.monitors import MonitorThread
-from collector.live.streams import EpisodeAlarm
-from storage.alerts import AlertFilter, AlertFinding
+from collector.live.monitors.monitors import MonitorThread
+from collector.live.monitors.streams import EpisodeAlarm
+from storage.alerting.alerts import AlertFilter, AlertFinding
 from tests.matching import write
 from tests.storing import a_store, rows, trace_id
 from tests.test_alerts import a_webhook

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from storage import calls as refused_calls
-from storage.calls import refuse_calls
 from storage.errors import BadQuery
+from storage.query import calls as refused_calls
+from storage.query.calls import refuse_calls
 from tests.nasty_calls import VALUES, Asker, calls, functions, try_out
 from tests.source_tree import ROOT
 

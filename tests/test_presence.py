@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import presence
-from storage.presence import RecentKeys
+from storage.ingest import presence
+from storage.ingest.presence import RecentKeys
 from tests.storing import span_id, trace_id
 
 CAPACITY = 1 << 10

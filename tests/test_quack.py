@@ -21,7 +21,7 @@ from collector.quack.clients import ClientConnection, Clients, connections, left
 from collector.settings import Settings
 from storage import sql
 from storage.errors import Unusable
-from storage.quack import Quack, QuackOptions, _extension, _Session
+from storage.query.quack import Quack, QuackOptions, _extension, _Session
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.attacks import ATTACKS, HIDDEN, LETHAL
 from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, until

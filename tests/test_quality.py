@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from rules.statistics.sample import Sample
-from storage.monitors import RuleKey
-from storage.quality import Cell, Latest, OfRule, ResultsLike, StreamDay
+from storage.alerting.monitors import RuleKey
+from storage.alerting.quality import Cell, Latest, OfRule, ResultsLike, StreamDay
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write

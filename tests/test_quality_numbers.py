@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from collector.web.quality_comparison import Incomparable, common_evaluator, compare
-from collector.web.quality_numbers import begin_us, bins_of, points_of, releases_of, steps_between, sum_of
+from collector.web.quality.quality_comparison import Incomparable, common_evaluator, compare
+from collector.web.quality.quality_numbers import begin_us, bins_of, points_of, releases_of, steps_between, sum_of
 from rules.statistics.intervals import interval
 from rules.statistics.sample import UNIT, Sample, split
-from storage.quality import Cell, ScoreBucket, Step
+from storage.alerting.quality import Cell, ScoreBucket, Step
 
 DAY_US = 86_400_000_000
 

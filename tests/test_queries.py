@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage import queries
 from storage.errors import BadQuery
-from storage.listing import ListPosition, TracesLike
+from storage.query import queries
+from storage.query.listing import ListPosition, TracesLike
+from storage.query.terms import NOBODY, QueryOptions
 from storage.records import Column, Table, TraceSummary
 from storage.store import Store
-from storage.terms import NOBODY, QueryOptions
 from tests.attacks import ATTACKS, LETHAL
 from tests.live import PATIENCE_S
 from tests.source_tree import ROOT

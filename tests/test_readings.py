@@ -22,12 +22,12 @@ from collector.reading import spans as reading_spans
 from collector.reading import traces as reading_traces
 from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.reading.updater import TraceUpdater
-from storage.batch import SpanBatch
-from storage.database import DatabaseOptions
+from storage.engine.database import DatabaseOptions
+from storage.ingest.batch import SpanBatch
+from storage.ingest.windows import EVERYTHING, Limits, TraceKey
+from storage.ingest.writer import WriterOptions
 from storage.records import LogRecord, Span
 from storage.store import Store, StoreOptions
-from storage.windows import EVERYTHING, Limits, TraceKey
-from storage.writer import WriterOptions
 from tests.live import Live, a_live_server
 from tests.matching import adding_up
 from tests.serving import run
@@ -129,7 +129,7 @@ def test_adding_up_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_more_changes_than_are_remembered_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where commits change more traces between two looks than fit, all of them are added up all the same."""
-    monkeypatch.setattr("storage.trace_meanings._MOST_CHANGES", 3)
+    monkeypatch.setattr("storage.ingest.trace_meanings._MOST_CHANGES", 3)
     with a_store(tmp_path) as store:
         store.trace_meanings.changes.take()
         commit(store, a_batch(*(an_export(1, trace=number, first=number) for number in range(9))))

@@ -16,8 +16,8 @@ from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
-from storage.batch import SpanBatch
-from storage.judgements import Judged
+from storage.ingest.batch import SpanBatch
+from storage.judging.judgements import Judged
 from storage.records import SpanReading
 from storage.store import Store
 from tests.conventions.corpus_reading import SCENARIOS, tenant_of

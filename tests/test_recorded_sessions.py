@@ -13,8 +13,8 @@ from collector.evaluation.session_case import case_of_session
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
 from collector.reading.sessions import read_session
-from storage.batch import SpanBatch
-from storage.sessions import SessionTraces
+from storage.ingest.batch import SpanBatch
+from storage.query.sessions import SessionTraces
 from storage.store import Store
 from tests.corpus.record import otlp_json, script
 from tests.matching import adding_up

@@ -27,7 +27,7 @@ from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
 from storage import records
-from storage.judgements import Judged
+from storage.judging.judgements import Judged
 from storage.records import (
     AttributeValue,
     Column,

@@ -13,10 +13,10 @@ from collector.conditions import CANNOT_COMMIT, ServerConditions
 from collector.ingest import Ingest
 from collector.server_conditions import ServerState, server_conditions
 from collector.traffic import Traffic
-from storage.database import FILE_NAME, DatabaseOptions
+from storage.engine.database import FILE_NAME, DatabaseOptions
 from storage.errors import Overloaded, Reopened
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 from tests.live import until
 from tests.storing import a_batch, a_store, an_export, commit, rows
 

@@ -14,7 +14,7 @@ from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS
 from collector.redaction.columns import Redactor
 from collector.redaction.plan import PRESETS, REDACTED, RedactionPlan, make_plan
-from storage.batch import SpanBatch, ipc_stream
+from storage.ingest.batch import SpanBatch, ipc_stream
 from tests.access import request
 from tests.log_requests import some_logs
 from tests.serving import a_server

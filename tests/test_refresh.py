@@ -5,8 +5,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 from tests.live import until
 from tests.storing import WAIT_S, a_batch, an_export, commit, rows
 

@@ -13,8 +13,8 @@ from collector.exporting.answers import Accepted, Answer, Rejected, RetryLater
 from collector.exporting.configured import endpoint_at, values_of
 from collector.exporting.results import ExportWaits, ResultsExporter
 from collector.settings import BadSettings
-from storage.jobs import JobResult, Turn
-from storage.results_out import OutState
+from storage.judging.jobs import JobResult, Turn
+from storage.judging.results_out import OutState
 from storage.store import Store
 from tests.certificates import a_certificate
 from tests.live import ANY_PORTS, Live, until

@@ -6,13 +6,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.otlp.decode import Request, decode
-from storage.database import FILE_NAME
-from storage.deletions import DeletionCriteria
-from storage.holes import UnknownFormat, free_blocks
+from storage.engine.database import FILE_NAME
+from storage.engine.holes import UnknownFormat, free_blocks
+from storage.ingest.writer import WriterOptions
 from storage.records import JsonValue
-from storage.retention import Swept
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
+from storage.upkeep.deletions import DeletionCriteria
+from storage.upkeep.retention import Swept
 from tests.alerting import a_finding
 from tests.storing import RECEIVED_AT_US, START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
 

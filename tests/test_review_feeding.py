@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage.annotations import AnnotationTarget, NewAnnotation
-from storage.review_feeding import Feed, FeedPolicy
-from storage.review_queues import NewEntry, QueueText, ReviewEntry, ReviewQueue
+from storage.review.annotations import AnnotationTarget, NewAnnotation
+from storage.review.review_feeding import Feed, FeedPolicy
+from storage.review.review_queues import NewEntry, QueueText, ReviewEntry, ReviewQueue
 from storage.store import Store
 from tests.live import until
 from tests.offline import Offline, an_offline_server

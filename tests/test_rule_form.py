@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.web.rule_form import blank_form, form_of, places, sent_form
-from collector.web.rule_settings import evaluators, literal_keys, settings_of
+from collector.web.rules.rule_form import blank_form, form_of, places, sent_form
+from collector.web.rules.rule_settings import evaluators, literal_keys, settings_of
 from collector.web.visitor import Form
 from evaluators.registry import KINDS
 from rules.errors import BadRule, Problem

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from collector.api.rule_documents import rule_document
-from collector.live.rules_in_force import KeptRule, RulesInForce
+from collector.live.rules.rules_in_force import KeptRule, RulesInForce
 from rules.errors import BadRule
 from rules.rule import Budget
 from rules.rule_text import RuleText, parse_json, parse_rule
 from storage.errors import Conflict, Missing
-from storage.rule_change import MAX_RULES
+from storage.judging.rule_change import MAX_RULES
 from storage.store import Store
 from tests.live import until
 from tests.storing import a_store, rows
@@ -321,7 +321,7 @@ def test_a_reload_asked_for_as_a_look_begins_is_made(
     store: Store, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Asking at the very moment when the folder is looked at anyway is not lost."""
-    caplog.set_level(logging.INFO, "collector.live.rules_in_force")
+    caplog.set_level(logging.INFO, "collector.live.rules.rules_in_force")
     rules = RulesInForce(store.rulebook, folder, poll_s=0.01)
     rules._asked = AskedJustAfter()
     rules.start()

@@ -21,9 +21,9 @@ from collector.reading.spans import ConventionsReader
 from rules.statistics.runs.comparison import Incomparable, compare
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Evaluator, Item, Result, Run, run_of
-from storage.run_items import NewScore
+from storage.ingest.writer import WriterOptions
+from storage.offline.run_items import NewScore
 from storage.store import Store, StoreOptions
-from storage.writer import WriterOptions
 from tests.offline import Offline, an_offline_server
 from tests.test_run_diff import Scores, difference, stored
 

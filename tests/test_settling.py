@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from rules.settling import Arrivals, Settling, is_settled
-from storage.open_traces import SettleWaits
+from storage.judging.open_traces import SettleWaits
 from storage.store import Store
 from tests.matching import InForce, active, matching, remember, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch
 from storage.errors import Overloaded
-from storage.spool import Position, Spool, SpoolGroup
+from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.spool import Position, Spool, SpoolGroup
 from tests.otlp_requests import requests, valid_spans
 from tests.storing import a_batch, a_record, an_export, files_no_larger_than, span_id
 

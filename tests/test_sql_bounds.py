@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from collector.api.problems import answer_problems
 from collector.api.turns import Turns
-from storage.database import DatabaseOptions
+from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
 from storage.memory import LackOfMemory, advice
 from storage.store import Store, StoreOptions

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.batch import SPANS, SpanBatch
-from storage.database import ROW_GROUP_ROWS
+from storage.engine.database import ROW_GROUP_ROWS
+from storage.engine.lock import read_holder
 from storage.errors import Busy, InUse, Overloaded
-from storage.lock import read_holder
-from storage.spool import Position, Spool
-from storage.state import Totals, read_state
+from storage.ingest.batch import SPANS, SpanBatch
+from storage.ingest.spool import Position, Spool
+from storage.ingest.state import Totals, read_state
 from storage.store import Store
 from tests.live import a_client, until
 from tests.serving import a_server

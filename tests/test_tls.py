@@ -11,7 +11,7 @@ import pytest
 from collector.app import running
 from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
-from storage.lock import read_holder
+from storage.engine.lock import read_holder
 from tests.access import TRACE_EXPORT
 from tests.certificates import a_certificate
 from tests.serving import ANY_PORT, a_server, run

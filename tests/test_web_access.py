@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from collector.web.operations.signing_in import own_path
 from collector.web.sign_in_sessions import LIFE_S, MAX_PER_KEY, MAX_SESSIONS, Sessions
-from collector.web.signing_in import own_path
 from tests.access import WRONG_KEY, Closed, a_closed_server, request
 from tests.paging import Visit, token_on
 from tests.serving import a_server

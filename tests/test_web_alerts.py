@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from storage.alerts import AlertFinding
+from storage.alerting.alerts import AlertFinding
 from tests.access import Closed, a_closed_server
 from tests.alerting import a_finding
 from tests.browser import a_page

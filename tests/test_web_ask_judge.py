@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from collector.app import Running
-from collector.live import trials
+from collector.live.jobs import trials
 from collector.sample import send_sample
 from tests.access import a_closed_server
 from tests.browser import DESK, PHONE, a_page

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.web.marked import MOST_TOKENS, differing, marked
+from collector.web.offline.marked import MOST_TOKENS, differing, marked
 from tests.browser import a_page
 from tests.offline import Offline
 from tests.paging import Shown, Visit, a_shown_server, asking

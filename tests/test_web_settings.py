@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 from collector.app import Running
 from collector.delivery.receivers import Wish
 from collector.web.site import make_site
-from storage.outbox import DeliveryAttempt, SwitchOffPolicy
-from storage.webhooks import Webhook
+from storage.alerting.outbox import DeliveryAttempt, SwitchOffPolicy
+from storage.alerting.webhooks import Webhook
 from tests.access import a_closed_server
 from tests.alerting import Script, a_receiver
 from tests.browser import PHONE, a_page

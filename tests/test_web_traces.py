@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.web.talk import conversation
+from collector.web.spans.talk import conversation
 from collector.web.text import block, one_line
 from storage.records import JsonValue
 from tests.access import a_closed_server, request

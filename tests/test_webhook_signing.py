@@ -19,9 +19,9 @@ from collector.delivery.retrying import MOST_ATTEMPTS, DeliveryResponse, judge
 from collector.delivery.sending import retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
 from collector.delivery.templates import Telling, render
-from storage.alerts import Alert, Side
-from storage.outbox import EventType
-from storage.webhooks import Template
+from storage.alerting.alerts import Alert, Side
+from storage.alerting.outbox import EventType
+from storage.alerting.webhooks import Template
 from tests.alerting import a_finding
 
 OPENED_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z

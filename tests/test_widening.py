@@ -8,8 +8,9 @@ import pytest
 
 from collector.conventions.own import NO_KEYS
 from collector.reading.spans import ConventionsReader
-from storage import sql, widening
-from storage.database import FILE_NAME
+from storage import sql
+from storage.engine import widening
+from storage.engine.database import FILE_NAME
 from storage.store import Store
 from tests.matching import adding_up
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows

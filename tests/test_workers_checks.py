@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.windows import Limits
+from storage.ingest.windows import Limits
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
 from tests.working import LONG_S, QUICK, Book, evaluated, eventually, states, working
@@ -17,7 +17,7 @@ SLOW_OUTPUT = "x" * 40
 
 POISON = """
 import os, sys, time
-from collector.live.work import child
+from collector.live.jobs.work import child
 whole = child.case_of_target
 def case_of_target(spans, logs, own):
     if "{name}" in [span.name for span in spans]:
@@ -198,7 +198,7 @@ def test_what_is_not_stored_and_what_is_deleted_is_skipped(tmp_path: Path) -> No
 
 def test_a_trace_that_is_too_long_is_told_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a trace over the limits the first spans are evaluated, and the result says so; shorter ones are whole."""
-    monkeypatch.setattr("collector.live.work.examiner.LIMITS", Limits(rows=20, nbytes=1 << 20))
+    monkeypatch.setattr("collector.live.jobs.work.examiner.LIMITS", Limits(rows=20, nbytes=1 << 20))
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(50), *(an_export(3, trace=n, first=100 * n) for n in range(1, 12))))
         book = Book(store)

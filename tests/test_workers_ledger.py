@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.conventions.own import OwnKeys
-from collector.live.work.breaker import Breaker
-from collector.live.work.patience import RetryPolicy
-from collector.live.workers import WorkerOptions, Workers
+from collector.live.jobs.work.breaker import Breaker
+from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.workers import WorkerOptions, Workers
 from storage.errors import Overloaded
-from storage.jobs import Job, Jobs, Turn
+from storage.judging.jobs import Job, Jobs, Turn
 from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, files_no_larger_than, rows, trace_id
 from tests.working import QUICK, Book, LocalJudges, eventually, states, working
@@ -52,7 +52,7 @@ def a_book(store: Store, traces: int) -> Book:
 
 def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody knows whether a turn was stored, it is taken again, and each job has one evaluation."""
-    monkeypatch.setattr("collector.live.work.ledger._PAUSE_S", 0.01)
+    monkeypatch.setattr("collector.live.jobs.work.ledger._PAUSE_S", 0.01)
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
         jobs = Unsure(store._database, store._writer)
@@ -70,7 +70,7 @@ def test_turns_that_fail_lose_and_double_nothing(tmp_path: Path, monkeypatch: py
 
 def test_a_full_disk_only_delays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing can be written jobs wait, and once there is room they are done, each once."""
-    monkeypatch.setattr("collector.live.work.ledger._PAUSE_S", 0.05)
+    monkeypatch.setattr("collector.live.jobs.work.ledger._PAUSE_S", 0.05)
     with a_store(tmp_path) as store:
         book = a_book(store, 300)
         size = (tmp_path / "tracejury.duckdb.wal").stat().st_size

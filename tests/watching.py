@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from collector.live.active import ActiveRule
-from collector.live.monitors import MonitorThread
-from storage.jobs import JobResult, Turn
+from collector.live.monitors.monitors import MonitorThread
+from storage.judging.jobs import JobResult, Turn
 from storage.store import Store
 from tests.matching import write
 from tests.storing import WAIT_S, rows, trace_id

@@ -11,17 +11,17 @@ import duckdb
 
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule, Lane
-from collector.live.judging import Fallback, JudgeSource
-from collector.live.work.examiner import PROGRAM
-from collector.live.work.patience import RetryPolicy
-from collector.live.workers import WorkerOptions, Workers
+from collector.live.jobs.work.examiner import PROGRAM
+from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.workers import WorkerOptions, Workers
+from collector.live.judges.judging import Fallback, JudgeSource
 from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule_text import parse_rule
-from storage.jobs import Job
+from storage.judging.jobs import Job
 from storage.store import Store
 from tests.live import until
 from tests.storing import rows

@@ -10,8 +10,8 @@ from typing import Final
 from collector.access.caller import Caller, RequestInfo
 from collector.access.keyring import Keyring
 from collector.access.secret import masked
-from storage.access import Access, AuditEntry
 from storage.errors import Overloaded
+from storage.operation.access import Access, AuditEntry
 
 log = logging.getLogger(__name__)
 

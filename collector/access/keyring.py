@@ -11,7 +11,7 @@ from collector.access import secret
 from collector.access.caller import Caller
 from collector.access.errors import Forbidden, KeyConflict, UnknownKey
 from collector.access.permission import Role
-from storage.access import Access, ApiKey
+from storage.operation.access import Access, ApiKey
 
 MAX_KEYS: Final = 1_000
 """A guess: more than anybody can keep apart, and a list that fits into one answer."""

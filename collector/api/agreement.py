@@ -15,7 +15,7 @@ from collector.api.keys import TENANT_PATTERN
 from collector.api.tenants import tenant_of
 from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
 from storage.errors import Missing
-from storage.labels import PersonVote, VotesOf
+from storage.review.labels import PersonVote, VotesOf
 
 router = APIRouter(prefix="/api/v1/agreement")
 

@@ -16,7 +16,7 @@ from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.times import instant_ns, time_text, within_reach
-from storage.alert_mutes import AlertMute
+from storage.alerting.alert_mutes import AlertMute
 
 router = APIRouter(prefix="/api/v1/alert-mutes")
 

@@ -16,8 +16,8 @@ from collector.api.pages import MAX_PAGE, page_document
 from collector.api.problems import problem
 from collector.api.tenants import refuse_shared
 from collector.delivery.alert_document import alert_document
-from storage.alerts import AlertFilter, AlertKind, AlertState
-from storage.outbox import Severity
+from storage.alerting.alerts import AlertFilter, AlertKind, AlertState
+from storage.alerting.outbox import Severity
 
 router = APIRouter(prefix="/api/v1/alerts")
 

@@ -20,9 +20,9 @@ from collector.api.session_targets import session_target
 from collector.api.tenants import Tenant, refuse_shared, sight_of, tenant_of
 from collector.api.times import time_text
 from collector.datasets.item import BadItem, json_text
-from storage.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
 from storage.errors import BadQuery, Missing
-from storage.runs import Run
+from storage.offline.runs import Run
+from storage.review.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
 
 router = APIRouter(prefix="/api/v1")
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.access.permission import Permission, needs
 from collector.api.context import Here, Who
 from collector.api.times import time_text
-from storage.access import AuditEntry, AuditWanted
+from storage.operation.access import AuditEntry, AuditWanted
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 

@@ -19,8 +19,8 @@ from collector.api.problems import problem
 from collector.api.rule_documents import backfill_document
 from collector.api.rules import RULES, find_own
 from collector.api.times import within_reach
-from storage.backfills import Backfill
 from storage.errors import Conflict, Missing
+from storage.judging.backfills import Backfill
 
 router = APIRouter(prefix="/api/v1")
 

@@ -18,17 +18,17 @@ from collector.api.judged_by_people import SOURCES
 from collector.api.review_content import reviewed
 from collector.api.rules import Body, about_of, find, find_own
 from collector.evaluation.rule_trial import Example
-from collector.live.lanes import lane_of
+from collector.live.rules.lanes import lane_of
 from evaluators.judges.criteria import MAX_EXAMPLE
 from evaluators.model import text_of
 from rules.rule import Rule
 from rules.statistics.calibration import calibrate, confusion_of
 from rules.statistics.formulas.pairs import mcnemar_exact
-from storage.annotations import AnnotationTarget
 from storage.errors import BadQuery, Missing
-from storage.jobs import JobResult
-from storage.labels import JudgedByRule, LabelledResult
+from storage.judging.jobs import JobResult
 from storage.records import JsonValue
+from storage.review.annotations import AnnotationTarget
+from storage.review.labels import JudgedByRule, LabelledResult
 
 router = APIRouter(prefix="/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from collector.api.rule_documents import READ_ONLY
 from collector.connection_text import ConnectionText
-from collector.live.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
+from collector.live.judges.connections import READ_ONLY as READ_ONLY_OF_CONNECTIONS
 from rules.monitoring import MOST_SCORES, NUMBERS, WHOLE, range_of
 from rules.rule_text import MAX_NAME, MOST_SETTLE_S
 

@@ -17,7 +17,7 @@ from collector.api.rules import about_of, find
 from collector.api.tenants import tenant_of
 from rules.statistics.correcting import Confusion
 from rules.statistics.formulas.agreement import kappa
-from storage.labels import JudgedByRule, LabelledResult
+from storage.review.labels import JudgedByRule, LabelledResult
 
 router = APIRouter(prefix="/api/v1")
 

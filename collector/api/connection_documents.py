@@ -4,8 +4,8 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from collector.live.budgets import SpentToday
-from collector.live.llm_connection import LlmConnection
+from collector.live.budgets.budgets import SpentToday
+from collector.live.judges.llm_connection import LlmConnection
 
 
 def connection_document(found: LlmConnection, spent: Iterable[SpentToday]) -> dict[str, Any]:

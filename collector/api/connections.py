@@ -18,8 +18,8 @@ from collector.api.pages import PARTED, Part
 from collector.api.problems import problem
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.connection_text import BadText, ConnectionProblem
-from collector.live.connection_trial import try_connection
-from collector.live.connections import ConnectionConflict, NoSuchConnection
+from collector.live.judges.connection_trial import try_connection
+from collector.live.judges.connections import ConnectionConflict, NoSuchConnection
 from evaluators.wire import parse_json
 from storage.errors import Overloaded
 

@@ -4,7 +4,7 @@ from collector.api.context import Context
 from collector.api.judged_by_people import JudgeAgainstPeople, difference_for_people, judge_against_people
 from rules.statistics.correcting import Measured
 from rules.statistics.surviving import CorrectedDifference, JudgedSide
-from storage.alerts import AlertFinding, Side
+from storage.alerting.alerts import AlertFinding, Side
 
 
 def measured_document(found: Measured) -> dict[str, float | None]:

@@ -9,8 +9,8 @@ from collector.api.corrected_documents import difference_document
 from rules.statistics.calibration import calibrate
 from rules.statistics.correcting import Confusion
 from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference
-from storage.labels import LabelledRun
-from storage.runs import Run
+from storage.offline.runs import Run
+from storage.review.labels import LabelledRun
 
 
 def corrected_evaluators(here: Context, baseline: Run, candidate: Run) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.api.times import time_text
-from storage.datasets import Change, Dataset, Item, Version
+from storage.offline.datasets import Change, Dataset, Item, Version
 
 Document = dict[str, object]
 

@@ -20,8 +20,8 @@ from collector.api.export import streamed
 from collector.datasets.export import export_items, is_formula
 from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
 from collector.datasets.item import ItemMaker
-from storage.datasets import Dataset, Mode, NewItem, Version
 from storage.errors import BadQuery, Conflict, Overloaded
+from storage.offline.datasets import Dataset, Mode, NewItem, Version
 
 router = APIRouter(prefix="/api/v1/datasets/{dataset_id}")
 

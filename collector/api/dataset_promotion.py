@@ -32,11 +32,11 @@ from collector.datasets.promotion import (
 )
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.model import Case
-from storage.annotations import AnnotationsLike
-from storage.datasets import Dataset, Item, Version
 from storage.errors import BadQuery, Missing
-from storage.listing import TracesLike
+from storage.offline.datasets import Dataset, Item, Version
+from storage.query.listing import TracesLike
 from storage.records import Trace
+from storage.review.annotations import AnnotationsLike
 
 router = APIRouter(prefix="/api/v1/datasets")
 

@@ -21,8 +21,8 @@ from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, t
 from collector.datasets.item import BadItem, ItemMaker, read_item
 from collector.datasets.schema import AgainstSchema, schema_text, schemas_of
 from evaluators.tool_schema import BadSchema
-from storage.datasets import Dataset, DatasetText, Mode, Version
 from storage.errors import BadQuery, Conflict, Missing, require_version
+from storage.offline.datasets import Dataset, DatasetText, Mode, Version
 
 router = APIRouter(prefix="/api/v1/datasets")
 

@@ -15,9 +15,9 @@ from collector.api.pages import MAX_ITEMS, MAX_PAGE, page_document
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
 from collector.api.times import DATE_TIME, stored_ns, time_text
-from storage.deletions import DELETING, ERASING, Deletion, DeletionCriteria
 from storage.errors import Missing
-from storage.rewriting import Progress
+from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria
+from storage.upkeep.rewriting import Progress
 
 router = APIRouter(prefix="/api/v1")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from collector.api.judgement_documents import judged_documents
 from collector.api.reading_documents import Document, span_reading_document, trace_reading_document
 from collector.api.times import time_text
-from storage.judgements import Judged
+from storage.judging.judgements import Judged
 from storage.records import Link, LogRecord, Span, SpanEvent, SpanReading, Table, Trace, TraceReading, TraceSummary
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")

@@ -19,7 +19,7 @@ from collector.api.jaeger_search import (
     tags_of,
     traces_in_short,
 )
-from storage.search import SpanLike
+from storage.query.search import SpanLike
 
 router = APIRouter(prefix="/jaeger/api", include_in_schema=False)  # Jaeger says what it is
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collector.access.caller import Caller
 from collector.api.context import Context
 from collector.api.jaeger_documents import KINDS
+from storage.query.search import SpanLike
 from storage.records import Trace
-from storage.search import SpanLike
 
 MOST_TRACES = 200
 _MOST_SPANS = 2_000

@@ -20,7 +20,7 @@ from collector.api.jaeger_search import (
 )
 from collector.api.times import stored_ns
 from collector.otlp.encode import resource_spans
-from storage.search import SpanLike
+from storage.query.search import SpanLike
 
 router = APIRouter(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger says what it is
 

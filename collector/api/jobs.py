@@ -14,8 +14,8 @@ from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
 from collector.api.context import Here, Who
 from collector.api.job_documents import job_document, refusal
 from collector.api.problems import problem
-from storage.jobs import JobFilter
-from storage.repeating import MOST_RETRIED
+from storage.judging.jobs import JobFilter
+from storage.judging.repeating import MOST_RETRIED
 
 router = APIRouter(prefix="/api/v1/jobs")
 

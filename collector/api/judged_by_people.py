@@ -11,8 +11,8 @@ from collector.api.context import Context
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
 from rules.statistics.correcting import Confusion, DrawnLabel, Measured
 from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference
-from storage.annotations import Source
-from storage.labels import JudgedByRule, JudgedCount, LabelledResult
+from storage.review.annotations import Source
+from storage.review.labels import JudgedByRule, JudgedCount, LabelledResult
 
 SOURCES: Final[Mapping[str, Sequence[Source]]] = {
     "people": ("person", "adjudicator"),

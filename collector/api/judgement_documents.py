@@ -8,7 +8,7 @@ from typing import TypeVar
 from collector.api.reading_documents import Document
 from collector.api.rule_documents import DIGEST_DIGITS
 from collector.api.times import time_text
-from storage.judgements import ExternalScore, Judged, StoredDecision, StoredEvaluation
+from storage.judging.judgements import ExternalScore, Judged, StoredDecision, StoredEvaluation
 
 Found = TypeVar("Found", StoredEvaluation, StoredDecision, ExternalScore)
 

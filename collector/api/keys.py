@@ -13,7 +13,7 @@ from collector.access.permission import Permission, Role, needs
 from collector.api.context import Here, Who
 from collector.api.pages import PARTED, Part
 from collector.api.times import time_text
-from storage.access import ApiKey
+from storage.operation.access import ApiKey
 
 router = APIRouter(prefix="/api/v1/api-keys", tags=["keys"])
 

@@ -15,10 +15,10 @@ from collector.api.pages import PARTED, Part
 from collector.api.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.times import time_text
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
-from collector.live.metric_looks import metric_state_of, text_of
+from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import MetricMonitorText
+from storage.alerting.metric_monitors import MetricMonitorRow
 from storage.errors import require_version
-from storage.metric_monitors import MetricMonitorRow
 
 router = APIRouter(prefix="/api/v1/metric-monitors")
 

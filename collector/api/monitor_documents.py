@@ -5,11 +5,11 @@ from collections.abc import Callable
 from collector.api.reading_documents import Document
 from collector.api.times import time_text
 from collector.live.active import ActiveRule
-from collector.live.streams import rate_document, state_of
+from collector.live.monitors.streams import rate_document, state_of
 from rules.monitoring import AS_USUAL
 from rules.statistics.events import Rate
 from rules.statistics.standing import MonitorStanding, standings
-from storage.monitors import StreamRow
+from storage.alerting.monitors import StreamRow
 from storage.records import JsonValue
 
 

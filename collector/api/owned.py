@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from collector.access.caller import Caller
 from collector.api.context import Context
 from collector.api.tenants import refuse_shared
-from collector.live.budgets import SpentToday
-from collector.live.connections import NoSuchConnection
-from collector.live.llm_connection import LlmConnection
-from storage.webhooks import Webhook
+from collector.live.budgets.budgets import SpentToday
+from collector.live.judges.connections import NoSuchConnection
+from collector.live.judges.llm_connection import LlmConnection
+from storage.alerting.webhooks import Webhook
 
 
 def connections_seen(here: Context, who: Caller) -> list[LlmConnection]:

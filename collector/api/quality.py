@@ -18,8 +18,8 @@ from collector.api.tenants import tenant_of
 from rules.statistics.formulas.judge_error import Judge
 from rules.statistics.formulas.rates import wilson
 from rules.statistics.surviving import corrected_rate, known_judge
-from storage.labels import JudgedByRule
-from storage.quality import Grouping, GroupOfResults, OfRule
+from storage.alerting.quality import Grouping, GroupOfResults, OfRule
+from storage.review.labels import JudgedByRule
 
 router = APIRouter(prefix="/api/v1/quality")
 

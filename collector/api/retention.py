@@ -12,8 +12,8 @@ from collector.api.answers.server import SweepForecastDocument, SweptDocument
 from collector.api.context import Here, Who
 from collector.api.problems import problem
 from collector.api.tenants import Tenant, tenant_of
-from collector.live.sweeper import wall_clock_us
-from storage.retention import SweepForecast, Swept
+from collector.live.upkeep.sweeper import wall_clock_us
+from storage.upkeep.retention import SweepForecast, Swept
 
 router = APIRouter(prefix="/api/v1")
 

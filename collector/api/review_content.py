@@ -9,10 +9,10 @@ from collector.api.annotations import votes_on
 from collector.api.context import Context
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
-from storage.annotations import Annotation, AnnotationTarget
 from storage.errors import Missing
 from storage.records import JsonValue, Message, SpanReading, TraceToolCall
-from storage.review_queues import ReviewEntry, ReviewQueue
+from storage.review.annotations import Annotation, AnnotationTarget
+from storage.review.review_queues import ReviewEntry, ReviewQueue
 
 MOST_MESSAGES: Final = 200
 """The last ones of a conversation. A guess: more than a person reads."""

@@ -9,7 +9,7 @@ from collector.api.context import Context
 from collector.api.reading_documents import call_document
 from collector.api.review_content import Reviewed, is_hidden, reviewed, told_of
 from collector.api.times import time_text
-from storage.review_queues import ReviewEntry, ReviewerProgress, ReviewQueue
+from storage.review.review_queues import ReviewEntry, ReviewerProgress, ReviewQueue
 
 
 def queue_document(queue: ReviewQueue, who: Caller) -> dict[str, object]:

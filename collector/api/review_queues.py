@@ -26,12 +26,12 @@ from collector.api.review_documents import entry_detail, entry_document, progres
 from collector.api.runs import At
 from collector.api.tenants import Tenant, refuse_shared, tenant_of
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
-from collector.live.review_feeder import feeds_of
-from storage.annotations import AnnotationTarget
+from collector.live.upkeep.review_feeder import feeds_of
 from storage.errors import BadQuery, Missing, require_version
-from storage.review_feeding import FeedPolicy
-from storage.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
-from storage.runs import Run
+from storage.offline.runs import Run
+from storage.review.annotations import AnnotationTarget
+from storage.review.review_feeding import FeedPolicy
+from storage.review.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
 
 router = APIRouter(prefix="/api/v1/review-queues")
 

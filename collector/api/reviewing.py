@@ -17,10 +17,10 @@ from collector.api.exact_json import body_of, exactly
 from collector.api.review_documents import entry_detail
 from collector.api.review_queues import By, EntryId, Voting, entry_in
 from collector.api.times import time_text
-from storage.annotations import NewAnnotation, Source
 from storage.errors import BadQuery
-from storage.review_queues import ReviewQueue
-from storage.review_turns import Turn
+from storage.review.annotations import NewAnnotation, Source
+from storage.review.review_queues import ReviewQueue
+from storage.review.review_turns import Turn
 
 router = APIRouter(prefix="/api/v1/review-queues")
 

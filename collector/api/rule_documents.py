@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 from collector.api.reading_documents import Document
 from collector.api.times import time_text
 from collector.live.active import ActiveRule
-from collector.live.rule_folder import FileProblem
-from collector.live.rules_in_force import KeptRule
+from collector.live.rules.rule_folder import FileProblem
+from collector.live.rules.rules_in_force import KeptRule
 from rules.conditions import label
 from rules.rule_text import written_keys
-from storage.backfills import Backfill
-from storage.rulebook import Project
+from storage.judging.backfills import Backfill
+from storage.judging.rulebook import Project
 
 DIGEST_DIGITS: Final = 12
 """Of the digest of a revision, as many as are shown."""

@@ -24,7 +24,7 @@ from collector.api.trial_document import trial_document
 from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
-from collector.live.rules_in_force import KeptRule
+from collector.live.rules.rules_in_force import KeptRule
 from storage.errors import Missing
 
 router = APIRouter(prefix="/api/v1")

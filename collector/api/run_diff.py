@@ -14,7 +14,7 @@ from collector.api.context import Context, Here, Who
 from collector.api.pages import MAX_PAGE, page_document
 from collector.api.run_gate import compared_runs, run_of_experiment
 from storage.errors import Missing
-from storage.runs import Run
+from storage.offline.runs import Run
 
 if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from collector.api.times import time_text
-from storage.run_sums import Evaluated, Sums
-from storage.runs import Experiment, Run
+from storage.offline.run_sums import Evaluated, Sums
+from storage.offline.runs import Experiment, Run
 
 Document = dict[str, object]
 

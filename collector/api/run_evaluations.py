@@ -16,11 +16,11 @@ from collector.api.exact_json import body_of, exactly
 from collector.api.pages import PARTED, Part
 from collector.api.runs import Own, Seen
 from collector.api.times import time_text
-from collector.live.run_evaluator import name_of
+from collector.live.jobs.run_evaluator import name_of
 from rules.rule_text import parse_json
 from storage.errors import BadQuery, Conflict, Missing
-from storage.run_evaluations import Evaluation, NewEvaluation
-from storage.runs import Run
+from storage.offline.run_evaluations import Evaluation, NewEvaluation
+from storage.offline.runs import Run
 
 router = APIRouter(prefix="/api/v1/runs/{run_id}")
 

@@ -12,7 +12,7 @@ from collector.api.context import Context, Here
 from collector.api.export import streamed
 from collector.api.runs import Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm, report_of
-from storage.runs import Run
+from storage.offline.runs import Run
 
 router = APIRouter(prefix="/api/v1/runs/{run_id}")
 

@@ -12,7 +12,7 @@ from collector.api.context import Context, Here, Who
 from collector.api.corrected_gate import corrected_evaluators, correction_warnings
 from collector.api.runs import run_seen
 from storage.errors import Missing
-from storage.runs import Run
+from storage.offline.runs import Run
 
 if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns, RunComparer

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from collector.api.context import Context
 from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, digest_of, json_text
 from storage.errors import BadQuery
-from storage.run_items import NewRunItem, NewScore
-from storage.runs import Run
+from storage.offline.run_items import NewRunItem, NewScore
+from storage.offline.runs import Run
 
 MAX_ITEMS = 5_000
 """Of one request. A guess: items of a kilobyte and a half fill it."""

@@ -31,7 +31,7 @@ from collector.api.tenants import refuse_shared
 from collector.api.times import time_text
 from collector.datasets.item import json_text
 from storage.errors import Conflict, Missing
-from storage.runs import Experiment, NewRun, Run
+from storage.offline.runs import Experiment, NewRun, Run
 
 router = APIRouter(prefix="/api/v1")
 

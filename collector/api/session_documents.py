@@ -7,8 +7,8 @@ from collector.api.judgement_documents import decision_document, evaluation_docu
 from collector.api.reading_documents import Document, call_document
 from collector.api.times import time_text
 from collector.conversation import SessionTurn
-from storage.judgements import Judged
-from storage.sessions import SessionSummary, SessionTraces
+from storage.judging.judgements import Judged
+from storage.query.sessions import SessionSummary, SessionTraces
 
 _OF_TRACE = ("traceId", "project", "rootSpanName", "startTime", "endTime", "durationMs", "spanCount", "errorCount")
 

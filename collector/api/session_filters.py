@@ -9,8 +9,8 @@ from fastapi import Query
 from collector.api.times import DATE_TIME
 from collector.api.trace_filters import instant_of
 from storage.errors import BadQuery
-from storage.listing import LAST_NS
-from storage.sessions import SessionPosition, SessionsLike, TracePosition
+from storage.query.listing import LAST_NS
+from storage.query.sessions import SessionPosition, SessionsLike, TracePosition
 
 _PLACE: Final = r"^[0-9]{1,19}/[^/]*/"
 _TURN: Final = r"^[0-9]{1,19}/[0-9a-f]{32}$"

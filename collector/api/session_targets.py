@@ -3,9 +3,9 @@
 from typing import Final
 
 from collector.api.context import Context
-from storage.annotations import AnnotationTarget
 from storage.errors import Missing
-from storage.listing import TracesLike
+from storage.query.listing import TracesLike
+from storage.review.annotations import AnnotationTarget
 
 _SESSION_S: Final = 10.0
 """What the search for the latest trace of a session may take. A guess."""

@@ -13,7 +13,7 @@ from collector.access.permission import Permission, needs
 from collector.api.context import Context, Here, Who
 from collector.api.problems import problem
 from collector.api.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
-from storage.terms import QueryOptions
+from storage.query.terms import QueryOptions
 
 router = APIRouter()
 

@@ -7,9 +7,9 @@ from collector.api.reading_documents import Document
 from collector.api.rule_documents import ProblemOf, no_problem, problem_document
 from collector.api.times import time_text
 from collector.conditions import Lasting
-from collector.live.rule_folder import FileProblem
-from collector.live.rules_in_force import KeptRule
-from storage.status import Lag, Status
+from collector.live.rules.rule_folder import FileProblem
+from collector.live.rules.rules_in_force import KeptRule
+from storage.operation.status import Lag, Status
 
 
 def status_document(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from collector.api.times import DATE_TIME, instant_ns
 from storage.errors import BadQuery
-from storage.listing import LAST_NS, ListPosition, TracesLike
+from storage.query.listing import LAST_NS, ListPosition, TracesLike
 
 _MOST_ATTRIBUTES: Final = 8
 _ID_DIGITS: Final = 32

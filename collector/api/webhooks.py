@@ -19,8 +19,8 @@ from collector.api.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, t
 from collector.delivery.alert_document import instant_text
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
 from collector.settings import ALERT_EVENTS, AlertEvent
-from storage.outbox import Delivery, DeliveryState, Severity
-from storage.webhooks import Template, Webhook
+from storage.alerting.outbox import Delivery, DeliveryState, Severity
+from storage.alerting.webhooks import Template, Webhook
 
 router = APIRouter(prefix="/api/v1")
 

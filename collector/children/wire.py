@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from storage.batch import ipc_stream
+from storage.ingest.batch import ipc_stream
 
 _COUNT, _LENGTH = struct.Struct("<I"), struct.Struct("<Q")
 

@@ -138,7 +138,7 @@ def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]
     Raises:
         click.ClickException: there is none.
     """
-    from storage.lock import read_holder
+    from storage.engine.lock import read_holder
 
     url = server or default_server()
     if data is not None:

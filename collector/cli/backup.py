@@ -16,7 +16,7 @@ from collector.visible import one_line
 @source_options
 def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
     """Copy the database into a new directory, while the server goes on; `tracejury restore` reads it."""
-    from storage.database import FILE_NAME
+    from storage.engine.database import FILE_NAME
 
     one_source(server, data)
     target = directory / FILE_NAME
@@ -46,7 +46,7 @@ def backup(*, directory: Path, server: str | None, data: Path | None) -> None:
 )
 def restore(*, directory: Path, data: Path) -> None:
     """Make a data directory of a backup, and check that it opens."""
-    from storage.database import FILE_NAME
+    from storage.engine.database import FILE_NAME
     from storage.errors import Unusable
     from storage.store import Store
 

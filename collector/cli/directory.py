@@ -15,9 +15,9 @@ from storage.records import ANY_JUDGING, Judging
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from collector.live.rules_in_force import KeptRule
+    from collector.live.rules.rules_in_force import KeptRule
     from collector.settings import Settings
-    from storage.repeating import Repeated
+    from storage.judging.repeating import Repeated
     from storage.store import Store
 
 
@@ -62,7 +62,7 @@ class Directory:
         return status_document(self._store.status.status(now_ns), rules, server=None, now_ns=now_ns)
 
     def _kept(self) -> "tuple[KeptRule, ...]":
-        from collector.live.rules_in_force import RulesInForce
+        from collector.live.rules.rules_in_force import RulesInForce
 
         rules = RulesInForce(self._store.rulebook)
         rules.refresh()
@@ -104,7 +104,7 @@ class Directory:
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs."""
         from collector.api.job_documents import job_document
-        from storage.jobs import JobFilter
+        from storage.judging.jobs import JobFilter
 
         state, rule, trace = (wanted.get(key) for key in ("state", "rule", "trace"))
         rows = self._jobs.page(JobFilter(state=state, rule=rule, trace_id=trace and trace.lower()), limit=limit)
@@ -125,7 +125,7 @@ class Directory:
     def connections(self) -> list[Document]:
         """The connections to models that judge; those of files as the last server had them."""
         from collector.api.connection_documents import connection_document
-        from collector.live.judging_hub import JudgeServices
+        from collector.live.judges.judging_hub import JudgeServices
 
         hub = JudgeServices.look(self._store, self._settings)
         return [connection_document(each, hub.budgets.today()) for each in hub.connections.all()]
@@ -134,8 +134,8 @@ class Directory:
         """Whether one of them works."""
         import asyncio
 
-        from collector.live.connection_trial import try_connection
-        from collector.live.judging_hub import JudgeServices
+        from collector.live.judges.connection_trial import try_connection
+        from collector.live.judges.judging_hub import JudgeServices
 
         hub = JudgeServices.look(self._store, self._settings)
         found = hub.connections.get(connection_id)
@@ -151,7 +151,7 @@ class Directory:
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
         from collector.api.retention import due_document, swept_document
-        from collector.live.sweeper import Sweeper
+        from collector.live.upkeep.sweeper import Sweeper
 
         sweeper = Sweeper(self._store.retention, interval_s=1, max_bytes=self._settings.max_bytes)
         return due_document(sweeper.due()) if dry_run else swept_document(sweeper.sweep())

@@ -26,7 +26,7 @@ def health(*, ready: bool, data: Path | None) -> None:
 
     No key is sent, and nothing is written but what is wrong.
     """
-    from storage.lock import read_holder
+    from storage.engine.lock import read_holder
 
     directory = read_settings(None, {} if data is None else {"data": data}).data
     holder = read_holder(directory)

@@ -105,11 +105,11 @@ def open_source(server: str | None, data: Path | None) -> Iterator[Source]:
 def _open_directory(chosen: Path | None) -> Iterator[Source]:
     """The server that holds the directory, or the directory itself; it is never created."""
     from collector.reading.spans import ConventionsReader
-    from storage.database import FILE_NAME
+    from storage.engine.database import FILE_NAME
+    from storage.engine.lock import read_holder
     from storage.errors import Unusable
-    from storage.lock import read_holder
+    from storage.ingest.writer import WriterOptions
     from storage.store import Store, StoreOptions
-    from storage.writer import WriterOptions
 
     settings = read_settings(None, {} if chosen is None else {"data": chosen})
     data = settings.data

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from collector.datasets.files import Format
-from storage.datasets import Dataset, Item
+from storage.offline.datasets import Dataset, Item
 
 _ROWS_AT_ONCE: Final = 1_000  # of a piece; a guess
 _MAPS: Final = (("inputs", "inputs"), ("expectedOutputs", "expected_outputs"), ("metadata", "metadata"))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from collector.datasets.item import MAX_ITEM_BYTES, ItemText, read_item
 from evaluators.wire import parse_json
-from storage.datasets import MOST_ITEMS
+from storage.offline.datasets import MOST_ITEMS
 
 Format: TypeAlias = Literal["json", "jsonl", "csv", "parquet"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from collector.datasets.schema import ItemSchemas
 from evaluators.wire import unknown
-from storage.datasets import NewItem
+from storage.offline.datasets import NewItem
 
 MAX_ITEM_BYTES: Final = 4 << 20
 """Of one item as JSON. A guess: the longest conversation with its documents, and half of what a request may hold."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from collector.datasets.item import MAX_ID_CHARACTERS, BadItem, ItemText
 from evaluators.model import Case, text_of
-from storage.datasets import Item
+from storage.offline.datasets import Item
 
 _KEPT: Final = ("tools", "tasks", "constraints")  # of the metadata of a case: what evaluators read
 

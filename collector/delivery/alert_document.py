@@ -4,7 +4,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 
-from storage.alerts import Alert, Side
+from storage.alerting.alerts import Alert, Side
 from storage.records import JsonValue
 
 Document = dict[str, JsonValue]

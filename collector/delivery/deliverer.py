@@ -16,8 +16,8 @@ from collector.delivery.sending import Sender
 from collector.delivery.signing import signature_headers
 from collector.delivery.templates import render, telling_of
 from collector.observing import FinishedWork, Value, Watch
+from storage.alerting.outbox import DeliveryAttempt, DueDelivery, Outbox, SwitchOffPolicy
 from storage.errors import Overloaded
-from storage.outbox import DeliveryAttempt, DueDelivery, Outbox, SwitchOffPolicy
 
 log = logging.getLogger(__name__)
 

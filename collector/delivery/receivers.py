@@ -15,9 +15,9 @@ from collector.addresses import AddressPolicy, BadUrl
 from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from collector.settings import ALERT_EVENTS, AlertEvent
+from storage.alerting.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
+from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
-from storage.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
-from storage.webhooks import Template, Webhook, Webhooks, WebhookText
 
 EVENTS: Final[tuple[AlertEvent, ...]] = get_args(AlertEvent)
 """What a receiver may choose from."""

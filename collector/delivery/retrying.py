@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from storage.outbox import DeliveryState
+from storage.alerting.outbox import DeliveryState
 
 _DELAYS_S = (10, 30, 2 * 60, 10 * 60, 30 * 60, 3_600, 2 * 3_600, 4 * 3_600, 6 * 3_600, 10 * 3_600)
 """Between attempts, 23.7 h in all. A guess: a restart is over with the first three, a night's outage with the last."""

@@ -12,10 +12,10 @@ from typing import Final
 from collector.delivery.alert_document import Document, alert_document, finite, instant_text
 from collector.delivery.run_words import words_of_run
 from collector.delivery.words import Words, words_of
-from storage.alerts import Alert, alert_of
-from storage.outbox import RUN_REGRESSION, TEST, DueDelivery, EventType
+from storage.alerting.alerts import Alert, alert_of
+from storage.alerting.outbox import RUN_REGRESSION, TEST, DueDelivery, EventType
+from storage.alerting.webhooks import Template
 from storage.records import JsonValue
-from storage.webhooks import Template
 
 _SLACK_CHARACTERS = 1900  # a field has 2,000
 _DECIMALS = 6  # of the difference, as the seeds round rates

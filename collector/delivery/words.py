@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from collector.units import metric_text
-from storage.alerts import Alert, AlertFinding, Side
-from storage.outbox import EventType
+from storage.alerting.alerts import Alert, AlertFinding, Side
+from storage.alerting.outbox import EventType
 from storage.records import JsonValue
 
 _MOST_EXAMPLES = 3

@@ -15,9 +15,9 @@ from collector.otlp import json_request
 from collector.otlp.decode import Request, decode
 from collector.otlp.errors import Malformed
 from evaluators.model import Case
-from storage.dimensions import spelled_out
+from storage.ingest.dimensions import spelled_out
+from storage.query.rows import spans_of
 from storage.records import Resource, Scope, Span, SpanEvent
-from storage.rows import spans_of
 
 ITEM_ATTRIBUTE: Final = "tracejury.item"
 """The attribute, of a resource or of any span, that says which item of an eval set a trace answers."""

@@ -22,8 +22,8 @@ from rules.statistics.runs.records import (
     Numbers,
     Run,
 )
-from storage.run_items import RunColumns, RunItems, StoredEvaluator
-from storage.runs import Run as StoredRun
+from storage.offline.run_items import RunColumns, RunItems, StoredEvaluator
+from storage.offline.runs import Run as StoredRun
 
 MAX_CELLS: Final = 5_000_000
 """Evaluators times cases times trials of one run: 85 MB of arrays. Items with very different numbers of trials could

@@ -15,8 +15,8 @@ from rules.statistics.runs.items import ItemTable, compare_items
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.records import Item
 from storage.errors import Conflict, Overloaded
-from storage.run_items import RunItems, RunStamp
-from storage.runs import Run, Runs
+from storage.offline.run_items import RunItems, RunStamp
+from storage.offline.runs import Run, Runs
 
 MAX_ITEMS: Final = 200_000
 """Items of both runs together, each trial one: what two runs take in memory grows with them. A guess."""

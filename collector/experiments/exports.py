@@ -10,9 +10,9 @@ from collector.experiments.json_form import write_json
 from collector.experiments.junit_form import write_junit
 from collector.experiments.markdown_form import write_markdown
 from collector.experiments.report import RunReport
-from storage.run_items import RunItems
-from storage.run_sums import Sums
-from storage.runs import Run
+from storage.offline.run_items import RunItems
+from storage.offline.run_sums import Sums
+from storage.offline.runs import Run
 
 RunForm: TypeAlias = Literal["json", "csv", "markdown", "html", "junit"]
 

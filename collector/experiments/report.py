@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
-from storage.run_items import EvaluatedTrial, OutlinedItem, RunItems
-from storage.run_sums import Sums
-from storage.runs import Run
+from storage.offline.run_items import EvaluatedTrial, OutlinedItem, RunItems
+from storage.offline.run_sums import Sums
+from storage.offline.runs import Run
 
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
 

@@ -11,7 +11,7 @@ from collector.experiments.columns import LoadedRun
 from collector.experiments.comparing import ComparedRuns
 from rules.statistics.runs.items import MOVEMENTS, Movement
 from rules.statistics.runs.records import SCORED, Item, Numbers
-from storage.run_items import RunItems
+from storage.offline.run_items import RunItems
 
 DiffFilter: TypeAlias = Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
 ScoreMovement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "UNSCORED"]

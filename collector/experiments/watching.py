@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from collector.experiments.kept import Kept
+from storage.alerting.outbox import RUN_REGRESSION, WebhookEvent
 from storage.errors import Conflict, Overloaded
-from storage.outbox import RUN_REGRESSION, WebhookEvent
-from storage.run_items import RunItems
-from storage.run_looks import RunLooks
-from storage.runs import Run, Runs
+from storage.offline.run_items import RunItems
+from storage.offline.run_looks import RunLooks
+from storage.offline.runs import Run, Runs
 
 if TYPE_CHECKING:
     from collector.experiments.comparing import ComparedRuns

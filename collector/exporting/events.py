@@ -11,7 +11,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs, SeverityNumber
 
 from rules.marker import MARKER
-from storage.results_out import ResultToTell
+from storage.judging.results_out import ResultToTell
 
 EVENT: Final = "gen_ai.evaluation.result"
 INSTANCE: Final = "tracejury.instance"

@@ -12,7 +12,7 @@ from collector.exporting.answers import Accepted, Endpoint, Rejected, RetryLater
 from collector.exporting.events import events
 from collector.following import let_ingest_go_first
 from storage.errors import Moved, Overloaded
-from storage.results_out import ResultsOut, ResultToTell
+from storage.judging.results_out import ResultsOut, ResultToTell
 
 log = logging.getLogger(__name__)
 

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector.connection_text import parse_project_budgets
-from collector.live.budget_shares import BudgetShares
-from collector.live.judging_hub import JudgeServices, OwnDoor
-from collector.live.matcher import Matcher, Surroundings
-from collector.live.metric_monitors import MetricMonitorThread
-from collector.live.monitors import MonitorThread
-from collector.live.review_feeder import ReviewFeeder
-from collector.live.rules_in_force import RulesInForce
-from collector.live.run_evaluator import RunEvaluator, RunStore
-from collector.live.score_counter import ScoreCounter
-from collector.live.trials import JudgesAtHand, Trials
-from collector.live.work.patience import RetryPolicy
-from collector.live.workers import WorkerOptions, Workers
+from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
+from collector.live.jobs.trials import JudgesAtHand, Trials
+from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.workers import WorkerOptions, Workers
+from collector.live.judges.budget_shares import BudgetShares
+from collector.live.judges.judging_hub import JudgeServices, OwnDoor
+from collector.live.matching.matcher import Matcher, Surroundings
+from collector.live.monitors.metric_monitors import MetricMonitorThread
+from collector.live.monitors.monitors import MonitorThread
+from collector.live.monitors.score_counter import ScoreCounter
+from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.upkeep.review_feeder import ReviewFeeder
 from collector.observing import Watch
 from collector.settings import Settings
 from rules.settling import Settling

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from collector.live.lanes import lane_of
+from collector.live.rules.lanes import lane_of
 from collector.mcp.asking import Api
 from collector.mcp.errors import Refused
 from rules.errors import BadRule

@@ -19,7 +19,7 @@ from collector.otlp.faults import Fault, explain, merge
 from collector.otlp.pieces import PIECE_BYTES, pieces
 from collector.otlp.signals import TRACES, Signal
 from collector.otlp.values import Unfit
-from storage.batch import RESOURCES, SCOPES, SPANS, SpanBatch, concatenate
+from storage.ingest.batch import RESOURCES, SCOPES, SPANS, SpanBatch, concatenate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

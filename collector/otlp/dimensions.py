@@ -12,7 +12,7 @@ import pyarrow as pa
 from collector.conventions import names
 from collector.otlp import wire
 from collector.otlp.values import Unfit, attribute_columns
-from storage.batch import ENTITY_REF, RESOURCES, SCOPES
+from storage.ingest.batch import ENTITY_REF, RESOURCES, SCOPES
 
 _REMEMBERED = 4096
 """Distinct resources (and scopes) kept decoded, some kilobytes each. A guess: more than one server is sent."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from collector.otlp import dimensions, wire
 from collector.otlp.dimensions import Dimensions
 from collector.otlp.values import Unfit
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]

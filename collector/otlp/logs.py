@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from collector.otlp import dimensions, wire
 from collector.otlp.elements import Bodies, Elements, ElementTree, id_faults, instant, parents, that_occur, tree_of
 from collector.otlp.values import Unfit, attribute_columns, hex_text, value_columns
-from storage.batch import LOGS, RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.batch import LOGS, RESOURCES, SCOPES, SPANS, SpanBatch
 
 KEPT_EVENTS = "gen_ai."
 """What the names of all events of OTel GenAI begin with, whatever its version."""

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from collector.otlp import dimensions, wire
 from collector.otlp.elements import SPAN_BYTES, SPAN_LENGTH, Bodies, Elements, id_faults, instant, that_occur, tree_of
 from collector.otlp.values import attribute_columns, hex_text
-from storage.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch
+from storage.ingest.batch import EVENT, LINK, RESOURCES, SCOPES, SPANS, SpanBatch
 
 _NO_LENGTH = pa.scalar(0, pa.int32())
 _NO_PARENT = pa.array(["", bytes(SPAN_BYTES).hex()])

@@ -1,6 +1,6 @@
 """Attribute values, columnar: OTLP's `AnyValue` to text plus one letter for its type.
 
-The letters are `storage.batch.TYPE_LETTERS`. Everything here works on whole columns: nested arrays
+The letters are `storage.ingest.batch.TYPE_LETTERS`. Everything here works on whole columns: nested arrays
 and maps are decoded one level of nesting at a time, so the cost is per level, not per value. Only what is both large
 and deep is read value by value, because each level copies the text of all levels below it.
 """

@@ -18,7 +18,7 @@ from collector.children.wire import receive, send
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
 from storage.errors import Unusable
-from storage.quack import Quack, QuackOptions, QuackRefused
+from storage.query.quack import Quack, QuackOptions, QuackRefused
 
 _MEMORY_BYTES: Final = 2 << 30
 """More than half of it are the stacks of Quack's 128 threads, of which next to nothing is ever used: 120 MB in all."""

@@ -24,8 +24,8 @@ from collector.api.turns import Turns
 from collector.doors.status import failure_of
 from collector.quack.words import ERROR, PATH
 from storage.errors import BadQuery, Overloaded
-from storage.queries import Queries
-from storage.terms import QueryOptions
+from storage.query.queries import Queries
+from storage.query.terms import QueryOptions
 
 _LOOK_S: Final = 0.2  # between two looks at whether the process is still there; a guess
 _SLACK_S: Final = 10.0

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, cast
 from collector.children.process import ALLOCATOR
 from collector.children.wire import receive, send
 from storage.errors import Unusable
-from storage.quack import require_extensions
+from storage.query.quack import require_extensions
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
 from collector.conversation import SessionTrace, SessionTurn, session_conversation, session_trace
-from storage.judgements import StoredEvaluation
+from storage.judging.judgements import StoredEvaluation
+from storage.query.sessions import SessionTraces
 from storage.records import Trace
-from storage.sessions import SessionTraces
 
 Evaluations = Mapping[str, Sequence[StoredEvaluation]]
 """What came of evaluations, by the id of the trace that they are about, or of whose spans."""

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import with_costs
-from storage.batch import MEANINGS
+from storage.ingest.batch import MEANINGS
+from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
-from storage.rows import logs_of, spans_of
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.conventions.columnar.traces import meanings
-from storage.batch import TOOL_CALLS, TRACES
+from storage.ingest.batch import TOOL_CALLS, TRACES
 
 log = logging.getLogger(__name__)
 

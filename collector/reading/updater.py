@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from collector.following import CaughtUp, let_ingest_go_first
 from collector.reading.traces import sums_of
 from storage.errors import Overloaded
-from storage.meaning import Reads
-from storage.trace_meanings import Change, TraceMeanings, TraceSums
-from storage.windows import Limits, TraceKey
+from storage.ingest.meaning import Reads
+from storage.ingest.trace_meanings import Change, TraceMeanings, TraceSums
+from storage.ingest.windows import Limits, TraceKey
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from collector.redaction.plan import REDACTED, RedactionPlan, Replacement
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 
 _TEXT, _LISTS, _MAPS = ord("s"), ord("a"), ord("m")
 _TEXTS_OF_SPANS = ("name", "status_message", "project", "service_name")

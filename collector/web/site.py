@@ -10,39 +10,25 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from collector.api.site import Site
-from collector.web import (
-    alerts,
-    annotating,
-    assets,
-    audit,
-    connections,
+from collector.web import assets
+from collector.web.alerts import alerts, metric_monitors, webhooks
+from collector.web.navigation import MenuEntry
+from collector.web.offline import (
     dataset_version,
     datasets,
     experiments,
-    jobs,
-    keys,
-    metric_monitors,
-    projects,
     promoting,
-    quality,
-    quality_results,
     review,
     review_queue_form,
-    rule_backfills,
-    rule_editing,
-    rules,
     run,
     run_diff,
-    sessions,
-    signing_in,
-    status,
-    trace,
-    traces,
-    webhooks,
 )
-from collector.web.navigation import MenuEntry
+from collector.web.operations import audit, connections, jobs, keys, projects, signing_in, status
+from collector.web.quality import quality, quality_results
 from collector.web.rendering import page
+from collector.web.rules import rule_backfills, rule_editing, rules
 from collector.web.sign_in_sessions import Sessions
+from collector.web.traces import annotating, sessions, trace, traces
 from collector.web.visitor import check_form, cookie_of
 
 MENU: Final = (

@@ -1,4 +1,4 @@
--- Spans as one table: what they are, and what they mean. `storage.widening` moves what is stored into it, a piece at a time.
+-- Spans as one table: what they are, and what they mean. `storage.engine.widening` moves what is stored into it, a piece at a time.
 CREATE TABLE wide_span (
     tenant VARCHAR NOT NULL,
     trace_id VARCHAR NOT NULL,

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.otlp.decode import Request, decode
 from collector.otlp.signals import LOGS, TRACES, Signal
-from storage.batch import SpanBatch
+from storage.ingest.batch import SpanBatch
 from storage.store import Store
 from tests.corpus.record import otlp_json
 from tests.matching import adding_up

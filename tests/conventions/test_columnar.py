@@ -22,10 +22,10 @@ from collector.otlp.decode import Request, decode
 from collector.otlp.encode import json_document
 from collector.otlp.signals import TRACES
 from collector.reading.spans import ConventionsReader
-from storage.batch import LOGS, SpanBatch
-from storage.dimensions import spelled_out
+from storage.ingest.batch import LOGS, SpanBatch
+from storage.ingest.dimensions import spelled_out
+from storage.query.rows import spans_of
 from storage.records import Span, SpanReading, TraceReading, TraceToolCall
-from storage.rows import spans_of
 from tests.conventions.corpus_reading import SCENARIOS
 from tests.conventions.making import a_span
 from tests.conventions.test_hostile import OWN, spans

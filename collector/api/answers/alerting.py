@@ -6,14 +6,14 @@ from pydantic import Field
 
 from collector.api.answers.annotating import MeasuredDocument
 from collector.api.answers.base import ApiAnswer, JsonNumber, JsonObject, PageAnswer
-from collector.live.metric_looks import Standing
-from collector.live.streams import Began
+from collector.live.monitors.metric_looks import Standing
+from collector.live.monitors.streams import Began
 from collector.metric_monitor_text import MetricMonitorText
 from rules.statistics.standing import WaitsFor
-from storage.alerts import AlertKind, AlertState, Measure
-from storage.outbox import DeliveryState, EventType, Severity
-from storage.quality import Grouping
-from storage.webhooks import Origin
+from storage.alerting.alerts import AlertKind, AlertState, Measure
+from storage.alerting.outbox import DeliveryState, EventType, Severity
+from storage.alerting.quality import Grouping
+from storage.alerting.webhooks import Origin
 
 
 class AlertSide(ApiAnswer):

@@ -9,7 +9,7 @@ from collector.connection_text import BudgetText, LimitsText, PriceText
 from evaluators.chat.wire import Protocol
 from evaluators.evaluator import Need
 from rules.rule import Target
-from storage.rule_change import Origin
+from storage.judging.rule_change import Origin
 
 
 class ProjectDocument(ApiAnswer):

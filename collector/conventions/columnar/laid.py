@@ -17,8 +17,8 @@ from collector.conventions import index
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import Mark, Shape, ShapePlan, mark_of, name_mark, plan_of
 from collector.conventions.values import taken
-from storage.attributes import decode_value
-from storage.dimensions import resource_of
+from storage.ingest.attributes import decode_value
+from storage.ingest.dimensions import resource_of
 from storage.records import AttributeValue
 
 _Hashes = npt.NDArray[np.uint64]

@@ -23,7 +23,7 @@ from collector.conventions.plan import ShapePlan
 from collector.conventions.span import is_pending, read_content, read_definitions, read_model
 from collector.conventions.table import Slot
 from collector.conventions.values import encodable
-from storage.batch import KEYED, MEANINGS
+from storage.ingest.batch import KEYED, MEANINGS
 from storage.records import LogRecord, Span
 
 _TEXT: Final = ord("s")

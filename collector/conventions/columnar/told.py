@@ -8,8 +8,8 @@ import pyarrow as pa
 from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, TOOL_TEXTS
 from collector.conventions.dialogue import EVENT_ROLES
 from collector.conventions.index import event_places
+from storage.query.rows import events_of
 from storage.records import SpanEvent
-from storage.rows import events_of
 
 ERROR = 2
 _FIELDS = frozenset(("model", "asked_model", "cached_apart", "usage_apart", *TEXTS, *TOOL_TEXTS, *COUNTS, COST))

@@ -15,7 +15,7 @@ from collector.conventions.columnar.sums import SpanColumns, sums
 from collector.conventions.member import TraceMember
 from collector.conventions.trace import sums_of_tree
 from collector.conventions.tree import tree_of
-from storage.batch import TOOL_CALLS, TRACES
+from storage.ingest.batch import TOOL_CALLS, TRACES
 from storage.records import JsonValue, TraceToolCall
 
 COLUMNS: Final = (

@@ -1,0 +1,1 @@
+"""What judging may spend."""

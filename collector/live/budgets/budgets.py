@@ -1,0 +1,394 @@
+"""Budgets: what judges may cost in a day, set aside before each request and settled after it.
+
+What a process that ended had set aside, and never heard of again, is given back after a while.
+
+A UTC day, three measures (calls, tokens, USD), three that pay: the rule, the project, the connection. The sums are kept
+in memory and read from the table of calls when a day is first asked about. Money is counted in whole billionths of a
+USD, so that sums do not drift.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from collector.live.budgets.payers import (
+    Account,
+    AccountBalance,
+    CostSum,
+    Key,
+    Kind,
+    Shortage,
+    nano_usd_of,
+    shortage_of,
+)
+from evaluators.chat.toll import UNSENT, Estimate, RequestUsage
+from evaluators.errors import HeldBack, OverBudget
+from storage.judging.spending import NANO, ReservedCall, SettledCall, Spending, SpentRow
+from storage.timing import SLOW_S, Stopwatch, Times
+
+_NS: Final = 10**9
+_LEASE_S: Final = 600.0
+"""After which a request whose process has ended counts as one that nobody answered. A guess: ten usual time limits."""
+
+_DAYS_KEPT: Final = 4  # in memory; a clock that jumps back further reads the table again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentToday:
+    """What one of the payers spent today, and what of it is only set aside, for requests under way."""
+
+    kind: Kind
+    tenant: str
+    identity: str | None
+    calls: int
+    tokens: int
+    usd: float
+    held_calls: int
+    held_tokens: int
+    held_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUsage:
+    """What requests to judges took since the start: how they ended, tokens, USD where there is a price, and time."""
+
+    outcomes: Mapping[str, int]  # answered or failed
+    tokens: int
+    usd: float
+    answers: Times
+
+
+class Budgets:
+    """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
+
+    def __init__(self, spending: Spending, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Nothing else may reserve calls over the same store."""
+        self._spending = spending
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last_call = spending.last_call()
+        self._orphans = _orphans(spending.unsettled(self._last_call), clock())
+        self._under_way = 0
+        self._days: dict[date, dict[Key, AccountBalance]] = {}
+        self._waiting: list[Future[None]] = []
+        self._total = CostSum()
+        self._outcomes: Counter[str] = Counter(answered=0, failed=0)
+        self._answers = Stopwatch(SLOW_S)
+
+    @property
+    def taken(self) -> JudgeUsage:
+        """What judges took since the start."""
+        with self._lock:
+            return JudgeUsage(
+                outcomes=dict(self._outcomes),
+                tokens=self._total.tokens,
+                usd=self._total.nano_usd / NANO,
+                answers=self._answers.times,
+            )
+
+    def toll(
+        self, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None = None
+    ) -> "AccountBudget":
+        """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took.
+
+        `account` is asked before each request, so that budgets which were lowered since act on the next; it raises
+        `Broken` where no more may be asked. Who they are that pay stays.
+        """
+        return AccountBudget(self, account, paid)
+
+    def today(self) -> list[SpentToday]:
+        """What was spent today, by each of those who pay."""
+        with self._lock:
+            now = self._clock()
+            self._give_back(now)
+            purses = self._purses(now.date())
+            return [_told(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
+
+    def today_for(self, tenant: str) -> list[SpentToday]:
+        """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
+        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
+        for row in self._spending.on_day(self._clock().date()):
+            if row.tenant == tenant:
+                purse = purses["connection", "", row.connection_id]
+                purse.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
+                purse.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
+        return [_told(key, purse) for key, purse in purses.items()]
+
+    def hold(self, account: Account, most: Estimate) -> "HeldBudget | Future[None]":
+        """Set aside what a request may take; where too much is set aside already, what to wait for.
+
+        Raises:
+            OverBudget: there is not enough left, whatever becomes of the requests under way.
+            HeldBack: there will be enough, once what a process that ended had set aside is given back.
+        """
+        tokens = most.input_tokens + most.output_tokens
+        asked = CostSum(1, tokens, nano_usd_of(account.price, most.input_tokens, most.output_tokens))
+        with self._lock:
+            now = self._clock()
+            self._give_back(now)
+            purses = self._purses(now.date())
+            shortages = [shortage_of(payer, purses[payer.key], asked) for payer in account.payers]
+            for shortage in shortages:
+                if shortage is not None and shortage.is_final:
+                    raise OverBudget(shortage.told)
+            if any(shortages):
+                if not self._under_way and self._orphans:
+                    raise _held_back(next(filter(None, shortages)), self._orphans[0].until, now)
+                freed: Future[None] = Future()
+                self._waiting.append(freed)
+                return freed
+            for payer in account.payers:
+                purses[payer.key].held.add(asked)
+            self._under_way += 1
+            self._last_call += 1
+            number = self._last_call
+        return HeldBudget(number=number, started=now, asked=asked, account=account)
+
+    def still_holds(self, held: "HeldBudget", account: Account) -> bool:
+        """Whether what is set aside is within the budgets as they are now.
+
+        Raises:
+            OverBudget: there is not enough for it, whatever becomes of the other requests under way.
+        """
+        with self._lock:
+            purses = self._purses(held.started.date())
+            nothing = CostSum()
+            if not any(shortage_of(payer, purses[payer.key], nothing) for payer in account.payers):
+                return True
+            for payer in account.payers:
+                alone = AccountBalance(spent=purses[payer.key].spent)
+                shortage = shortage_of(payer, alone, held.asked)
+                if shortage is not None:
+                    raise OverBudget(shortage.told)
+            return False
+
+    def record(self, held: "HeldBudget") -> "Future[None]":
+        """Put what is held on record."""
+        account = held.account
+        return self._spending.reserve(
+            ReservedCall(
+                call_id=held.number,
+                day=held.started.date(),
+                tenant=account.tenant,
+                project=account.project,
+                rule_id=account.rule_id,
+                connection_id=account.connection_id,
+                job_id=account.job_id,
+                reserved_tokens=held.asked.tokens,
+                reserved_usd=held.asked.nano_usd / NANO,
+                started_at=held.started.replace(tzinfo=None),
+            )
+        )
+
+    def settle(self, held: "HeldBudget", spent: RequestUsage) -> None:
+        """Count what was spent instead of what was held, on the day on which it was."""
+        account, took = held.account, _took(held, spent)
+        with self._lock:
+            purses = self._purses(held.started.date())
+            for payer in account.payers:
+                purse = purses[payer.key]
+                purse.held.add(held.asked, -1)
+                purse.spent.add(took)
+            self._under_way -= 1
+            woken, self._waiting = self._waiting, []
+            ended = self._clock()
+            self._total.add(took)
+            self._outcomes["answered" if spent.outcome == "answered" else "failed"] += spent.is_sent
+        if spent.started_ns is not None:
+            self._answers.add(max(time.time_ns() - spent.started_ns, 0) / _NS)
+        self._spending.settle(
+            SettledCall(
+                call_id=held.number,
+                input_tokens=spent.input_tokens,
+                output_tokens=spent.output_tokens,
+                tokens=took.tokens,
+                usd=None if account.price is None else took.nano_usd / NANO,
+                outcome=spent.outcome,
+                ended_at=ended.replace(tzinfo=None),
+            )
+        )
+        for freed in woken:
+            if freed.set_running_or_notify_cancel():
+                freed.set_result(None)
+
+    def _purses(self, day: date) -> dict[Key, AccountBalance]:
+        purses = self._days.get(day)
+        if purses is None:
+            purses = self._days[day] = self._read(day)
+            for old in sorted(self._days)[:-_DAYS_KEPT]:
+                if old != day and not any(purse.held.calls for purse in self._days[old].values()):
+                    del self._days[old]
+        return purses
+
+    def _read(self, day: date) -> dict[Key, AccountBalance]:
+        purses: dict[Key, AccountBalance] = defaultdict(AccountBalance)
+        for row in self._spending.on_day(day):
+            spent = CostSum(row.calls, row.tokens, row.nano_usd)
+            for key in _keys(row):
+                purses[key].spent.add(spent)
+        for orphan in self._orphans:
+            if orphan.call.day == day:
+                for key in _keys(orphan.call):
+                    purses[key].held.add(orphan.asked)
+        return purses
+
+    def _give_back(self, now: datetime) -> None:
+        """Let go of what was set aside for requests that are taken for unanswered by now."""
+        while self._orphans and self._orphans[0].until <= now:
+            orphan = self._orphans.popleft()
+            for key in _keys(orphan.call) if orphan.call.day in self._days else ():
+                self._days[orphan.call.day][key].held.add(orphan.asked, -1)
+            self._spending.settle(
+                SettledCall(
+                    call_id=orphan.call.call_id,
+                    input_tokens=None,
+                    output_tokens=None,
+                    tokens=0,
+                    usd=0.0,
+                    outcome="lost",
+                    ended_at=now.replace(tzinfo=None),
+                )
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBudget:
+    """What is set aside for one request."""
+
+    number: int
+    started: datetime
+    asked: CostSum
+    account: Account
+
+
+class AccountBudget:
+    """Implements `evaluators.chat.toll.RequestBudget` for one account."""
+
+    def __init__(
+        self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None
+    ) -> None:
+        self._budgets = budgets
+        self._account = account
+        self._paid = paid
+
+    async def reserve(self, most: Estimate) -> "BudgetReservation":
+        """Set aside what a request may take, wait for requests under way where that may make room, put it on record.
+
+        Raises:
+            OverBudget: there is not enough left.
+            Stopped: nothing may be asked any more.
+            Unanswered: it could not be put on record.
+        """
+        while isinstance(held := self._budgets.hold(self._account(), most), Future):
+            await asyncio.wrap_future(held)
+        fare = BudgetReservation(self._budgets, held, self._account, self._paid)
+        try:
+            await asyncio.wrap_future(self._budgets.record(held))
+        except BaseException as error:
+            fare.settle(UNSENT)
+            if isinstance(error, Exception):
+                # The openai package takes half a second to load, and a server may have no judge.
+                from evaluators.chat.client import Unanswered  # noqa: PLC0415 - see above
+
+                raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error
+            raise
+        return fare
+
+
+class BudgetReservation:
+    """Implements `evaluators.chat.toll.Reservation`."""
+
+    def __init__(
+        self,
+        budgets: Budgets,
+        held: HeldBudget,
+        account: Callable[[], Account],
+        paid: Callable[[RequestUsage], None] | None,
+    ) -> None:
+        self._budgets = budgets
+        self._held = held
+        self._account = account
+        self._paid = paid
+
+    def still_holds(self) -> bool:
+        """Whether the request may leave at this moment.
+
+        Raises:
+            OverBudget: a budget was lowered since, and there is not enough left.
+            Stopped: nothing may be asked any more.
+        """
+        return self._budgets.still_holds(self._held, self._account())
+
+    def settle(self, spent: RequestUsage) -> None:
+        """Say what the request took."""
+        self._budgets.settle(self._held, spent)
+        if self._paid is not None and spent.is_sent:
+            self._paid(spent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Orphan:
+    """A request of a process that has ended, and until when it is taken for one that may be answered."""
+
+    call: ReservedCall
+    asked: CostSum
+    until: datetime
+
+
+def _orphans(calls: Iterable[ReservedCall], now: datetime) -> deque[_Orphan]:
+    """Those that end first foremost. Whatever the clock was when they began, none lasts longer from now on."""
+
+    def orphan(call: ReservedCall) -> _Orphan:
+        asked = CostSum(1, call.reserved_tokens, round(call.reserved_usd * NANO))
+        began = min(call.started_at.replace(tzinfo=UTC), now)
+        return _Orphan(call=call, asked=asked, until=began + timedelta(seconds=_LEASE_S))
+
+    return deque(sorted(map(orphan, calls), key=lambda each: each.until))
+
+
+def _keys(call: ReservedCall | SpentRow) -> Sequence[Key]:
+    """Who pays for it."""
+    of_connection: Key = ("connection", "", call.connection_id)
+    if call.rule_id is None:
+        return (of_connection,)
+    return (of_connection, ("rule", "", call.rule_id), ("project", call.tenant, call.project))
+
+
+def _held_back(shortage: Shortage, until: datetime, now: datetime) -> HeldBack:
+    told = f"{shortage.told}; some of it is set aside for requests that were cut off, until {until:%H:%M:%S} UTC"
+    return HeldBack(told, (until - now).total_seconds())
+
+
+def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
+    """What counts: what the endpoint said; all that was set aside where it did not; nothing for what was not sent.
+
+    What took no tokens, and was not answered, is no call.
+    """
+    if not spent.is_sent:
+        return CostSum()
+    if spent.input_tokens is None or spent.output_tokens is None:
+        return held.asked
+    tokens = spent.input_tokens + spent.output_tokens
+    calls = int(spent.outcome == "answered" or tokens > 0)
+    return CostSum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
+
+
+def _told(key: Key, purse: AccountBalance) -> SpentToday:
+    kind, tenant, identity = key
+    return SpentToday(
+        kind=kind,
+        tenant=tenant,
+        identity=identity,
+        calls=purse.spent.calls,
+        tokens=purse.spent.tokens,
+        usd=purse.spent.nano_usd / NANO,
+        held_calls=purse.held.calls,
+        held_tokens=purse.held.tokens,
+        held_usd=purse.held.nano_usd / NANO,
+    )

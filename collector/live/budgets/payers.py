@@ -1,0 +1,137 @@
+"""Who pays for judges, what each may spend in a day, and whether it has enough; whole numbers, no clock, no I/O."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from evaluators.chat.connection import Price
+from evaluators.errors import BadConfiguration
+from rules.rule import Budget
+from storage.judging.spending import NANO
+
+Kind: TypeAlias = Literal["rule", "project", "connection"]
+Key: TypeAlias = tuple[Kind, str, str | None]
+"""What pays: its kind; of a project its tenant and its name, of all else nothing and its id."""
+
+_NANO_PER_TOKEN: Final = 1000  # for each USD that a million tokens cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """Who pays, how much it may, and what messages call it."""
+
+    kind: Kind
+    tenant: str = ""  # of a project: each tenant has its own of a name
+    identity: str | None  # a project may be none
+    name: str
+    budget: Budget | None
+
+    @property
+    def key(self) -> Key:
+        """Where its sums are."""
+        return (self.kind, self.tenant, self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """On whose behalf a judge is asked, and what its tokens cost."""
+
+    tenant: str
+    rule_id: str | None
+    project: str | None
+    connection_id: str
+    job_id: int | None
+    payers: tuple[Payer, ...]
+    price: Price | None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be counted.
+
+        Raises:
+            BadConfiguration: USD are limited, and the model has no price.
+        """
+        if self.price is not None:
+            return
+        for payer in self.payers:
+            if payer.budget is not None and payer.budget.usd_per_day is not None and not payer.budget.allow_unpriced:
+                raise BadConfiguration(
+                    f"{payer.kind} {payer.name!r} has a budget in USD, and the model of the connection has no price: "
+                    "give the connection a price, or set allowUnpriced in the budget"
+                )
+
+
+@dataclass(slots=True)
+class CostSum:
+    """Requests, their tokens, and billionths of a USD."""
+
+    calls: int = 0
+    tokens: int = 0
+    nano_usd: int = 0
+
+    def add(self, other: "CostSum", sign: int = 1) -> None:
+        """Add another sum, or with -1 take it away."""
+        self.calls += sign * other.calls
+        self.tokens += sign * other.tokens
+        self.nano_usd += sign * other.nano_usd
+
+
+@dataclass(slots=True)
+class AccountBalance:
+    """What is gone, and what is set aside."""
+
+    spent: CostSum = field(default_factory=CostSum)
+    held: CostSum = field(default_factory=CostSum)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a payer cannot pay at this moment, and whether that stays so for the day."""
+
+    told: str
+    is_final: bool
+
+
+def shortage_of(payer: Payer, purse: AccountBalance, asked: CostSum) -> Shortage | None:
+    """Why a payer cannot pay what is asked for; None where it can."""
+    found: Shortage | None = None
+    for limit, spent, held, more, unit in _measures(payer.budget, purse, asked):
+        if spent + held + more <= limit:
+            continue
+        is_final = spent + more > limit
+        if found is None or is_final:
+            found = Shortage(_explained(payer, limit, spent, more, unit), is_final)
+    return found
+
+
+def _measures(budget: Budget | None, purse: AccountBalance, asked: CostSum) -> list[tuple[int, int, int, int, str]]:
+    """Of each measure that is limited: the limit, what is gone, what is set aside, what is asked for, its unit."""
+    if budget is None:
+        return []
+    nano = None if budget.usd_per_day is None else math.floor(budget.usd_per_day * NANO)
+    spent, held = purse.spent, purse.held
+    measures = [
+        (budget.calls_per_day, spent.calls, held.calls, asked.calls, "calls"),
+        (budget.tokens_per_day, spent.tokens, held.tokens, asked.tokens, "tokens"),
+        (nano, spent.nano_usd, held.nano_usd, asked.nano_usd, "USD"),
+    ]
+    return [(limit, *numbers) for limit, *numbers in measures if limit is not None]  # type: ignore[misc] # five of them
+
+
+def _explained(payer: Payer, limit: int, spent: int, more: int, unit: str) -> str:
+    def told(number: int) -> str:
+        return f"{number / NANO:.6g}" if unit == "USD" else str(number)
+
+    may_take = "" if unit == "calls" else f", and this request may take {told(more)}"
+    return (
+        f"the budget of {payer.kind} {payer.name!r} for today is spent: {told(spent)} of {told(limit)} {unit}"
+        f"{may_take}; a day ends at 00:00 UTC"
+    )
+
+
+def nano_usd_of(price: Price | None, input_tokens: int, output_tokens: int) -> int:
+    """What tokens cost in billionths of a USD, rounded up; 0 where there is no price."""
+    if price is None:
+        return 0
+    of_input = input_tokens * price.input_usd_per_million
+    of_output = output_tokens * price.output_usd_per_million
+    return math.ceil((of_input + of_output) * _NANO_PER_TOKEN)

@@ -1,0 +1,1 @@
+"""The queue of judgements and the workers that empty it."""

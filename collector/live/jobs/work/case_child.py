@@ -1,0 +1,63 @@
+"""The process that judges test cases by evaluators that ask nobody: cases in, outcomes out, until its input ends."""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from collector.children import inside
+from collector.children.wire import receive, send
+from collector.live.jobs.work.child import TooLong
+from evaluators.case import parse_case
+from evaluators.errors import Broken
+from evaluators.evaluator import Evaluator, run
+from evaluators.outcome import Failure
+from evaluators.registry import build
+
+
+def main() -> None:
+    """Answer requests on standard input until it ends."""
+    inside.run(serve)
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more; the first tells how much processor time a check may take."""
+    asyncio.run(_serve(requests, answers))
+
+
+async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    first = receive(requests)
+    if first is None:
+        return
+    cpu_s = float(first[0]["cpu_s"])
+    signal.signal(signal.SIGPROF, _ring)
+    while (request := receive(requests)) is not None:
+        header, _ = request
+        name = str(header["config"].get("name") or header["evaluator"])
+        evaluator = _built(header)
+        outcomes = [await _outcome(evaluator, name, case, cpu_s) for case in header["cases"]]
+        send(answers, {"outcomes": outcomes}, [])
+
+
+def _built(header: Mapping[str, Any]) -> Evaluator | Broken:
+    try:
+        return build(header["evaluator"], header["config"])
+    except Broken as broken:
+        return broken
+
+
+async def _outcome(evaluator: Evaluator | Broken, name: str, case: object, cpu_s: float) -> dict[str, Any]:
+    try:
+        if isinstance(evaluator, Broken):
+            raise evaluator
+        try:
+            signal.setitimer(signal.ITIMER_PROF, cpu_s)
+            return (await run(evaluator, parse_case(case))).to_document()
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except Broken as broken:
+        return Failure(name=name, fingerprint=None, kind=broken.kind, message=str(broken), usage=None).to_document()
+
+
+def _ring(_number: int, _frame: object) -> None:
+    raise TooLong("took longer than a check may, in processor time")

@@ -1,0 +1,217 @@
+"""The thread that keeps the ledger: everything that workers claim, finish and put back goes through it, together."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from collector.following import CaughtUp
+from collector.live.jobs.work.patience import MICROSECONDS, Clock, RetryPolicy, day_that_began, microseconds, start_of
+from storage.errors import Overloaded
+from storage.judging.jobs import Claim, Job, JobResult, Jobs, PutBack, Turn
+
+log = logging.getLogger(__name__)
+
+_DAYS_TAKEN_UP = 7
+"""What was left out for want of money longer ago is left out for good. A guess."""
+
+_PAUSE_S = 1.0
+"""After a turn that could not be stored. A guess."""
+
+
+class Queue(Protocol):
+    """Where jobs go that are alike in who evaluates them."""
+
+    def room(self) -> int:
+        """How many more jobs it takes now."""
+
+    def pause_s(self) -> float | None:
+        """When it may have room although none of its jobs ends, in seconds; None where only that makes room."""
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Evaluate these; the ledger is told of each what came of it. Does not wait."""
+
+
+@dataclass(slots=True)
+class _HandedIn:
+    finished: list[JobResult] = field(default_factory=list)
+    put_back: list[PutBack] = field(default_factory=list)
+
+    @property
+    def job_ids(self) -> set[int]:
+        return {result.job_id for result in self.finished} | {job.job_id for job in self.put_back}
+
+
+class Ledger:
+    """Claims jobs for queues that have room, and stores what came of them, in one transaction after the other.
+
+    While one is under way, which under full ingest takes a second, what is to be stored and claimed next gathers. A
+    turn that fails is taken again: what it had stored nonetheless is not stored twice, and what it had claimed is free
+    again when the lease ends.
+    """
+
+    def __init__(self, jobs: Jobs, route: Callable[[int], Queue], *, clock: Clock, patience: RetryPolicy) -> None:
+        """`route` names the queue of a revision's jobs."""
+        self._jobs = jobs
+        self._route = route
+        self._clock = clock
+        self._patience = patience
+        self._held: set[int] = set()
+        self._handed_in = _HandedIn()
+        self._changed = threading.Condition()
+        self._woken = self._stopping = False
+        self._caught_up = CaughtUp()
+        self._renew_at_s = 0.0
+        self._day: int | None = None  # that has been begun with what earlier ones left out
+        self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
+
+    def start(self) -> None:
+        """Free what an earlier process had claimed, and begin.
+
+        Raises:
+            Overloaded: the database cannot be written.
+        """
+        longest_wait_us = microseconds(max(self._patience.longest_wait_s, self._patience.longest_asked_s))
+        self._jobs.release_all(now_us=microseconds(self._clock()), longest_wait_us=longest_wait_us)
+        self._thread.start()
+
+    def stop_claiming(self) -> None:
+        """Hand out nothing more."""
+        with self._changed:
+            self._stopping = self._woken = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Store what was handed in, and end; after `stop_claiming`, once the queues hand in nothing more."""
+        self.stop_claiming()
+        self._thread.join()
+        left = self._take_handed_in()
+        if left.finished or left.put_back:
+            log.warning("what came of %d jobs could not be stored; they are evaluated again", len(left.job_ids))
+
+    def wake(self) -> None:
+        """Say that there may be new jobs, or room for them."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def finish(self, results: Sequence[JobResult]) -> None:
+        """Have results stored."""
+        self._hand_in(results, ())
+
+    def put_back(self, jobs: Sequence[PutBack]) -> None:
+        """Have jobs put back for another attempt."""
+        self._hand_in((), jobs)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until all jobs are done that can be done now; False when that took too long."""
+        return self._caught_up.wait(timeout_s, self.wake)
+
+    def _hand_in(self, results: Sequence[JobResult], jobs: Sequence[PutBack]) -> None:
+        with self._changed:
+            self._handed_in.finished += results
+            self._handed_in.put_back += jobs
+            self._woken = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        stop_at_s: float | None = None
+        while True:
+            if self._stopping:
+                stop_at_s = stop_at_s or self._clock() + self._patience.stop_s
+                if not self._held or self._clock() >= stop_at_s:
+                    return
+            try:
+                pause_s = self._step()
+            except Overloaded as error:
+                log.warning("jobs wait: %s", error)
+                pause_s = _PAUSE_S
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
+                log.exception("the ledger of jobs failed; it is tried again")
+                pause_s = _PAUSE_S
+            with self._changed:
+                self._changed.wait_for(lambda: self._woken, pause_s)
+
+    def _step(self) -> float:
+        """One look, and one turn if there is anything to do; how long nothing will be to do, in seconds."""
+        with self._changed:
+            asked, self._woken = self._caught_up.asked, False
+        now_s = self._clock()
+        claims, next_s = ([], None) if self._stopping else self._claims(now_s)
+        handed_in = self._take_handed_in()
+        renews = now_s >= self._renew_at_s
+        if handed_in.finished or handed_in.put_back or claims or renews:
+            self._take_turn(now_s, handed_in, claims, renews=renews)
+            if claims or handed_in.finished or handed_in.put_back:
+                return 0.0
+        if not self._held:
+            with self._changed:
+                if not self._woken:
+                    self._caught_up.tell(asked)
+        return min(self._patience.look_s, self._patience.look_s if next_s is None else max(next_s, 0.001))
+
+    def _claims(self, now_s: float) -> tuple[list[tuple[Queue, Claim]], float | None]:
+        """What to claim for whom, and in how many seconds there may be more."""
+        revisions: dict[Queue, list[int]] = {}
+        later: list[float] = []
+        for waiting in self._jobs.waiting(microseconds(now_s)):
+            if waiting.due:
+                revisions.setdefault(self._route(waiting.revision), []).append(waiting.revision)
+            if waiting.next_us is not None:
+                later.append(waiting.next_us / MICROSECONDS - now_s)
+        claims = []
+        for queue, of_queue in revisions.items():
+            room = queue.room()
+            if room > 0:
+                claims.append((queue, Claim(revisions=of_queue, jobs=room)))
+            elif (pause_s := queue.pause_s()) is not None:
+                later.append(pause_s)
+        return claims, min(later, default=None)
+
+    def _take_turn(
+        self, now_s: float, handed_in: _HandedIn, claims: Sequence[tuple[Queue, Claim]], *, renews: bool
+    ) -> None:
+        done = handed_in.job_ids
+        turn = Turn(
+            now_us=microseconds(now_s),
+            until_us=microseconds(now_s + self._patience.lease_s),
+            finished=handed_in.finished,
+            put_back=handed_in.put_back,
+            held=sorted(self._held - done) if renews else (),
+            sweeps=renews,
+            claims=[claim for _, claim in claims],
+        )
+        try:
+            claimed = self._jobs.take_turn(turn)
+        except BaseException:
+            with self._changed:
+                self._handed_in.finished[:0] = handed_in.finished
+                self._handed_in.put_back[:0] = handed_in.put_back
+            raise
+        if renews:
+            self._begin_day(now_s)
+            self._renew_at_s = now_s + self._patience.lease_s / 3
+        self._held -= done
+        for (queue, _), jobs in zip(claims, claimed, strict=True):
+            self._held.update(job.job_id for job in jobs)
+            if jobs:
+                queue.take(jobs)
+
+    def _begin_day(self, now_s: float) -> None:
+        """Have what budgets left out on earlier days evaluated on this one, once, where that is wanted."""
+        day = day_that_began(now_s)
+        if day == self._day or not self._patience.retries_over_budget:
+            return
+        jobs = self._jobs.retry_over_budget(
+            after_us=start_of(day - _DAYS_TAKEN_UP), before_us=start_of(day), now_us=microseconds(now_s)
+        )
+        self._day = day
+        if jobs:
+            log.info("%d evaluations that were over budget are taken up on a new day", jobs)
+            self.wake()
+
+    def _take_handed_in(self) -> _HandedIn:
+        with self._changed:
+            taken, self._handed_in = self._handed_in, _HandedIn()
+        return taken

@@ -1,0 +1,127 @@
+"""Everything that makes evaluations of jobs, as one thing that is started and stopped."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from collector.conventions.own import OwnKeys
+from collector.live.active import ActiveRule
+from collector.live.jobs.work.asking import Found, JudgeExecutor
+from collector.live.jobs.work.checks import Checks
+from collector.live.jobs.work.desk import JobContext
+from collector.live.jobs.work.examiner import PROGRAM, Examiner
+from collector.live.jobs.work.ledger import Ledger, Queue
+from collector.live.jobs.work.patience import RetryPolicy, steady_clock
+from collector.live.jobs.work.results import failed
+from collector.live.judges.judging import JudgeSource
+from evaluators.errors import BadConfiguration
+from storage.ingest.windows import Windows
+from storage.judging.jobs import Job, Jobs
+
+_AT_ONCE = 1000
+"""Jobs that are told together what is wrong with their rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How workers evaluate."""
+
+    own: OwnKeys
+    code_judges: int = 2  # programs at the same time
+    patience: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
+    program: str = PROGRAM  # of the processes that look at spans
+
+
+class Workers:
+    """Turns jobs into evaluations: checks in a process of their own, judges and programs in an event loop of their own.
+
+    Every job that is claimed is handed in once: with its result, or for another attempt. What is handed in is stored in
+    one transaction with the claims of the next.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        windows: Windows,
+        rule_of: Callable[[int], ActiveRule | None],
+        judges: JudgeSource,
+        options: WorkerOptions,
+    ) -> None:
+        """`rule_of` tells any revision that there ever was. Nothing runs before `start`."""
+        patience, clock = options.patience, steady_clock()
+        self._rule_of = rule_of
+        self._judges = judges
+        self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
+        desk = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
+        checking, preparing = (
+            Examiner(windows, options.own, wants, patience=patience, program=options.program)
+            for wants in ("outcome", "case")
+        )
+        self._checks = Checks(checking, desk)
+        self._asking = JudgeExecutor(preparing, desk, judges, code_judges=options.code_judges)
+        self._desk = desk
+
+    def start(self) -> None:
+        """Free what an earlier process had claimed, and begin.
+
+        Raises:
+            Overloaded: the database cannot be written.
+        """
+        self._ledger.start()  # which may fail, so it is first: lanes keep what they are given until they start
+        self._checks.start()
+        self._asking.start()
+
+    def close(self) -> None:
+        """Stop within seconds; what is under way goes back as if it had not been claimed."""
+        self._ledger.stop_claiming()
+        self._checks.close()
+        self._asking.close()
+        self._ledger.close()
+
+    def wake(self) -> None:
+        """Say that there are new jobs, or that rules or connections have changed."""
+        self._ledger.wake()
+
+    def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
+        """Have something done in the event loop in which judges are asked; what stops it cuts that off."""
+        return self._asking.run(work)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until all jobs are done that can be done now; False when that took too long."""
+        return self._ledger.wait_idle(timeout_s)
+
+    def _queue_of(self, revision: int) -> Queue:
+        active = self._rule_of(revision)
+        if active is None or active.stopped is not None:
+            return _Unable(self._desk, None)
+        if active.lane == "check":
+            return self._checks.queue_of(revision)
+        if active.lane == "code":
+            return self._asking.programs
+        try:
+            return self._asking.line_to(self._judges.connection_of(active))
+        except BadConfiguration as error:
+            return _Unable(self._desk, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unable:
+    """Jobs that nobody can do: of rules that are stopped, and of those whose judge cannot be asked."""
+
+    desk: JobContext
+    why: BadConfiguration | None
+
+    def room(self) -> int:
+        return _AT_ONCE
+
+    def pause_s(self) -> float | None:
+        return None
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        tasks = self.desk.tasks(jobs)
+        if self.why is None:
+            self.desk.hand_back(tasks)  # the rule is back
+            return
+        told = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
+        self.desk.outlet.finish(told)

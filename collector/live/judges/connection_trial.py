@@ -1,0 +1,62 @@
+"""Whether a connection works: one tiny question to its model, paid like any other."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from collector.live.budgets.budgets import Budgets
+from collector.live.budgets.payers import Account
+from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judges import connection_payer
+from collector.live.judges.llm_connection import LlmConnection
+from evaluators.errors import Broken
+from evaluators.judging import CostMeter, PromptMessage
+from evaluators.outcome import Usage
+
+_LONGEST_S = 60.0  # that somebody waits for it; shorter where the connection has a shorter limit
+
+_QUESTION = (
+    PromptMessage(role="system", content="This is a test of whether you can be asked. Answer with JSON alone."),
+    PromptMessage(role="user", content='Answer {"ok": true}.'),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionTrial:
+    """What came of it. Without an error, the model answered in the form that judges need."""
+
+    usage: Usage | None  # None where there was no answer
+    error_kind: str | None
+    error: str | None
+
+    def document(self) -> dict[str, Any]:
+        """It, as JSON."""
+        failed = None if self.error_kind is None else {"kind": self.error_kind, "message": self.error}
+        return {"ok": failed is None, "usage": self.usage and self.usage.to_document(), "failure": failed}
+
+
+async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
+    """Ask once."""
+    # The openai package takes half a second to load, and a server may have no judge.
+    from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
+    from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
+
+    meter: CostMeter | None = None
+    try:
+        usable = connections.usable(found)
+        once = replace(usable, attempts=1, timeout_s=min(usable.timeout_s, _LONGEST_S))
+        account = Account(
+            tenant=found.row.tenant,
+            rule_id=None,
+            project=None,
+            connection_id=found.connection_id,
+            job_id=None,
+            payers=(connection_payer(found),),
+            price=usable.price,
+        )
+        async with ChatModel(once) as model:
+            meter = CostMeter(ChatJudge(model, budgets.toll(lambda: account)))
+            await meter(_QUESTION, {"ok": {"type": "boolean"}})
+    except Broken as broken:
+        usage = None if meter is None else meter.usage
+        return ConnectionTrial(usage=usage, error_kind=broken.kind, error=str(broken))
+    return ConnectionTrial(usage=meter.usage, error_kind=None, error=None)

@@ -1,0 +1,395 @@
+"""The connections to models that are configured, over the API and in files, and the keys that they are used with."""
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from collector.addresses import AddressPolicy, BadUrl
+from collector.connection_text import BadText, ConnectionProblem, ConnectionText, parse_connection
+from collector.live.judges.llm_connection import LlmConnection, meant, read, readable
+from collector.live.judges.reach import EgressResolver
+from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
+from evaluators.chat.connection import BadConnection, ModelConnection
+from evaluators.errors import BadConfiguration
+from storage.errors import Moved, Overloaded, require_version
+from storage.operation.connections import ConnectionRow, Connections
+
+log = logging.getLogger(__name__)
+
+READ_ONLY: Final = frozenset(
+    {"id", "tenant", "origin", "credential", "spentToday", "version", "createdAt", "updatedAt"}
+)
+"""What our answers say of a connection and nobody sets, so that an answer can be changed and sent back."""
+
+
+Changed = TypeVar("Changed")
+
+
+class NoSuchConnection(Exception):
+    """There is no connection with this id."""
+
+
+class ConnectionConflict(Exception):
+    """It cannot be done as things are; the message says why."""
+
+
+class LlmConnections:
+    """All connections of a server. Safe to use from several threads: changes wait for each other, looking does not."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        secrets: Secrets,
+        variable: Callable[[str], str | None],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reach: EgressResolver | None = None,
+    ) -> None:
+        """`variable` reads the environment; `reach` says where connections of tenants may lead."""
+        self._store = connections
+        self._secrets = secrets
+        self._variable = variable
+        self._clock = clock
+        self._changing = threading.Lock()
+        self._reach = reach or EgressResolver(AddressPolicy())
+        self._followers: list[Callable[[], None]] = []
+        self._gone: Mapping[str, LlmConnection] = {}
+        self._here: Mapping[str, LlmConnection] = {}
+        self._read_all()
+
+    def all(self, tenant: str | None = None) -> list[LlmConnection]:
+        """Those of a tenant, or of everybody, by name."""
+        here = [each for each in self._here.values() if tenant is None or each.row.tenant == tenant]
+        return sorted(here, key=lambda each: (each.row.name, each.row.tenant))
+
+    def for_rules_of(self, tenant: str) -> list[LlmConnection]:
+        """Those that rules of a tenant may use, by name: its own, and those of no tenant that are shared."""
+        return [each for each in self.all() if each.row.tenant == tenant or each.is_shared]
+
+    def get(self, connection_id: str) -> LlmConnection:
+        """The one with this id, whose ever it is.
+
+        Raises:
+            NoSuchConnection: there is none.
+        """
+        found = self._here.get(connection_id)
+        if found is None:
+            raise NoSuchConnection(f"there is no connection {connection_id}")
+        return found
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called, in the thread that made it, after each change."""
+        self._followers.append(changed)
+
+    def in_flight(self, connection_id: str) -> int | None:
+        """The jobs that may run at once over a connection of any tenant; None where it is no more."""
+        found = self._here.get(connection_id)
+        return None if found is None else found.text.limits.in_flight
+
+    def resolve(self, named: str | None, tenant: str = "") -> LlmConnection:
+        """The one that a rule of a tenant means, by id, by name, or without naming any.
+
+        Raises:
+            BadConfiguration: there is none; the message says what to do.
+        """
+        return meant(named, tenant, self.for_rules_of(tenant))
+
+    def fallback(self, connection_id: str) -> LlmConnection | None:
+        """The one that is asked where this one does not answer, if there is one; whether it can be is not looked at."""
+        found = self._here.get(connection_id)
+        if found is None or found.text.fallback is None:
+            return None
+        try:
+            other = self.resolve(found.text.fallback, found.row.tenant)
+        except BadConfiguration:
+            return None
+        return None if other.connection_id == connection_id else other
+
+    def usable(self, found: LlmConnection) -> ModelConnection:
+        """What the chat client needs, with the key as it is at this moment.
+
+        Raises:
+            BadConfiguration: its key cannot be had; the message says what to do.
+        """
+        named = f"connection {found.row.name!r}"
+        try:
+            connection = found.text.connection(self._key(found), self._headers(found))
+            return replace(connection, address_of=self._reach) if found.row.tenant else connection
+        except (BadConnection, NoEncryptionKey, CannotDecrypt) as error:
+            raise BadConfiguration(f"{named}: {error}") from None
+        except KeyError as missing:
+            raise BadConfiguration(
+                f"{named}: the variable {missing.args[0]}, which {missing.args[1]} names, is not set for the server"
+            ) from None
+
+    def create(self, document: Mapping[str, Any], tenant: str = "") -> LlmConnection:
+        """Add a connection.
+
+        Raises:
+            BadText: the document describes none, or its key cannot be kept.
+            Conflict: the name is taken.
+            Overloaded: the database cannot be written now.
+        """
+        text = parse_connection(document)
+        self._refuse_reach(tenant, text)
+        now = self._now()
+        row = ConnectionRow(
+            tenant=tenant,
+            connection_id=str(uuid.uuid4()),
+            name=text.name,
+            origin="API",
+            document=json.dumps(text.document()),
+            secret=None,
+            version=1,
+            created_at=now,
+            updated_at=now,
+        )
+        with self._changing:
+            self._refuse_taken(row)
+            created = read(replace(row, secret=self._sealed(row, text)))
+            self._store.store(new=[created.row])
+            self._put(created)
+        self._tell()
+        return created
+
+    def replace(
+        self, connection_id: str, document: Mapping[str, Any], *, seen: Collection[int] | None = None
+    ) -> LlmConnection:
+        """Make a connection what the document says. What an answer of ours says besides is left out.
+
+        Only if it has one of the versions that were seen; None: whichever.
+
+        A key that is not mentioned stays, as long as the address leads to the same host; `"apiKey": null` removes it.
+
+        Raises:
+            NoSuchConnection: there is none with this id.
+            Stale: it has another version.
+            BadText: the document describes none, or its key cannot be kept.
+            Conflict: the name is taken, enabled rules know it by the old one, or the connection is that of a file.
+            Overloaded: the database cannot be written now.
+        """
+        text = parse_connection({key: value for key, value in document.items() if key not in READ_ONLY})
+
+        def change() -> LlmConnection:
+            before = self.get(connection_id)
+            require_version(before.row.version, seen)
+            _refuse_file(before)
+            self._refuse_reach(before.row.tenant, text)
+            row = replace(
+                before.row,
+                name=text.name,
+                document=json.dumps(text.document()),
+                version=before.row.version + 1,
+                updated_at=self._now(),
+            )
+            self._refuse_taken(row)
+            if row.name != before.row.name:
+                self._refuse_named(before, {before.row.name})
+            after = read(replace(row, secret=self._kept(before, text, row)))
+            self._store.store(changed=[after.row])
+            self._put(after)
+            return after
+
+        after = self._changed(change)
+        self._tell()
+        return after
+
+    def delete(self, connection_id: str, *, seen: Collection[int] | None = None) -> None:
+        """Take a connection away, with its key, if it has one of the versions in `seen`.
+
+        Raises:
+            NoSuchConnection: there is none with this id.
+            Stale: it has another version.
+            Conflict: an enabled rule names it, or it is that of a file.
+            Overloaded: the database cannot be written now.
+        """
+
+        def change() -> None:
+            found = self.get(connection_id)
+            require_version(found.row.version, seen)
+            _refuse_file(found)
+            self._refuse_named(found, {found.connection_id, found.row.name})
+            self._store.store(changed=[self._ended(found).row])
+            self._here = {key: each for key, each in self._here.items() if key != connection_id}
+
+        self._changed(change)
+        self._tell()
+
+    def adopt(self, files: Mapping[str, ConnectionText]) -> None:
+        """Let the connections of files be those of the configuration that was just read, and no others.
+
+        One whose name is taken over the API is left out, and the log says so. A database that cannot be written now is
+        no reason not to use them: the next start writes them.
+        """
+        with self._changing:
+            known = {each.row.name: each for each in self.all("") if each.row.origin == "FILE"}
+            taken = {each.row.name for each in self.all("") if each.row.origin == "API"}
+            for name in sorted(files.keys() & taken):
+                log.error("llm_connections: %r is left out: a connection of that name was made over the API", name)
+            wanted = {name: text for name, text in files.items() if name not in taken}
+            ended = [self._ended(each) for name, each in known.items() if name not in wanted]
+            before = {name: known.get(name) or self._gone.get(name) for name in wanted}
+            new = [self._filed(name, text) for name, text in wanted.items() if before[name] is None]
+            again = [
+                self._again(old, wanted[name])
+                for name, old in before.items()
+                if old is not None and (old.row.is_deleted or old.text != wanted[name])
+            ]
+            if new or again or ended:
+                self._keep(new, [*again, *ended])
+            here = dict(self._here) | {each.connection_id: each for each in (*new, *again)}
+            self._here = {key: each for key, each in here.items() if key not in {gone.connection_id for gone in ended}}
+            self._gone = {**self._gone, **{each.row.name: each for each in ended}}
+
+    def _keep(self, new: Sequence[LlmConnection], changed: Sequence[LlmConnection]) -> None:
+        try:
+            self._store.store(new=[each.row for each in new], changed=[each.row for each in changed])
+        except Overloaded as error:
+            log.error("llm_connections could not be stored: %s", error)  # noqa: TRY400 - the message says it all
+
+    def _key(self, found: LlmConnection) -> str | None:
+        variable = found.text.credential_ref
+        if found.row.secret is not None:
+            return self._secrets.decrypt(found.row.secret, belongs_to=_place(found.row))
+        if variable is None:
+            return None
+        return self._told(variable, "credentialRef")
+
+    def _headers(self, found: LlmConnection) -> dict[str, str]:
+        return {name: self._told(variable, "headerRefs") for name, variable in found.text.header_refs.items()}
+
+    def _told(self, variable: str, by: str) -> str:
+        """What the environment has for a variable.
+
+        Raises:
+            KeyError: nothing; with the key of the connection that names it.
+        """
+        value = self._variable(variable)
+        if not value:
+            raise KeyError(variable, by)
+        return value
+
+    def _sealed(self, row: ConnectionRow, text: ConnectionText) -> bytes | None:
+        if text.api_key is None:
+            return None
+        try:
+            return self._secrets.encrypt(text.api_key.get_secret_value(), belongs_to=_place(row))
+        except NoEncryptionKey as error:
+            told = f"{error}; set it for the server, or name a variable with the key in credentialRef"
+            raise BadText([ConnectionProblem(key="apiKey", message=told)]) from None
+
+    def _kept(self, before: LlmConnection, text: ConnectionText, row: ConnectionRow) -> bytes | None:
+        """The key from now on. Without it, an address cannot be changed to one that would be told the key."""
+        is_mentioned = "api_key" in text.model_fields_set or text.credential_ref is not None
+        if before.row.secret is None or is_mentioned:
+            return self._sealed(row, text)
+        if _host(before.text.base_url) != _host(text.base_url):
+            told = "is needed again, because baseUrl leads to another host; null for none"
+            raise BadText([ConnectionProblem(key="apiKey", message=told)])
+        return before.row.secret
+
+    def _refuse_taken(self, row: ConnectionRow) -> None:
+        for each in self.all(row.tenant):
+            if each.row.name == row.name and each.connection_id != row.connection_id:
+                raise ConnectionConflict(f"there is a connection named {row.name!r} already")
+
+    def _refuse_named(self, found: LlmConnection, names: Collection[str]) -> None:
+        """Keep what enabled rules count on."""
+        rules = [rule for rule, named in self._store.named_by_rules(found.row.tenant) if named in names]
+        if rules:
+            told = ", ".join(map(repr, rules))
+            raise ConnectionConflict(
+                f"enabled rules name this connection: {told}; change, disable or delete them first"
+            )
+
+    def _filed(self, name: str, text: ConnectionText) -> LlmConnection:
+        now = self._now()
+        row = ConnectionRow(
+            tenant="",
+            connection_id=str(uuid.uuid4()),
+            name=name,
+            origin="FILE",
+            document=json.dumps(text.document()),
+            secret=None,
+            version=1,
+            created_at=now,
+            updated_at=now,
+        )
+        return LlmConnection(row=row, text=text)
+
+    def _again(self, old: LlmConnection, text: ConnectionText) -> LlmConnection:
+        row = replace(
+            old.row,
+            document=json.dumps(text.document()),
+            version=old.row.version + 1,
+            updated_at=self._now(),
+            is_deleted=False,
+        )
+        return LlmConnection(row=row, text=text)
+
+    def _ended(self, found: LlmConnection) -> LlmConnection:
+        row = replace(found.row, secret=None, version=found.row.version + 1, updated_at=self._now(), is_deleted=True)
+        return replace(found, row=row)
+
+    def _changed(self, change: Callable[[], Changed]) -> Changed:
+        """What a change comes to, from the rows as they are: a commit that seemed to fail may have changed them."""
+        with self._changing:
+            try:
+                return change()
+            except Moved:
+                self._read_all()
+                return change()
+
+    def _read_all(self) -> None:
+        found = list(readable(self._store.all()))
+        self._gone = {each.row.name: each for each in found if each.row.is_deleted}
+        self._here = {each.connection_id: each for each in found if not each.row.is_deleted}
+
+    def _refuse_reach(self, tenant: str, text: ConnectionText) -> None:
+        """Refuse a connection of a tenant that would use what is the operator's: his variables, network and money."""
+        if not tenant:
+            return
+        if text.credential_ref is not None:
+            told = "the variables of the server are the operator's; give the key as apiKey"
+            raise BadText([ConnectionProblem(key="credentialRef", message=told)])
+        if text.header_refs:
+            told = "the variables of the server are the operator's; give the value in headers"
+            raise BadText([ConnectionProblem(key="headerRefs", message=told)])
+        if text.shared:
+            raise BadText([ConnectionProblem(key="shared", message="is for connections of no tenant")])
+        try:
+            self._reach.check(text.base_url)
+        except BadUrl as error:
+            raise BadText([ConnectionProblem(key="baseUrl", message=str(error))]) from None
+
+    def _tell(self) -> None:
+        for changed in self._followers:
+            changed()
+
+    def _put(self, found: LlmConnection) -> None:
+        self._here = {**self._here, found.connection_id: found}
+
+    def _now(self) -> datetime:
+        return self._clock().replace(tzinfo=None)
+
+
+def _refuse_file(found: LlmConnection) -> None:
+    if found.row.origin == "FILE":
+        raise ConnectionConflict(
+            "this connection is one of the settings (llm_connections); change it there, and start again"
+        )
+
+
+def _place(row: ConnectionRow) -> str:
+    """What a key is bound to, so that it opens in no other row."""
+    return f"llm_connection {row.tenant} {row.connection_id}"
+
+
+def _host(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return (parts.scheme, parts.hostname, parts.port)

@@ -1,0 +1,84 @@
+"""What a server needs to ask judges, put together: connections with their keys, budgets, the judges, their traces."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from collector.connection_text import parse_file_connections, parse_project_budgets
+from collector.live.budgets.budgets import Budgets
+from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judges import Call, ConnectedJudges
+from collector.live.judges.reach import EgressResolver, address_policy
+from collector.secrets import Secrets
+from collector.settings import Settings
+from collector.settings_loading import environment_variable
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from collector.live.judges.judge_traces import JudgeTraces
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnDoor:
+    """Where this server takes OTLP over HTTP, as host:port, and the key that opens it to the server itself."""
+
+    address: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeServices:
+    """All of it. `close` MUST be called after the last judge was asked."""
+
+    connections: LlmConnections
+    budgets: Budgets
+    judges: ConnectedJudges
+    traces: "JudgeTraces | None"
+
+    @classmethod
+    def look(cls, store: Store, settings: Settings) -> Self:
+        """What is stored, for a command that looks at a data directory: the connections of files are as they were."""
+        return cls._over(store, settings, None)
+
+    @classmethod
+    def open(cls, store: Store, settings: Settings, own_door: OwnDoor) -> Self:
+        """What is stored, for a server: the connections of files are those of its settings.
+
+        `own_door` is for the traces of its own calls, which are sent without TLS only.
+        """
+        traces = None
+        if settings.judge_traces and settings.tls_cert is not None:
+            log.warning("judge_traces is off, because no address takes spans without TLS")
+        elif settings.judge_traces:
+            # The exporter takes a fifth of the time that a start takes.
+            from collector.live.judges.judge_traces import JudgeTraces  # noqa: PLC0415 - see above
+
+            traces = JudgeTraces(own_door.address, own_door.key)
+        hub = cls._over(store, settings, traces)
+        hub.connections.adopt(parse_file_connections(settings.llm_connections))
+        return hub
+
+    @classmethod
+    def _over(cls, store: Store, settings: Settings, traces: "JudgeTraces | None") -> Self:
+        key = settings.encryption_key
+        secrets = Secrets(None if key is None else key.get_secret_value())
+        connections = LlmConnections(
+            store.connections, secrets, environment_variable, reach=EgressResolver(address_policy(settings))
+        )
+        budgets = Budgets(store.spending)
+        made: Callable[[Call], None] | None = None if traces is None else traces.record
+        judges = ConnectedJudges(connections, budgets, parse_project_budgets(settings.project_budgets), made)
+        return cls(connections=connections, budgets=budgets, judges=judges, traces=traces)
+
+    def flush(self) -> None:
+        """Send what traces wait, while the door for them is open."""
+        if self.traces is not None:
+            self.traces.flush()
+
+    def close(self) -> None:
+        """Let go of what it holds, but for the judges, which their event loop closes."""
+        if self.traces is not None:
+            self.traces.close()

@@ -1,0 +1,1 @@
+"""The follower of the cursor: which spans and traces a rule judges."""

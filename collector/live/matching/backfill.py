@@ -1,0 +1,163 @@
+"""Rules run over what was stored before them: the same questions about other spans, when nothing new has come."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from collector.live.active import ActiveRule
+from collector.live.matching.questions import Questions, questions_of
+from collector.live.matching.settler import Settler
+from storage.engine.scratch import JOBS, TRACE_DECISIONS, UNDECIDED, Scratch
+from storage.errors import Moved
+from storage.judging.backfills import Backfill, BackfillStep
+from storage.judging.matching import Matching
+from storage.judging.taking_out import SpanSelection, WindowLimits
+
+log = logging.getLogger(__name__)
+
+_LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
+_TRACE_ROWS: Final = 2048
+"""Spans whose traces are decided about at once: with ten spans each, some two windows. A guess."""
+
+
+class Backfills:
+    """Starts, tells and cancels backfills, from any thread; the matcher's makes their steps, one backfill at a time."""
+
+    def __init__(
+        self,
+        matching: Matching,
+        revision: Callable[[int], ActiveRule | None],
+        scratch: Scratch,
+        settler: Settler,
+        clock: Callable[[], int],
+    ) -> None:
+        self._matching = matching
+        self._revision = revision
+        self._scratch = scratch
+        self._settler = settler
+        self._clock = clock
+        self._wanted = threading.Event()
+        self._wanted.set()  # the last process may have left some
+
+    def start(self, active: ActiveRule, from_ns: int, to_ns: int) -> str:
+        """Run a revision of a rule over the spans that start between two instants, the latter excluded; its id.
+
+        Of a rule about traces or sessions, over those that have a span there, once they have settled. What the
+        revision has decided about already is passed over.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        backfill_id = secrets.token_hex(8)
+        parameters = {
+            "backfill_id": backfill_id,
+            "revision": active.revision,
+            "from_ns": from_ns,
+            "to_ns": to_ns,
+            "now_us": self._clock() // 1000,
+        }
+        self._matching.backfills.add(parameters)
+        self._wanted.set()
+        self._matching.wake()
+        return backfill_id
+
+    def all(self) -> list[Backfill]:
+        """All of them, oldest first, with how far they are."""
+        return self._matching.backfills.all()
+
+    def of_rule(self, rule_id: str) -> list[Backfill]:
+        """Those of a rule's revisions, newest first."""
+        return self._matching.backfills.of_rule(rule_id)
+
+    def cancel(self, backfill_id: str) -> bool:
+        """Stop one; False where none of that id is running. What it has decided stays.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        return self._matching.backfills.end(backfill_id, "cancelled", None, now_us=self._clock() // 1000)
+
+    def step(self) -> int | None:
+        """Make the next step of the oldest; how many jobs that makes, None where there is nothing to do."""
+        if not self._wanted.is_set():
+            return None
+        self._wanted.clear()
+        running = next((one for one in self.all() if one.state == "running"), None)
+        if running is None:
+            return None
+        self._wanted.set()
+        active = self._revision(running.revision)
+        if active is None or active.deleted:
+            self._end(running, "cancelled", "the rule was deleted")
+            return 0
+        step = self._next(self._begun(running), active)
+        if UNDECIDED in step.decisions["outcome"].unique().to_pylist():
+            self._end(running, "failed", self._scratch.problems.get(running.revision, "the rule cannot be asked"))
+            return 0
+        try:
+            self._matching.backfills.store(replace(step, backfill=running))
+        except Moved as error:  # cancelled meanwhile, or stored by an attempt that seemed to fail
+            log.info("%s", error)
+            return 0
+        return int(step.jobs.num_rows)
+
+    def _begun(self, backfill: Backfill) -> Backfill:
+        """With the number up to which it goes: what is matched later is matched by the rule, if it is in force."""
+        until = backfill.until_seq
+        return replace(backfill, until_seq=self._matching.state().seq if until < 0 else until)
+
+    def _end(self, backfill: Backfill, state: str, error: str) -> None:
+        log.warning("the backfill %s is %s: %s", backfill.backfill_id, state, error)
+        self._matching.backfills.end(backfill.backfill_id, state, error, now_us=self._clock() // 1000)
+
+    def _next(self, backfill: Backfill, active: ActiveRule) -> BackfillStep:
+        questions = questions_of([active])
+        look = self._spans if questions.spans else self._traces_or_sessions
+        found = look(backfill, active, questions)
+        if found is not None:
+            return found
+        return BackfillStep(
+            backfill=backfill,
+            after=backfill.until_seq,
+            until=backfill.until_seq,
+            decisions=TRACE_DECISIONS.empty_table(),
+            jobs=JOBS.empty_table(),
+            now_us=self._clock() // 1000,
+        )
+
+    def _spans(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
+        wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
+        found = self._matching.backfills.spans(backfill, active.judges, wanted)
+        if found is None:
+            return None
+        spans, last = found
+        decisions = self._scratch.decide_spans(spans, questions.spans)
+        return BackfillStep(
+            backfill=backfill,
+            after=last,
+            until=backfill.until_seq,
+            decisions=decisions,
+            jobs=self._scratch.jobs_of_spans(spans, decisions, questions.releases),
+            now_us=self._clock() // 1000,
+        )
+
+    def _traces_or_sessions(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
+        until, stored = self._matching.state().seq, self._matching.backfills
+        look = stored.traces if questions.traces else stored.sessions
+        found = look(backfill, active.judges, until=until, rows=_TRACE_ROWS)
+        if found is None:
+            return None
+        settled, last = found
+        asked = (*questions.traces, *questions.about_sessions)
+        settlement = self._settler.decide(settled, questions, asked, self._clock() // 1000)
+        return BackfillStep(
+            backfill=backfill,
+            after=last,
+            until=backfill.until_seq,
+            decisions=settlement.decisions,
+            jobs=settlement.jobs,
+            now_us=settlement.now_us,
+        )

@@ -1,0 +1,196 @@
+"""The thread that follows the commits of spans and decides what is evaluated."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from collector.following import CaughtUp, let_ingest_go_first
+from collector.live.active import ActiveRule
+from collector.live.matching.backfill import Backfills
+from collector.live.matching.questions import SAMPLED, Questions, questions_of
+from collector.live.matching.session_settler import SessionSettler
+from collector.live.matching.settler import Settler
+from collector.observing import FinishedWork, Watch, all_ours
+from rules.settling import Settling
+from storage.engine.scratch import Scratch
+from storage.errors import Moved, Overloaded
+from storage.judging.matching import Matching, MatchingStep
+from storage.judging.taking_out import SpanSelection, WindowLimits
+
+log = logging.getLogger(__name__)
+
+_ROWS, _FEWEST_ROWS, _NBYTES = 8192, 256, 32 << 20
+_DECISIONS = 1 << 18
+"""In one transaction: with more rules, fewer spans. 160,000 decisions take the writer 20 ms."""
+
+_PAUSE_S = 1.0
+"""After a step that could not be stored, and between moves of the cursor while there is no rule: a guess."""
+
+_TICK_S = 0.5
+"""Traces settle with the time and not with what comes, so they are looked at this often: a guess."""
+
+
+def steady_clock() -> Callable[[], int]:
+    """A clock that goes on evenly, in nanoseconds since the epoch, whoever sets that of the machine."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: time.monotonic_ns() + offset_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the matcher takes from around it: the time, whether it is to stand back, and who hears of what it does."""
+
+    clock: Callable[[], int] = field(default_factory=steady_clock)
+    ingest_is_behind: Callable[[], bool] = lambda: False
+    watch: Watch | None = None  # hears of each window that was matched
+
+
+class Matcher:
+    """Matches spans once they are read, in windows, each of them once whatever happens in between."""
+
+    def __init__(
+        self,
+        matching: Matching,
+        rules: Callable[[], Sequence[ActiveRule]],
+        settling: Settling,
+        *,
+        enqueued: Callable[[], None],
+        revision: Callable[[int], ActiveRule | None] = lambda _: None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self._matching = matching
+        self._rules = rules
+        self._enqueued = enqueued
+        surroundings = surroundings or Surroundings()
+        self._ingest_is_behind, self._clock = surroundings.ingest_is_behind, surroundings.clock
+        self._watch = surroundings.watch
+        self._scratch = Scratch(SAMPLED)
+        self._settler = Settler(matching, self._scratch, settling, self._clock)
+        self._session_settler = SessionSettler(matching, self._settler, settling.session_s, self._clock)
+        self.backfills = Backfills(matching, revision, self._scratch, self._settler, self._clock)
+        self._asked_rules: Sequence[ActiveRule] = ()
+        self._questions: Questions = questions_of(())
+        self._stopping = threading.Event()
+        self._caught_up = CaughtUp()
+        self._passed_s = 0.0  # when the cursor was moved last while there was no rule
+        self._thread = threading.Thread(target=self._run, name="matcher", daemon=True)
+
+    @property
+    def problems(self) -> Mapping[int, str]:
+        """Why revisions of rules could not be asked, of those that could not."""
+        return self._scratch.problems
+
+    def start(self) -> None:
+        """Start matching."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; what is not matched yet is matched after the next start."""
+        self._stopping.set()
+        self._matching.wake()
+        self._thread.join()
+        self._scratch.close()
+
+    def wait_matched(self, timeout_s: float) -> bool:
+        """Wait until everything that is read now is matched; False when that took too long."""
+        return self._caught_up.wait(timeout_s, self._matching.wake)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._settler.begin()
+                self._session_settler.begin()
+                self._match_on()
+            except Moved as error:
+                log.warning("matching looks again where it stands: %s", error)
+            except Overloaded as error:
+                if not self._stopping.is_set():
+                    log.warning("matching pauses: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end matching for good
+                log.exception("matching failed; it starts again")
+            self._stopping.wait(_PAUSE_S)
+
+    def _match_on(self) -> None:
+        while not self._stopping.is_set():
+            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+            asked, at_once = self._caught_up.asked, self._caught_up.is_awaited
+            if not (self._match_new(at_once=at_once) or self._settle(at_once=at_once)):
+                self._caught_up.tell(asked)
+                if not self._fill_back():
+                    self._scratch.rest()
+                    self._matching.wait_for_spans(_TICK_S)
+
+    def _settle(self, *, at_once: bool) -> bool:
+        """Decide about traces that have settled, or sessions that have come to rest; False when there are none."""
+        jobs = self._settler.settle(self._ask(), at_once=at_once)
+        if jobs is None:
+            jobs = self._session_settler.settle(self._ask(), at_once=at_once)
+        if jobs:
+            self._enqueued()
+        return jobs is not None
+
+    def _fill_back(self) -> bool:
+        """Make a step of a backfill; False when there is none."""
+        jobs = self.backfills.step()
+        if jobs:
+            self._enqueued()
+        return jobs is not None
+
+    def _match_new(self, *, at_once: bool) -> bool:
+        """Match the next window; False when there is none."""
+        state = self._matching.state()  # of the table: a step that failed may be stored all the same
+        if state.seq >= state.committed:
+            return False
+        questions = self._ask()
+        if not questions.count:
+            if at_once or time.monotonic() - self._passed_s > _PAUSE_S:
+                self._matching.pass_over(state)
+                self._passed_s = time.monotonic()
+            return False
+        rows = min(max(_DECISIONS // questions.count, _FEWEST_ROWS), _ROWS)
+        wanted = SpanSelection(columns=questions.columns, limits=WindowLimits(rows=rows, nbytes=_NBYTES))
+        found = self._matching.window(after=state.seq, until=state.committed, wanted=wanted)
+        if found is None:  # numbers that no span has
+            self._matching.pass_over(state)
+            return True
+        began_ns = time.time_ns()
+        spans, last = found
+        decisions = self._scratch.decide_spans(spans, questions.spans)
+        jobs = self._scratch.jobs_of_spans(spans, decisions, questions.releases)
+        tenants = questions.tenants_of_traces
+        step = MatchingStep(
+            after=state.seq,
+            until=last,
+            decisions=decisions,
+            jobs=jobs,
+            arrivals=None if tenants == () else self._scratch.arrivals(spans, tenants),
+            now_us=self._clock() // 1000,
+        )
+        self._matching.store(step)
+        if jobs.num_rows:
+            self._enqueued()
+        if self._watch is not None:
+            parameters = {name: expression.parameters for name, expression in questions.columns.items()}
+            if not all_ours(spans, parameters):
+                self._watch(_matched(step, spans.num_rows, questions.count, began_ns))
+        return True
+
+    def _ask(self) -> Questions:
+        """What the rules in force at this moment ask."""
+        rules = self._rules()
+        if rules is not self._asked_rules:
+            self._asked_rules, self._questions = rules, questions_of(rules)
+        return self._questions
+
+
+def _matched(step: MatchingStep, spans: int, rules: int, began_ns: int) -> FinishedWork:
+    """A window that was matched, for whoever traces the server."""
+    told = {
+        "tracejury.spans": spans,
+        "tracejury.rules": rules,
+        "tracejury.decisions": step.decisions.num_rows,
+        "tracejury.jobs": step.jobs.num_rows,
+    }
+    return FinishedWork(name="match window", began_ns=began_ns, told=told)

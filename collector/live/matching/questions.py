@@ -1,0 +1,105 @@
+"""Rules in force as questions in SQL over columns that are taken out of the store once for all of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from collector.live.active import ActiveRule
+from rules.conditions import fields_of
+from rules.fields import Field, field_of
+from rules.predicate import predicate, value_sql
+from rules.sampling import bound, sampled_sql
+from storage.engine.scratch import Expression, ReleaseExpression, RuleQuestion
+
+SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
+"""Whether a trace is sampled, over the columns that questions have for its id and for the bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """What the rules in force ask."""
+
+    columns: Mapping[str, Expression]  # over the view `spans`, by the names that questions have for them
+    spans: tuple[RuleQuestion, ...]
+    traces: tuple[RuleQuestion, ...]
+    sessions: Mapping[float | None, tuple[RuleQuestion, ...]]  # by how long a session is quiet; None: as it is set
+    releases: tuple[ReleaseExpression, ...]
+
+    @property
+    def count(self) -> int:
+        """How many rules there are."""
+        return len(self.spans) + len(self.traces) + sum(map(len, self.sessions.values()))
+
+    @property
+    def tenants_of_traces(self) -> tuple[str, ...] | None:
+        """The tenants whose traces or sessions some rule is about; None for all of them."""
+        return _tenants((*self.traces, *self.about_sessions))
+
+    @property
+    def tenants_of_sessions(self) -> tuple[str, ...] | None:
+        """The tenants whose sessions some rule is about; None for all of them."""
+        return _tenants(self.about_sessions)
+
+    @property
+    def about_sessions(self) -> tuple[RuleQuestion, ...]:
+        """What is asked about sessions, however long these are quiet."""
+        return tuple(question for questions in self.sessions.values() for question in questions)
+
+
+def questions_of(rules: Iterable[ActiveRule]) -> Questions:
+    """The questions of these rules."""
+    listed = list(rules)
+    keys = sorted({active.rule.compare_by for active in listed})
+    told_by = {key: [_attribute(f"{where}.{key}") for where in ("attributes", "resource")] for key in keys}
+    asked = [field for active in listed for field in fields_of(active.rule.clauses)]
+    asked += [field for fields in told_by.values() for field in fields]
+    names = {field: f"f{number}" for number, field in enumerate(dict.fromkeys(asked))}
+    return Questions(
+        columns={name: _column(field, name) for field, name in names.items()},
+        spans=tuple(_question(active, names) for active in listed if active.rule.target == "SPAN"),
+        traces=tuple(_question(active, names) for active in listed if active.rule.target == "TRACE"),
+        sessions={
+            settle_s: tuple(
+                _question(active, names)
+                for active in listed
+                if active.rule.target == "SESSION" and active.rule.settle_s == settle_s
+            )
+            for settle_s in {active.rule.settle_s: None for active in listed if active.rule.target == "SESSION"}
+        },
+        releases=tuple(
+            ReleaseExpression(
+                sql=f"coalesce({', '.join(names[field] for field in told_by[key])})",
+                revisions=tuple(active.revision for active in listed if active.rule.compare_by == key),
+            )
+            for key in keys
+        ),
+    )
+
+
+def _tenants(questions: Iterable[RuleQuestion]) -> tuple[str, ...] | None:
+    tenants = {question.tenant for question in questions}
+    return None if None in tenants else tuple(sorted(tenant for tenant in tenants if tenant is not None))
+
+
+def _question(active: ActiveRule, names: Mapping[Field, str]) -> RuleQuestion:
+    found = predicate(active.rule.clauses, names)
+    return RuleQuestion(
+        revision=active.revision,
+        tenant=active.judges,
+        clause=Expression(sql=found.sql, parameters=found.parameters),
+        sampled_below=None if active.rule.sample_rate >= 1 else bound(active.rule.sample_rate),
+        judges_once=active.rule.judge == "once",
+    )
+
+
+def _column(field: Field, name: str) -> Expression:
+    if field.key is None:
+        return Expression(sql=field.column, parameters={})
+    return Expression(sql=value_sql(field, f"$key_{name}::VARCHAR"), parameters={f"key_{name}": field.key})
+
+
+def _attribute(name: str) -> Field:
+    field = field_of(name)
+    if field is None:
+        raise ValueError(f"{name} is no attribute")
+    return field

@@ -1,0 +1,68 @@
+"""Sessions that have come to rest: what each rule about them decides, over the spans of all their traces."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from collector.live.matching.questions import Questions
+from collector.live.matching.settler import Settler
+from storage.judging.matching import Matching
+
+_SESSIONS: Final = 500
+"""At once. With ten turns of ten spans each some six windows: a guess."""
+
+_REST: Final = 4
+"""After a look at the open sessions the next one is put off for so many times as long."""
+_LEAST_REST_S: Final = 0.25
+
+
+class SessionSettler:
+    """Looks after the sessions that have not come to rest. For the matcher's thread."""
+
+    def __init__(self, matching: Matching, settler: Settler, idle_s: float, clock: Callable[[], int]) -> None:
+        self._matching = matching
+        self._settler = settler
+        self._idle_s = idle_s
+        self._clock = clock
+        self._has_begun = False
+        self._longest_us: int | None = None  # that a rule waits, when it was last looked
+        self._next_look_s = 0.0
+
+    def begin(self) -> None:
+        """Make sense of what the last process left; again and again until that has succeeded, and then never."""
+        if not self._has_begun:
+            self._matching.open_sessions.turn_back(self._clock() // 1000)
+            self._has_begun = True
+
+    def settle(self, questions: Questions, *, at_once: bool) -> int | None:
+        """Decide about some of the sessions that have come to rest; how many jobs that makes, None without any."""
+        began_s = time.monotonic()
+        if not at_once and began_s < self._next_look_s:
+            return None
+        waits = self._waits(questions)
+        longest_us = max(waits.values(), default=0)
+        if longest_us != self._longest_us:
+            self._matching.open_sessions.forget(longest_us)
+            self._longest_us = longest_us
+        for settle_us in sorted(set(waits.values())):
+            jobs = self._settle(questions, waits, settle_us)
+            if jobs is not None:
+                return jobs
+        self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
+        return None
+
+    def _settle(self, questions: Questions, waits: dict[float | None, int], settle_us: int) -> int | None:
+        """Decide by the rules that wait for so long."""
+        now_us = self._clock() // 1000
+        rested = self._matching.open_sessions.rested(waits.values(), settle_us, now_us=now_us, most=_SESSIONS)
+        if rested is None:
+            return None
+        waiting = [settle_s for settle_s, us in waits.items() if us == settle_us]
+        asked = [question for settle_s in waiting for question in questions.sessions[settle_s]]
+        settlement = self._settler.decide(rested.settled, questions, asked, now_us)
+        self._matching.open_sessions.store(rested, settlement)
+        return int(settlement.jobs.num_rows)
+
+    def _waits(self, questions: Questions) -> dict[float | None, int]:
+        """How long a session is to be quiet, by what rules say, in microseconds."""
+        return {each: round((self._idle_s if each is None else each) * 1_000_000) for each in questions.sessions}

@@ -1,0 +1,86 @@
+"""Traces that have settled: what each rule about traces decides of them, over all their spans."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from collector.live.matching.questions import Questions
+from rules.settling import Settling
+from storage.engine.scratch import JOBS, TRACE_DECISIONS, RuleQuestion, Scratch
+from storage.judging.matching import Matching
+from storage.judging.open_traces import Settled, Settlement, SettleWaits, opened_sessions
+from storage.judging.taking_out import SpanSelection, WindowLimits
+
+_LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
+_TRACES: Final = 2_000
+"""At once. With ten spans each, some two windows: a guess."""
+
+_REST: Final = 4
+"""After a look at the open traces the next one is put off for so many times as long."""
+_LEAST_REST_S: Final = 0.25
+
+
+class Settler:
+    """Looks after the traces that have not settled. For the matcher's thread."""
+
+    def __init__(self, matching: Matching, scratch: Scratch, settling: Settling, clock: Callable[[], int]) -> None:
+        self._matching = matching
+        self._scratch = scratch
+        self._waits = SettleWaits(
+            after_root_us=_us(settling.after_root_s), quiet_us=_us(settling.quiet_s), longest_us=_us(settling.longest_s)
+        )
+        self._clock = clock
+        self._has_begun = False
+        self._looked_us = 0
+        self._next_look_s = 0.0
+
+    def begin(self) -> None:
+        """Make sense of what the last process left; again and again until that has succeeded, and then never."""
+        if not self._has_begun:
+            self._matching.open_traces.turn_back(self._clock() // 1000)
+            self._has_begun = True
+
+    def settle(self, questions: Questions, *, at_once: bool) -> int | None:
+        """Decide about some of the traces that have settled; how many jobs that makes, None where there are none."""
+        began_s = time.monotonic()
+        if not at_once and began_s < self._next_look_s:
+            return None
+        now_us = self._clock() // 1000
+        due = self._matching.open_traces.due(self._waits, now_us=now_us, looked_us=self._looked_us, most=_TRACES)
+        jobs = None
+        if due.num_rows:
+            settled = self._matching.open_traces.settled(due, until=self._matching.state().seq)
+            if settled.traces.num_rows:
+                settlement = self.decide(settled, questions, questions.traces, now_us)
+                opened = opened_sessions(settled.traces, questions.tenants_of_sessions)
+                self._matching.open_traces.store(replace(settlement, opened=opened))
+                jobs = int(settlement.jobs.num_rows)
+        if due.num_rows < _TRACES:
+            self._looked_us = now_us
+            self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
+        elif not due["has_settled"][-1].as_py():
+            self._looked_us = due["settles_with_root_us"][-1].as_py()
+        return jobs
+
+    def decide(self, settled: Settled, questions: Questions, asked: Sequence[RuleQuestion], now_us: int) -> Settlement:
+        """What some of the rules decide about traces, or sessions, part by part of their spans."""
+        decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
+        if asked and settled.spans.num_rows:
+            wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
+            parts = self._matching.open_traces.parts(settled.spans, wanted)
+            found = [self._scratch.find(part, asked, questions.releases) for part in parts]
+            decisions = self._scratch.decide_traces(settled.traces, found, asked)
+            jobs = self._scratch.jobs_of_traces(settled.traces, decisions, found, questions.releases)
+        return Settlement(
+            settled=settled,
+            decisions=decisions,
+            jobs=jobs,
+            revisions=tuple(question.revision for question in asked),
+            once=tuple(question.revision for question in asked if question.judges_once),
+            now_us=now_us,
+        )
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1_000_000)

@@ -1,0 +1,1 @@
+"""What watches scores, rates and other measures."""

@@ -1,0 +1,309 @@
+"""One look at a metric: what it is now, and whether somebody has to be told."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from collector.metric_monitor_text import SCOPES, MetricMonitorText
+from rules.metric_limit import LimitState, look_at
+from rules.statistics.events import EpisodeEvent, Rate
+from rules.statistics.formulas.rates import wilson
+from rules.statistics.monitor import Monitor, MonitorState, Result
+from storage.alerting.alerts import AlertFinding, Side, alert_id_of
+from storage.alerting.metric_monitors import (
+    MetricLook,
+    MetricMonitorRow,
+    MetricMonitors,
+    MetricNumbers,
+    metric_statement,
+)
+from storage.alerting.monitors import Recovery
+from storage.records import JsonValue
+
+BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
+"""The share of a budget that is gone today, for a tenant."""
+
+Standing: TypeAlias = Literal["waiting", "fine", "alert", "off"]
+"""How a monitor stands; `waiting`: there is not enough to say anything."""
+
+MOST_OUTCOMES: Final = 1_000
+"""Spans or judgements that a look at a change takes, of however many came; each costs 10 to 20 µs."""
+
+_COMMIT_US: Final = 2_000_000
+"""A window ends so long ago: what was answered until then is committed, unless the server is behind."""
+
+_LONGEST_AGO_US: Final = 3_600_000_000
+"""A change is looked for in what came within this time, so that a look after a long stop is bounded too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricState:
+    """What the last look found, and what the next one needs."""
+
+    version: int  # of the monitor
+    standing: Standing = "waiting"
+    value: float | None = None
+    count: int = 0
+    failed: int = 0
+    limit: LimitState = field(default_factory=LimitState)
+    after: int = -1  # the number of the last span or judgement that a change was looked for in
+    monitor: MonitorState | None = None
+
+
+_STATE: Final = TypeAdapter(MetricState)
+
+
+def metric_state_of(row: MetricMonitorRow) -> MetricState:
+    """What is remembered of a monitor; nothing of how it was before it was changed."""
+    if row.state is None:
+        return MetricState(version=row.version)
+    state = _STATE.validate_json(row.state)
+    return state if state.version == row.version else MetricState(version=row.version)
+
+
+def text_of(row: MetricMonitorRow) -> MetricMonitorText:
+    """What a monitor says."""
+    return MetricMonitorText.model_validate_json(row.document)
+
+
+class MetricLooker:
+    """Looks at metrics. `since_us` is when the server began to take in: of the time before, too few are no news."""
+
+    def __init__(self, monitors: MetricMonitors, budget_share: BudgetShare, since_us: int) -> None:
+        self._monitors = monitors
+        self._budget_share = budget_share
+        self._since_us = since_us
+
+    def look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook:
+        """What there is to store of a monitor at this moment."""
+        text, state = text_of(row), metric_state_of(row)
+        alert_id, happened = row.alert_id, list[AlertFinding | Recovery]()
+        if alert_id is not None and (row.is_deleted or not text.enabled or _is_changed(row)):
+            how = "deleted" if row.is_deleted else "settings"
+            happened.append(Recovery(tenant=row.tenant, alert_id=alert_id, document={"how": how}))
+            alert_id = None
+        if row.is_deleted or not text.enabled:
+            state = MetricState(version=row.version, standing="off")
+        else:
+            window = _Window(row=row, text=text, now_us=now_ns // 1000)
+            following = self._change if text.change else self._limit
+            for each, event in following(window, state):
+                state = each
+                if event is None:
+                    continue
+                if isinstance(event, Mapping):
+                    if alert_id is not None:
+                        happened.append(Recovery(tenant=row.tenant, alert_id=alert_id, document=event))
+                    alert_id = None
+                else:
+                    happened.append(event)
+                    alert_id = alert_id_of(row.tenant, event.episode)
+        return MetricLook(
+            row=row, state=_STATE.dump_json(state).decode(), alert_id=alert_id, happened=happened, at_ns=now_ns
+        )
+
+    def _limit(self, window: "_Window", state: MetricState) -> Iterator["_Step"]:
+        """Compare with the limit."""
+        text = window.text
+        numbers = self._numbers(window)
+        value = None if numbers is None else _value(text, numbers)
+        if numbers is None or value is None:
+            standing: Standing = "alert" if state.limit.is_open else "waiting"
+            counts = (0, 0) if numbers is None else (numbers.count, numbers.failed)
+            yield replace(state, standing=standing, value=None, count=counts[0], failed=counts[1]), None
+            return
+        limit, crossing = look_at(text.limit, state.limit, value)
+        found = replace(
+            state,
+            standing="alert" if limit.is_open else "fine",
+            value=value,
+            count=numbers.count,
+            failed=numbers.failed,
+            limit=limit,
+        )
+        now = _side_of(text, value, numbers)
+        if crossing == "opened":
+            yield found, self._finding(window, "limit", (_limit_side(text), now), (value, text.limit.number))
+        elif crossing == "recovered":
+            yield found, {"how": "recovered", "candidate": _side_document(now), "value": value}
+        else:
+            yield found, None
+
+    def _numbers(self, window: "_Window") -> MetricNumbers | None:
+        """What the metric is; None where it cannot be said."""
+        text = window.text
+        metric = text.of
+        if metric.numbers is None:
+            share = self._budget_share(text, window.row.tenant)
+            return None if share is None else MetricNumbers(count=1, failed=0, amount=share)
+        if metric.counts and text.below is not None and window.from_us < max(self._since_us, window.row.updated_us):
+            return None
+        return self._monitors.numbers(metric.numbers, window.values)
+
+    def _change(self, window: "_Window", state: MetricState) -> Iterator["_Step"]:
+        """Compare with what was before, one span or judgement after the other."""
+        text = window.text
+        if text.change is None or text.of.outcomes is None:
+            return
+        wanted = window.values | {
+            "after": state.after,
+            "from_us": window.until_us - _LONGEST_AGO_US,
+            "most": MOST_OUTCOMES,
+        }
+        outcomes = self._monitors.outcomes(text.of.outcomes, wanted)
+        monitor = Monitor(text.change.settings, state.monitor)
+        after = max((each.last for each in outcomes), default=state.after)
+        is_open = state.standing == "alert"
+        for each in outcomes:
+            event = monitor.add(Result(each.release, each.passed, None), each.number)
+            if event is None:
+                continue
+            is_open = event.change == "opened"
+            sides = (_rate_side(event, "baseline"), _rate_side(event, "candidate"))
+            if is_open:
+                evidence = (event.evidence, event.threshold)
+                yield state, self._finding(window, event.kind, sides, evidence, number=each.number)
+            else:
+                yield (
+                    state,
+                    {"how": event.change, "baseline": _side_document(sides[0]), "candidate": _side_document(sides[1])},
+                )
+        failed = sum(not each.passed for each in outcomes)
+        found = replace(state, after=after, monitor=monitor.state, standing="alert" if is_open else "fine")
+        if outcomes:
+            found = replace(found, value=failed / len(outcomes), count=len(outcomes), failed=failed)
+        elif monitor.results == 0:
+            found = replace(found, standing="waiting")
+        yield found, None
+
+    def _finding(
+        self,
+        window: "_Window",
+        kind: Literal["release", "drift", "limit"],
+        sides: tuple[Side, Side],
+        evidence: tuple[float, float],
+        *,
+        number: int | None = None,
+    ) -> AlertFinding:
+        """The alert, with what a person needs to check it."""
+        row, text = window.row, window.text
+        baseline, candidate = sides
+        document: dict[str, JsonValue] = {
+            "unit": text.of.unit,
+            "windowSeconds": text.window_seconds,
+            "scope": {scope: told for scope in SCOPES if (told := getattr(text, scope)) is not None},
+            "examples": [],
+        }
+        if text.change is not None:
+            document |= {"alpha": text.change.alpha, "margin": text.change.margin}
+        if text.of.numbers is not None:
+            document["sql"] = metric_statement(text.of.numbers, window.values)
+        if text.of.numbers == "metric_of_spans" and not text.of.counts:
+            document["examples"] = list[JsonValue](self._monitors.worst(window.values))
+        seen = window.until_us if number is None else number
+        return AlertFinding(
+            tenant=row.tenant,
+            episode=json.dumps([row.tenant, row.monitor_id, row.version, kind, seen]),
+            project=text.project,
+            rule_id=row.monitor_id,
+            rule=text.name,
+            revision=row.version,
+            kind=kind,
+            evaluator=text.metric,
+            fingerprint=None,
+            measure="share" if text.of.unit == "share" else "amount",
+            baseline=baseline,
+            candidate=candidate,
+            regressed_count=round(candidate.rate * candidate.count) if text.of.outcomes else 0,
+            evidence=evidence[0],
+            evidence_threshold=evidence[1],
+            document=document,
+            metric=text.metric,
+            severity=text.severity,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """What a look is about, and when it is made."""
+
+    row: MetricMonitorRow
+    text: MetricMonitorText
+    now_us: int
+
+    @property
+    def until_us(self) -> int:
+        return self.now_us - _COMMIT_US
+
+    @property
+    def from_us(self) -> int:
+        return self.until_us - self.text.window_seconds * 1_000_000
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What the statements about metrics take."""
+        text = self.text
+        told: dict[str, object] = {scope: getattr(text, scope) for scope in SCOPES}
+        return told | {
+            "tenant": self.row.tenant,
+            "from_us": self.from_us,
+            "until_us": self.until_us,
+            "roots": text.of.is_of_roots,
+            "percentile": text.percentile,
+            "of_cost": text.metric == "trace_cost",
+            "slowest": text.of.unit == "ms",
+        }
+
+
+_Step: TypeAlias = tuple[MetricState, AlertFinding | Mapping[str, JsonValue] | None]
+"""What to remember, and what happened: an alert, what showed that it is over, or nothing."""
+
+
+def _is_changed(row: MetricMonitorRow) -> bool:
+    """Whether the monitor says something else than at the last look."""
+    return row.state is not None and _STATE.validate_json(row.state).version != row.version
+
+
+def _value(text: MetricMonitorText, numbers: MetricNumbers) -> float | None:
+    """The metric as one number; None where there is too little of it."""
+    if text.metric == "budget_used":
+        return numbers.amount
+    if text.of.counts:
+        return float(numbers.count)
+    if numbers.count < text.min_count:
+        return None
+    return numbers.failed / numbers.count if text.of.unit == "share" else numbers.amount
+
+
+def _limit_side(text: MetricMonitorText) -> Side:
+    number = text.limit.number
+    return Side(release=None, rate=number, low=number, high=number, count=0)
+
+
+def _side_of(text: MetricMonitorText, value: float, numbers: MetricNumbers) -> Side:
+    if text.of.outcomes is None:
+        return Side(release=text.release, rate=value, low=value, high=value, count=numbers.count)
+    between = wilson(numbers.failed, numbers.count)
+    return Side(release=text.release, rate=value, low=between.low, high=between.high, count=numbers.count)
+
+
+def _rate_side(event: EpisodeEvent, name: Literal["baseline", "candidate"]) -> Side:
+    """A side of a change: the share that failed, where the monitors know the share that did not."""
+    rate: Rate = getattr(event, name)
+    release = None
+    if event.kind == "release":
+        release = event.release if name == "candidate" else ", ".join(event.against) or None
+    return Side(
+        release=release,
+        rate=1 - rate.mean,
+        low=1 - rate.interval.high,
+        high=1 - rate.interval.low,
+        count=rate.count,
+    )
+
+
+def _side_document(side: Side) -> dict[str, JsonValue]:
+    return {"rate": side.rate, "low": side.low, "high": side.high, "count": side.count}

@@ -1,0 +1,89 @@
+"""The thread that looks at the metrics that operators have watched."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from collector.live.monitors.metric_looks import BudgetShare, MetricLooker, text_of
+from storage.alerting.metric_monitors import MetricLook, MetricMonitorRow, MetricMonitors
+from storage.alerting.monitors import Recovery
+from storage.errors import Overloaded
+
+log = logging.getLogger(__name__)
+
+_TICK_S: Final = 1.0
+
+
+class MetricMonitorThread:
+    """Looks at each metric when its time has come; the looks of a moment are stored together."""
+
+    def __init__(
+        self,
+        monitors: MetricMonitors,
+        budget_share: BudgetShare,
+        *,
+        ingest_is_behind: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._monitors = monitors
+        self._looker = MetricLooker(monitors, budget_share, clock() // 1000)
+        self._ingest_is_behind = ingest_is_behind
+        self._clock = clock
+        self._looking = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metric-monitors", daemon=True)
+
+    def start(self) -> None:
+        """Begin with those that were not looked at for the longest time."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._thread.join()
+
+    def look_now(self, *, all_of_them: bool = True) -> int:
+        """Look at all monitors, or at those whose time has come; how many these were.
+
+        Raises:
+            Overloaded: it is not known whether what was found was stored.
+        """
+        with self._looking:
+            now_ns = self._clock()
+            rows = self._monitors.all(deleted=True)
+            looks = [look for row in rows if all_of_them or _is_due(row, now_ns) if (look := self._look(row, now_ns))]
+            if looks:
+                self._monitors.store(looks)
+        for happened in (each for look in looks for each in look.happened):
+            if isinstance(happened, Recovery):
+                log.info("alert %s is over (%s)", happened.alert_id, happened.document["how"])
+            else:
+                log.info("alert %s: %r (%s)", happened.alert_id, happened.rule, happened.metric)
+        return len(looks)
+
+    def _look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook | None:
+        try:
+            return self._looker.look(row, now_ns)
+        except Exception:  # noqa: BLE001 - one monitor that cannot be looked at must not hold up the others
+            log.exception("the metric monitor %r could not be looked at", row.name)
+            return None
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TICK_S):
+            if self._ingest_is_behind():  # what is not committed yet would look as if it had not come
+                continue
+            try:
+                self.look_now(all_of_them=False)
+            except Overloaded as error:
+                log.warning("metric monitors pause: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end watching for good
+                log.exception("metric monitors failed; they go on")
+
+
+def _is_due(row: MetricMonitorRow, now_ns: int) -> bool:
+    """Whether its time has come; a clock that was put back does not hold it up."""
+    if row.is_deleted or row.looked_us is None:
+        return True
+    return abs(now_ns / 1000 - row.looked_us) >= text_of(row).interval_s * 1e6

@@ -1,0 +1,60 @@
+"""Scores by people and applications take their places among results, where rules say that monitors count them."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from collector.live.active import ActiveRule
+from storage.alerting.counted_scores import CountedScores, WantedScore
+
+_SHARE: Final = 20
+"""After a look that took a second, nothing is looked for in so many, unless somebody said something: a guess."""
+
+_PAUSE_S: Final = 2.0
+
+
+class ScoreCounter:
+    """Finds what was said and is to be counted. For one thread."""
+
+    def __init__(
+        self,
+        scores: CountedScores,
+        active: Callable[[], Iterable[ActiveRule]],
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`active` tells the rules in force."""
+        self._scores = scores
+        self._active = active
+        self._clock = clock
+        self._seen = -1
+        self._next_s = 0.0
+
+    def count(self) -> int:
+        """Count what can be counted; how many scores these are. It may look at nothing while nobody says anything.
+
+        Raises:
+            Overloaded: some may have been counted; it may be tried again.
+        """
+        last = self._scores.last()
+        if last == self._seen and time.monotonic() < self._next_s:
+            return 0
+        began_s = time.monotonic()
+        counted = self._scores.count(list(wanted_scores(self._active())), self._clock() // 1000)
+        ended_s = time.monotonic()
+        self._seen, self._next_s = last, ended_s + max(_PAUSE_S, _SHARE * (ended_s - began_s))
+        return counted
+
+
+def wanted_scores(rules: Iterable[ActiveRule]) -> Iterable[WantedScore]:
+    """The questions whose answers count, by the rules that say so."""
+    for active in rules:
+        for name in active.rule.monitoring.scores:
+            yield WantedScore(
+                tenant=active.tenant,
+                rule_id=active.rule_id,
+                revision=active.revision,
+                name=name,
+                of_traces=active.rule.target == "TRACE",
+                compare_by=active.rule.compare_by,
+            )

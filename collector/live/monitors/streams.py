@@ -1,0 +1,222 @@
+"""The streams of results that monitors watch, one for each project, rule and evaluator fingerprint.
+
+What a stream remembers follows from the results that count, in the order of their numbers, and from nothing else.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from rules.monitoring import Monitoring
+from rules.statistics.events import EpisodeEvent, Rate
+from rules.statistics.monitor import Monitor, MonitorState, Result
+from storage.alerting.alerts import Measure, alert_id_of
+from storage.alerting.monitors import Counted, Recovery, RuleKey, StreamRow
+from storage.records import JsonValue
+
+EDITION: Final = 1
+"""Of what a state looks like: with another one, all states are built again from the results that are stored."""
+
+Began: TypeAlias = Literal["first", "evaluator", "settings"]
+"""Why a stream compares with nothing of before: it is the rule's first, the evaluator is another one, or other settings
+of the monitors came into force."""
+
+MonitoringOf: TypeAlias = Callable[[int], Monitoring]
+"""The settings of a revision of a rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """Everything that has to be remembered of a stream."""
+
+    monitor: MonitorState
+    settings_of: int  # the revision whose settings are used
+    newest_job: int  # that was evaluated for the first time
+    began: Began
+    replaced: str | None  # the fingerprint that results of the rule had before
+    first: int  # the number of the first result that is compared with
+    last: int
+    rule: str  # what it was called at the last result
+    revision: int
+    evaluator: str
+    alert_id: str | None  # of the episode
+
+
+_STATE: Final = TypeAdapter(StreamState)
+
+
+def state_of(row: StreamRow) -> StreamState:
+    """What is remembered of a stream."""
+    return _STATE.validate_json(row.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeAlarm:
+    """An episode begins."""
+
+    key: RuleKey
+    event: EpisodeEvent
+    measure: Measure
+    monitoring: Monitoring
+    result: Counted  # that raised it
+    replaced: str | None
+
+    @property
+    def episode(self) -> str:
+        """What tells it from all others, and is the same whenever the same results are looked at."""
+        return json.dumps([*self.key, self.result.fingerprint, self.event.kind, self.result.number])
+
+    @property
+    def alert_id(self) -> str:
+        """What the alert is called."""
+        return alert_id_of(self.key.tenant, self.episode)
+
+
+Happened: TypeAlias = EpisodeAlarm | Recovery
+
+
+class MonitoredStream:
+    """The monitors of one stream."""
+
+    def __init__(self, key: RuleKey, fingerprint: str, state: StreamState, monitoring_of: MonitoringOf) -> None:
+        self.key, self.fingerprint = key, fingerprint
+        self._monitoring_of = monitoring_of
+        self._monitoring = monitoring_of(state.settings_of)
+        self._monitor = Monitor(self._monitoring.settings, state.monitor)
+        self._settings_of, self._newest_job = state.settings_of, state.newest_job
+        self._began, self._replaced = state.began, state.replaced
+        self.first, self.last = state.first, state.last
+        self._named = (state.rule, state.revision, state.evaluator)
+        self.alert_id = state.alert_id
+        self.since_us = self.updated_us = 0
+
+    @classmethod
+    def new(cls, result: Counted, replaced: str | None, monitoring_of: MonitoringOf) -> "MonitoredStream":
+        """The stream that a result is the first of."""
+        state = StreamState(
+            monitor=MonitorState(),
+            settings_of=result.revision,
+            newest_job=-1,
+            began="first" if replaced is None else "evaluator",
+            replaced=replaced,
+            first=result.number,
+            last=result.number,
+            rule=result.rule,
+            revision=result.revision,
+            evaluator=result.evaluator,
+            alert_id=None,
+        )
+        stream = cls(result.key, result.fingerprint, state, monitoring_of)
+        stream.since_us = result.created_us
+        return stream
+
+    @classmethod
+    def of(cls, row: StreamRow, monitoring_of: MonitoringOf) -> "MonitoredStream":
+        """The stream of which this is remembered."""
+        stream = cls(row.key, row.fingerprint, state_of(row), monitoring_of)
+        stream.since_us, stream.updated_us = row.since_us, row.updated_us
+        return stream
+
+    @property
+    def row(self) -> StreamRow:
+        """What there is to remember."""
+        rule, revision, evaluator = self._named
+        state = StreamState(
+            monitor=self._monitor.state,
+            settings_of=self._settings_of,
+            newest_job=self._newest_job,
+            began=self._began,
+            replaced=self._replaced,
+            first=self.first,
+            last=self.last,
+            rule=rule,
+            revision=revision,
+            evaluator=evaluator,
+            alert_id=self.alert_id,
+        )
+        return StreamRow(
+            key=self.key,
+            fingerprint=self.fingerprint,
+            state=_STATE.dump_json(state).decode(),
+            since_us=self.since_us,
+            updated_us=self.updated_us,
+        )
+
+    @property
+    def is_established(self) -> bool:
+        """Whether it has taken the place of another one just now: with the results that a baseline must have."""
+        return self._replaced is not None and self._monitor.scored == self._monitoring.settings.minimum
+
+    def add(self, result: Counted) -> Iterator[Happened]:
+        """Take a result. What there is to say."""
+        if result.round == 0 and result.job_id > self._newest_job:
+            self._newest_job = result.job_id
+            if result.revision != self._settings_of:
+                yield from self._follow_settings(result)
+        if not self._monitor.results:
+            self.first, self.since_us = result.number, result.created_us
+        self.last, self.updated_us = result.number, result.created_us
+        self._named = (result.rule, result.revision, result.evaluator)
+        event = self._monitor.add(_measured(result, self._monitoring.of), result.number)
+        if event is None:
+            return
+        if event.change == "opened":
+            alarm = EpisodeAlarm(
+                key=self.key,
+                event=event,
+                measure=self._monitor.measure or "passed",
+                monitoring=self._monitoring,
+                result=result,
+                replaced=self._replaced,
+            )
+            self.alert_id = alarm.alert_id
+            yield alarm
+        else:
+            yield from self._recover(_recovery_document(event))
+
+    def end(self, how: str, number: int) -> Iterator[Happened]:
+        """Compare with nothing of before any more; an episode is over because of that."""
+        self._monitor = Monitor(self._monitoring.settings)
+        yield from self._recover({"how": how, "at": number})
+
+    def _follow_settings(self, result: Counted) -> Iterator[Happened]:
+        before, self._settings_of = self._monitoring, result.revision
+        self._monitoring = self._monitoring_of(result.revision)
+        if replace(self._monitoring, scores=before.scores) != before:
+            self._began = "settings"
+            yield from self.end("settings", result.number)
+
+    def _recover(self, document: Mapping[str, JsonValue]) -> Iterator[Happened]:
+        if self.alert_id is not None:
+            yield Recovery(tenant=self.key.tenant, alert_id=self.alert_id, document=document)
+            self.alert_id = None
+
+
+def _measured(result: Counted, of: Measure | None) -> Result:
+    score = result.score
+    fits = score is not None and 0 <= score <= 1
+    return Result(
+        result.release,
+        None if of == "score" else result.passed,
+        score if fits and of != "passed" else None,
+    )
+
+
+def _recovery_document(event: EpisodeEvent) -> dict[str, JsonValue]:
+    return {
+        "how": event.change,
+        "at": event.at,
+        "release": event.release,
+        "baseline": rate_document(event.baseline),
+        "candidate": rate_document(event.candidate),
+        "evidence": event.evidence,
+        "evidenceThreshold": event.threshold,
+    }
+
+
+def rate_document(rate: Rate) -> dict[str, JsonValue]:
+    """A rate with its interval and count, as an alert has it."""
+    return {"rate": rate.mean, "low": rate.interval.low, "high": rate.interval.high, "count": rate.count}

@@ -1,0 +1,1 @@
+"""Which rules are in force, and where they come from."""

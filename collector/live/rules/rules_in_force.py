@@ -1,0 +1,308 @@
+"""The rules in force: those of the API and those of a folder, as what matching and judging read."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from collector.evaluation.rule_check import check_evaluator
+from collector.live.active import ActiveRule, Lane
+from collector.live.rules.drafts import draft_of
+from collector.live.rules.lanes import lane_of
+from collector.live.rules.rule_folder import FileProblem, Reading, RuleFolder, Stamp
+from rules.errors import BadRule, Problem
+from rules.rule import Rule
+from rules.rule_text import RuleText, stored_rule
+from storage.errors import Conflict, Missing, Overloaded
+from storage.judging.rule_change import StoredRule
+from storage.judging.rulebook import Rulebook
+
+log = logging.getLogger(__name__)
+
+Seen: TypeAlias = Collection[int] | None
+"""The versions of what is to be changed that somebody has seen; None: he does not say."""
+
+_POLL_S: Final = 1.0
+"""How often the folder is looked at, which costs some 10 µs a file. A file that changed is read once it has been the
+same twice, because half of a rule can be a rule too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRule:
+    """A rule that there is, and its revision that is in force."""
+
+    stored: StoredRule
+    active: ActiveRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Revision:
+    rule_id: str
+    tenant: str
+    rule: Rule
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot:
+    kept: Mapping[str, KeptRule]  # by id, oldest first
+    active: tuple[ActiveRule, ...]
+    problems: tuple[FileProblem, ...]
+
+
+class RulesInForce:
+    """What rules there are. Read from any thread without a lock; changed by the API and by the files of a folder.
+
+    `connections` tells the names and ids of the connections that a rule of a tenant may name; without it, it may name
+    any.
+    """
+
+    def __init__(
+        self,
+        rulebook: Rulebook,
+        folder: Path | None = None,
+        *,
+        connections: Callable[[str], Collection[str]] | None = None,
+        poll_s: float = _POLL_S,
+    ) -> None:
+        self._rulebook = rulebook
+        self._folder = None if folder is None else RuleFolder(folder)
+        self._connections = connections
+        self._poll_s = poll_s
+        self._revisions: dict[int, _Revision] = {}
+        self._now = _Snapshot(kept={}, active=(), problems=())
+        self._refreshing = threading.Lock()
+        self._loaded: Stamp | None = None  # how the folder looked when it was read last; None: read it again
+        self._asked, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rules", daemon=True)
+
+    def start(self) -> None:
+        """Read what is stored, then the folder; from then on follow it. What is wrong with a file stops nothing."""
+        self.refresh()
+        self._load()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow the folder no longer."""
+        self._stopping.set()
+        self._asked.set()
+        self._thread.join()
+
+    def reload_soon(self) -> None:
+        """Have the folder read, whether or not it seems to have changed."""
+        self._asked.set()
+
+    @property
+    def problems(self) -> tuple[FileProblem, ...]:
+        """What is wrong with files, as of the same look at the folder as the rules."""
+        return self._now.problems
+
+    def active(self) -> tuple[ActiveRule, ...]:
+        """The rules that judge: enabled, and not deleted. Never changed in place."""
+        return self._now.active
+
+    def kept(self) -> tuple[KeptRule, ...]:
+        """All rules that there are, enabled or not, oldest first."""
+        return tuple(self._now.kept.values())
+
+    def find(self, project: str | None, rule_id: str) -> KeptRule:
+        """The rule of that id that is about a project, or about all.
+
+        Raises:
+            Missing: there is none.
+        """
+        kept = self._now.kept.get(rule_id)
+        if kept is None or kept.stored.project not in {project, None}:
+            where = "about all projects" if project is None else f"in the project {project!r}"
+            raise Missing(f"{where} there is no rule {rule_id}")
+        return kept
+
+    def revision(self, number: int) -> ActiveRule | None:
+        """Any revision that there ever was, with the budget that its rule has now, whatever that revision said."""
+        if number not in self._revisions:
+            self._learn([number])
+        known = self._revisions.get(number)
+        if known is None:
+            return None
+        kept = self._now.kept.get(known.rule_id)
+        if kept is None:
+            return _active(number, known, enabled=True, deleted=True)
+        active = _active(number, known, enabled=kept.stored.enabled)
+        return replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
+
+    def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "") -> Rule:
+        """The rule of a tenant about a project, or about all, that a text says, if the API may put it in force.
+
+        Raises:
+            BadRule: it may not; another project, an evaluator or a connection that there is not, a program.
+        """
+        rule = parsed.rule
+        if rule.project not in {project, None}:
+            right = "left out here" if project is None else f"the one of the address, {project!r}, or be left out"
+            told = f"must be {right} (got {rule.project!r})"
+            raise BadRule([Problem(line=parsed.lines.get("project", 1), key="project", message=told)])
+        check_evaluator(parsed)
+        if lane_of(rule) == "code":
+            told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
+            raise BadRule([Problem(line=parsed.lines.get("evaluator", 1), key="evaluator", message=told)])
+        if rule.connection is not None and self._connections is not None:
+            known = sorted(self._connections(tenant))
+            if rule.connection not in known:
+                told = f"there is no connection {rule.connection!r}; there are: {', '.join(known) or 'none'}"
+                raise BadRule([Problem(line=parsed.lines.get("connectionId", 1), key="connectionId", message=told)])
+        return replace(rule, project=project)
+
+    def create(self, project: str | None, parsed: RuleText, text: str, *, tenant: str = "") -> KeptRule:
+        """Put a rule of a tenant about a project, or about all, in force.
+
+        Raises:
+            BadRule: it cannot be used.
+            Conflict: its name is taken.
+            Overloaded: it cannot be stored now.
+        """
+        rule = self.checked(project, parsed, tenant=tenant)
+        draft = draft_of(rule, tenant=tenant, origin="API", file=None, text=text)
+        return self._changed(lambda: self._rulebook.create(draft))
+
+    def replace(self, project: str | None, rule_id: str, parsed: RuleText, text: str, *, seen: Seen = None) -> KeptRule:
+        """Let a rule say something else; a new revision, unless it means the same.
+
+        With `seen`, only a rule that has one of these versions.
+
+        Raises:
+            Missing: there is no such rule.
+            Stale: it has another version.
+            BadRule: it cannot be used.
+            Conflict: its name is taken, or it comes from a file.
+            Overloaded: it cannot be stored now.
+        """
+        kept = self.find(project, rule_id)
+        self._refuse_file(kept)
+        tenant = kept.stored.tenant
+        rule = self.checked(project, parsed, tenant=tenant)
+        draft = draft_of(rule, tenant=tenant, origin="API", file=None, text=text)
+        return self._changed(lambda: self._rulebook.replace(rule_id, draft, seen=seen))
+
+    def delete(self, project: str | None, rule_id: str, *, seen: Seen = None) -> None:
+        """Take a rule out of force, if it has one of the versions in `seen`; what came of it stays.
+
+        Raises:
+            Missing: there is no such rule.
+            Stale: it has another version.
+            Conflict: it comes from a file.
+            Overloaded: it cannot be stored now.
+        """
+        self._refuse_file(self.find(project, rule_id))
+        try:
+            self._rulebook.delete(rule_id, seen=seen)
+        finally:
+            self.refresh()
+
+    @staticmethod
+    def _refuse_file(kept: KeptRule) -> None:
+        if kept.stored.origin == "FILE":
+            told = f"the rule {kept.stored.name!r} comes from the file {kept.stored.file}; change it there"
+            raise Conflict(told)
+
+    def _changed(self, change: Callable[[], StoredRule]) -> KeptRule:
+        try:
+            stored = change()
+        finally:
+            self.refresh()  # also where it failed: it may have been stored all the same
+        return self._now.kept[stored.rule_id]
+
+    def refresh(self, problems: tuple[FileProblem, ...] | None = None) -> None:
+        """Read what is stored; with these problems from now on, where the folder was read."""
+        with self._refreshing:
+            living = [rule for rule in self._rulebook.rules() if rule.deleted_at_us is None]
+            self._learn([rule.revision for rule in living if rule.revision not in self._revisions])
+            kept = {rule.rule_id: each for rule in living if (each := self._kept(rule)) is not None}
+            active = tuple(each.active for each in kept.values() if each.stored.enabled)
+            told = self._now.problems if problems is None else problems
+            self._now = _Snapshot(kept=kept, active=active, problems=told)
+
+    def _kept(self, stored: StoredRule) -> KeptRule | None:
+        known = self._revisions.get(stored.revision)
+        if known is None:
+            return None
+        return KeptRule(stored=stored, active=_active(stored.revision, known, enabled=stored.enabled))
+
+    def _learn(self, numbers: Sequence[int]) -> None:
+        for each in self._rulebook.revisions(numbers) if numbers else ():
+            try:
+                rule = stored_rule(each.document)
+            except BadRule as error:
+                log.error("revision %d of the rule %s cannot be used: %s", each.revision, each.rule_id, error)  # noqa: TRY400 - the trace of a parser says nothing
+                continue
+            self._revisions[each.revision] = _Revision(
+                rule_id=each.rule_id, tenant=each.tenant, rule=rule, lane=lane_of(rule)
+            )
+
+    def _run(self) -> None:
+        seen: Stamp | None = None
+        while not self._stopping.is_set():
+            if asked := self._asked.wait(None if self._folder is None else self._poll_s):
+                self._asked.clear()  # only then: one that comes just after the wait has ended is for the next turn
+            if self._stopping.is_set():
+                return
+            stamp = None if self._folder is None else self._folder.stamp()
+            if asked or (stamp == seen and stamp != self._loaded):
+                self._load()
+            seen = stamp
+
+    def _load(self) -> None:
+        """Read the folder and put what it holds in force; where that fails, the rules in force stay."""
+        stamp = None if self._folder is None else self._folder.stamp()
+        try:
+            known, problems = self.problems, self._follow()
+            self.refresh(problems)
+            self._loaded = stamp
+        except Overloaded as error:
+            self._loaded = None
+            log.warning("rules from files cannot be stored yet: %s", error)
+            return
+        except Exception:  # noqa: BLE001 - the top of a thread: rules stay as they are, and it is tried again
+            self._loaded = None
+            log.exception("rules from files could not be put in force")
+            return
+        for problem in problems:
+            if problem not in known:
+                log.error("rules: %s", problem)
+        log.info("%d rules in force, %d problems with files", len(self._now.active), len(problems))
+
+    def _follow(self) -> tuple[FileProblem, ...]:
+        if self._folder is None:
+            self._rulebook.follow_files([], keep=())
+            return ()
+        files = [rule for rule in self._rulebook.rules() if rule.origin == "FILE" and rule.deleted_at_us is None]
+        try:
+            reading = self._folder.read({(rule.project, rule.name): rule.file or "" for rule in files})
+        except OSError as error:
+            return (
+                FileProblem(file=str(self._folder.path), line=0, key="", message=f"cannot be read: {error.strerror}"),
+            )
+        return reading.problems + self._put_in_force(reading)
+
+    def _put_in_force(self, reading: Reading) -> tuple[FileProblem, ...]:
+        drafts = [
+            draft_of(each.rule, tenant="", origin="FILE", file=each.file, text=each.text) for each in reading.rules
+        ]
+        lines = {each.file: each.parsed.lines.get("name", 1) for each in reading.rules}
+        refused = self._rulebook.follow_files(drafts, keep=reading.unusable)
+        return tuple(
+            FileProblem(file=draft.file or "", line=lines[draft.file or ""], key="name", message=told)
+            for draft, told in refused
+        )
+
+
+def _active(number: int, known: _Revision, *, enabled: bool, deleted: bool = False) -> ActiveRule:
+    return ActiveRule(
+        tenant=known.tenant,
+        rule_id=known.rule_id,
+        revision=number,
+        rule=replace(known.rule, enabled=enabled),
+        lane=known.lane,
+        deleted=deleted,
+    )

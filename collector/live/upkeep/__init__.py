@@ -1,0 +1,1 @@
+"""What is done in the background for what expires, is deleted or waits for people."""

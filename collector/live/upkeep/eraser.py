@@ -1,0 +1,68 @@
+"""The thread that deletes and erases what somebody asked to be deleted."""
+
+import logging
+import threading
+from typing import Final
+
+from storage.errors import Overloaded
+from storage.upkeep.deletions import Deletion, DeletionCriteria, Deletions
+from storage.upkeep.erasure import Erasure
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S: Final = 2.0
+"""After a step that could not be done, mostly because somebody read all the time. A guess."""
+
+_LONG_PAUSE_S: Final = 30.0  # after a bug
+_LOOK_S: Final = 60.0  # for deletions that nobody told us of
+
+WAIT_S: Final = 3.0
+"""So long a request to delete waits for the rows to be gone, before it is answered with how far that is. A guess:
+clients give up after five seconds or more."""
+
+
+class Eraser:
+    """Works off the deletions, one step after another, as long as there are any."""
+
+    def __init__(self, deletions: Deletions, erasure: Erasure) -> None:
+        self.deletions = deletions
+        self.erasure = erasure
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="eraser", daemon=True)
+
+    def start(self) -> None:
+        """Go on where the last process was."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the step under way."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+        self.erasure.close()
+
+    def delete(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None) -> Deletion:
+        """Delete these traces. The answer comes when their rows are gone, or after some seconds.
+
+        Raises:
+            Overloaded: too many deletions are under way, or the database cannot be written now.
+        """
+        deletion = self.deletions.request(wanted, now_us=now_us, created_by=created_by)
+        self._wake.set()
+        return self.deletions.wait(deletion, WAIT_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            pause_s = _LOOK_S
+            try:
+                if self.erasure.work():
+                    continue
+            except Overloaded as error:
+                log.debug("deletions pause: %s", error)
+                pause_s = _PAUSE_S
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end deleting for good
+                log.exception("a step of a deletion failed; it comes again")
+                pause_s = _LONG_PAUSE_S
+            self._wake.wait(pause_s)

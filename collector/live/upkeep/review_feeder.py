@@ -1,0 +1,92 @@
+"""The thread that lets results of rules become entries of review queues."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from storage.errors import Overloaded
+from storage.review.review_feeding import Feed, ReviewFeeding
+from storage.review.review_queues import ReviewQueue, ReviewQueues
+
+log = logging.getLogger(__name__)
+
+_PAUSE_S: Final = 5.0
+"""Between two looks. A guess: nobody waits at a queue for what was judged a moment ago."""
+
+_SHARE: Final = 20
+"""A pause is at least so many times as long as the look before it, so that looking takes a twentieth of the time."""
+
+
+class ReviewFeeder:
+    """Fills the queues that have feeds, whenever there are results or votes that there were not."""
+
+    def __init__(
+        self,
+        queues: ReviewQueues,
+        feeding: ReviewFeeding,
+        *,
+        ingest_is_behind: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._queues = queues
+        self._feeding = feeding
+        self._ingest_is_behind = ingest_is_behind
+        self._clock = clock
+        self._seen: object = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="review-feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._stopping.set()
+        self._thread.join()
+
+    def look_now(self) -> int:
+        """Fill all queues, unless nothing has changed since the last time; how many entries were added.
+
+        Raises:
+            Overloaded: some queues may have been filled.
+        """
+        now_us = self._clock() // 1000
+        queues = [each for each in self._queues.all(tenant=None, now_us=now_us) if each.feeds != "[]"]
+        state = (self._feeding.state(), [(each.queue_id, each.version, each.entries) for each in queues])
+        if not queues or state == self._seen:
+            return 0
+        added = sum(self._feeding.fill(each, feeds_of(each), now_us=now_us) for each in queues)
+        self._seen = state
+        return added
+
+    def _run(self) -> None:
+        pause_s = _PAUSE_S
+        while not self._stopping.wait(pause_s):
+            if self._ingest_is_behind():
+                continue
+            began_s = time.monotonic()
+            try:
+                self.look_now()
+            except Overloaded as error:
+                log.warning("review queues are not filled now: %s", error)
+            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
+                log.exception("review queues could not be filled; that is tried again")
+            pause_s = max(_PAUSE_S, _SHARE * (time.monotonic() - began_s))
+
+
+def feeds_of(queue: ReviewQueue) -> list[Feed]:
+    """What fills a queue."""
+    return [
+        Feed(
+            rule_id=each["ruleId"],
+            policy=each["policy"],
+            share=each["share"],
+            margin=each["margin"],
+            against=each["againstRuleId"],
+        )
+        for each in json.loads(queue.feeds)
+    ]

@@ -1,0 +1,1 @@
+"""Alerts, monitors of measures and webhooks."""

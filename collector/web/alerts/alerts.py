@@ -1,0 +1,164 @@
+"""Alerts: what became worse, why that is believed, and who looks after it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.corrected_documents import corrected_alert
+from collector.api.pages import MAX_PAGE
+from collector.api.tenants import refuse_shared
+from collector.web.navigation import may_use
+from collector.web.pictures.whisker import evidence_bar, whisker
+from collector.web.quality.quality_numbers import short_print
+from collector.web.rendering import page
+from collector.web.visitor import Sent, with_parameters
+from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
+from storage.errors import Conflict, Missing
+
+router = APIRouter()
+
+_ROWS: Final = 50
+_MOST_NAME: Final = 200
+
+STATES: Final[Mapping[str, str]] = {
+    "": "all",
+    "open": "open",
+    "acknowledged": "acknowledged",
+    "recovered": "recovered",
+}
+
+ENDS: Final[Mapping[str, str]] = {
+    "recovered": "the rate came back: more than half of the drop is made good, significantly",
+    "withdrawn": "the release has no results any more",
+    "lasting": "it lasted so long that it is what results are compared with from here on",
+    "evaluator": "another evaluator took over",
+    "settings": "the settings of the monitor changed",
+    "deleted": "its rule, or its monitor, was deleted",
+    "resolved": "somebody resolved it",
+}
+
+
+class AlertListing(BaseModel):
+    """Which alerts are listed. `rule` is an id or a name."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    state: Literal["", "open", "acknowledged", "recovered"] = ""
+    project: str | None = None
+    rule: str | None = None
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+
+    @property
+    def filter(self) -> AlertFilter:
+        """Which alerts are listed, as the store asks for them."""
+        state: AlertState | None = self.state or None
+        return AlertFilter(project=self.project or None, rule=self.rule or None, state=state)
+
+
+@router.get("/alerts")
+@needs(Permission.READ, by_tenant=True)
+def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertListing, Query()]) -> Response:
+    """Alerts by the time they were opened, newest first."""
+    found = here.alerts.newest(asked.filter, tenant=who.sight, offset=asked.page * _ROWS, limit=_ROWS + 1)
+    return page(
+        request,
+        "alerts.html",
+        alerts=found[:_ROWS],
+        asked=asked,
+        states=STATES,
+        older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
+        newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
+        watched=len(here.monitors.page(tenant=who.sight, limit=1)),
+    )
+
+
+@router.get("/alerts/{alert_id}")
+@needs(Permission.READ, by_tenant=True)
+def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Response:
+    """One alert with all that a person needs to check it."""
+    alert = _alert(here, who, alert_id)
+    receivers = {each.webhook_id: each for each in here.receivers.all(who.sight) if who.owns(each.tenant)}
+    told = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
+    return page(
+        request,
+        "alert.html",
+        alert=alert,
+        finding=alert.finding,
+        examples=_objects(alert.finding.document.get("examples")),
+        sql=_text(alert.finding.document.get("sql")),
+        settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
+        how=ENDS.get(_text((alert.recovery or {}).get("how"))),
+        corrected=corrected_alert(here, alert.finding),
+        deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
+        receivers=receivers,
+        may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),
+        may_resolve=alert.state != "recovered" and may_use(who, resolve_alert, "POST"),
+        compare=_comparison(alert.finding),
+        quality=f"/quality?{_stream(alert.finding)}",
+        whisker=whisker,
+        evidence_bar=evidence_bar,
+        short_print=short_print,
+    )
+
+
+@router.post("/alerts/{alert_id}/acknowledge")
+@needs(Permission.WRITE, by_tenant=True)
+def acknowledge_alert(alert_id: str, form: Sent, here: Here, who: Who) -> Response:
+    """Note that somebody looks after it: whom the form names, else the key that was used."""
+    by = form.text("by").strip()[:_MOST_NAME] or who.key_name or who.key_id
+    alert = _alert(here, who, alert_id)
+    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+    here.alerts.acknowledge(alert_id, here.now_ns(), by=by, tenant=alert.finding.tenant)
+    if alert.state == "recovered":
+        raise Conflict("this alert is over; there is nothing to look after")
+    return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
+
+
+@router.post("/alerts/{alert_id}/resolve")
+@needs(Permission.WRITE, by_tenant=True)
+def resolve_alert(alert_id: str, here: Here, who: Who) -> Response:
+    """Note that it is dealt with."""
+    alert = _alert(here, who, alert_id)
+    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+    ended = {"how": "resolved", "by": who.key_name or who.key_id}
+    if not here.alerts.recover(alert_id, ended, here.now_ns(), tenant=alert.finding.tenant):
+        raise Conflict("this alert is over")
+    return RedirectResponse(f"/alerts/{alert.alert_id}", 303)
+
+
+def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
+    alert = here.alerts.get(alert_id, tenant=who.sight)
+    if alert is None:
+        raise Missing(f"there is no alert {alert_id}")
+    return alert
+
+
+def _stream(finding: AlertFinding, **more: str) -> str:
+    told = {"rule": finding.rule_id, "project": finding.project or ""}
+    told |= {"tenant": finding.tenant} if finding.tenant else {}
+    return urlencode(told | ({"fingerprint": finding.fingerprint} if finding.fingerprint else {}) | more)
+
+
+def _comparison(finding: AlertFinding) -> str | None:
+    """The page with both releases beside each other, where there are two."""
+    before, after = finding.baseline.release, finding.candidate.release
+    if finding.metric or finding.kind != "release" or before is None or after is None:
+        return None
+    # Several releases of a baseline are told as one text, and the latest of them stands last.
+    return f"/quality/compare?{_stream(finding, baseline=before.rpartition(', ')[2], candidate=after)}"
+
+
+def _objects(value: object) -> Sequence[Mapping[str, Any]]:
+    """Those of a list that are objects, of a document that may be anything."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,1 @@
+"""Datasets, experiments, runs and review."""

@@ -1,0 +1,166 @@
+"""A version of a dataset: its items, one of them whole, and how it differs from another version."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here
+from collector.api.dataset_files import exported_version
+from collector.api.datasets import Number, Seen, version_seen
+from collector.api.pages import MAX_PAGE
+from collector.datasets.files import Format
+from collector.experiments.report import told
+from collector.web.rendering import page, plain_text
+from storage.errors import Missing
+from storage.offline.datasets import Change, Dataset, Item, Version
+
+router = APIRouter()
+
+_ONE: Final = "/datasets/{dataset_id}/versions/{version}"
+_PAGE_ROWS: Final = 50
+_CHANGES: Final = 20  # of a page: each shows texts
+_MOST_VERSIONS: Final = 200
+_TEXTS: Final = ("inputs", "expected_outputs", "metadata", "source")
+_PARTS: Final = (("Input", "inputs"), ("Expected", "expected"), ("Metadata", "metadata"))
+
+ItemId = Annotated[str, Query(max_length=200)]
+PageNumber = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedPart:
+    """What an item says before and after, in one of its parts; None where it is not there."""
+
+    label: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownChange:
+    """An item that differs between two versions, with the parts that do."""
+
+    status: Literal["ADDED", "REMOVED", "CHANGED"]
+    item_id: str
+    parts: Sequence[ChangedPart]
+
+
+@router.get(_ONE)
+@needs(Permission.READ, by_tenant=True)
+def show_version(
+    request: Request, dataset: Seen, version: Number, here: Here, item: ItemId = "", number: PageNumber = 0
+) -> Response:
+    """Its items in their order, and one of them with all that it says."""
+    found = version_seen(here, dataset, version)
+    items = here.datasets.items(found, first=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    chosen = _item(here, found, item) if item else next(iter(items), None)
+    return page(
+        request,
+        "dataset_version.html",
+        dataset=dataset,
+        version=found,
+        view="items",
+        items=[(each, told(each.inputs), told(each.expected_outputs)) for each in items],
+        chosen=chosen,
+        said=None if chosen is None else _said(chosen),
+        number=number,
+        is_last=(number + 1) * _PAGE_ROWS >= found.item_count,
+        page_rows=_PAGE_ROWS,
+    )
+
+
+@router.get(_ONE + "/diff")
+@needs(Permission.READ, by_tenant=True)
+def show_differences(
+    request: Request, dataset: Seen, version: Number, here: Here, base: str = "", number: PageNumber = 0
+) -> Response:
+    """What it adds, removes and changes against another version, by default the one before it."""
+    found = version_seen(here, dataset, version)
+    against = _base(here, dataset, found, base)
+    changes: Sequence[Change] = ()
+    total = 0
+    if against is not None:
+        changes, total = here.datasets.changes(against, found, skip=number * _CHANGES, most=_CHANGES)
+    return page(
+        request,
+        "dataset_version.html",
+        dataset=dataset,
+        version=found,
+        view="diff",
+        base=against,
+        bases=[each for each in here.datasets.versions(dataset, most=_MOST_VERSIONS) if each.version != found.version],
+        changes=[_shown(each) for each in changes],
+        total=total,
+        number=number,
+        is_last=(number + 1) * _CHANGES >= total,
+    )
+
+
+@router.get(_ONE + "/export")
+@needs(Permission.READ, by_tenant=True)
+def export_version(
+    dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
+) -> Response:
+    """It as a file."""
+    return exported_version(here, dataset, version_seen(here, dataset, version), form)
+
+
+@router.get(_ONE + "/text")
+@needs(Permission.READ, by_tenant=True)
+def show_text(dataset: Seen, version: Number, here: Here, item: ItemId, of: str = "inputs") -> Response:
+    """The whole of a text that the page of its item cuts."""
+    if of not in _TEXTS:
+        raise HTTPException(404, "there is no such text here")
+    found = _item(here, version_seen(here, dataset, version), item)
+    return plain_text(getattr(found, of) or "")
+
+
+def _item(here: Context, version: Version, item_id: str) -> Item:
+    found = here.datasets.items_by_id(version, [item_id])
+    if not found:
+        raise Missing("this version has no such item")
+    return found[0]
+
+
+def _base(here: Context, dataset: Dataset, version: Version, base: str) -> Version | None:
+    """The version to compare with; None where there is no earlier one."""
+    if base.isdecimal() and len(base) < 10:  # noqa: PLR2004 - digits of a number that a version may have
+        return version_seen(here, dataset, base)
+    return version_seen(here, dataset, str(version.version - 1)) if version.version > 1 else None
+
+
+def _said(item: Item) -> Mapping[str, Any]:
+    source = None if item.source is None else json.loads(item.source)
+    return {
+        "inputs": _plain(item.inputs),
+        "expected": _plain(item.expected_outputs),
+        "metadata": json.loads(item.metadata),
+        "source": source if isinstance(source, dict) else None,
+    }
+
+
+def _shown(change: Change) -> ShownChange:
+    """The parts that differ; of an item that one version does not have all that says something."""
+    parts = []
+    for label, name in _PARTS:
+        before, after = (getattr(change, f"{name}_{when}") for when in ("before", "after"))
+        is_shown = before != after if change.status == "CHANGED" else (before or after) not in {None, "{}"}
+        if is_shown:
+            parts.append(ChangedPart(label=label, before=_plain(before), after=_plain(after)))
+    return ShownChange(status=change.status, item_id=change.item_id, parts=parts)
+
+
+def _plain(text: str | None) -> object:
+    """A map as people read it: of one with one value that value, and nothing of an empty one."""
+    if text is None:
+        return None
+    value = json.loads(text)
+    if not value:
+        return None
+    return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value

@@ -1,0 +1,117 @@
+"""Datasets: what there is, what each version changed, and which runs were on it."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.api.datasets import NewDataset, Own, Seen
+from collector.api.pages import MAX_PAGE
+from collector.web.confirming import Confirmation, ask
+from collector.web.navigation import may_use
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.text import one_line
+from collector.web.visitor import Sent
+from storage.errors import Conflict
+from storage.offline.datasets import Dataset
+
+router = APIRouter()
+
+_ONE: Final = "/datasets/{dataset_id}"
+_SEE_OTHER: Final = 303
+_PAGE_ROWS: Final = 50
+_MOST_RUNS: Final = 20
+
+Number = Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)]
+
+
+@router.get("/datasets")
+@needs(Permission.READ, by_tenant=True)
+def list_datasets(request: Request, here: Here, who: Who, number: Number = 0) -> Response:
+    """All of them, by name."""
+    found = here.datasets.all(who.sight)
+    begin = number * _PAGE_ROWS
+    return page(
+        request,
+        "datasets.html",
+        datasets=found[begin : begin + _PAGE_ROWS],
+        number=number,
+        is_last=len(found) <= begin + _PAGE_ROWS,
+        may_edit=may_use(who, create_dataset, "POST"),
+        server=str(request.base_url).rstrip("/"),
+    )
+
+
+@router.get("/datasets/new")
+@needs(Permission.WRITE, by_tenant=True)
+def new_dataset(request: Request) -> Response:
+    """The form of one that is not there yet."""
+    return _form(request, {"name": "", "description": "", "tags": ""}, {})
+
+
+@router.post("/datasets/new")
+@needs(Permission.WRITE, by_tenant=True)
+def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Make one, which has no version yet."""
+    values = {name: form.text(name).strip() for name in ("name", "description", "tags")}
+    tags = [tag.strip() for tag in values["tags"].split(",") if tag.strip()]
+    try:
+        body = NewDataset.model_validate(values | {"tags": tags})
+        made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+    except ValidationError as error:
+        return _form(request, values, by_field(error), status=400)
+    except Conflict as error:
+        return _form(request, values, {"name": str(error)}, status=409)
+    return RedirectResponse(f"/datasets/{made.dataset_id}", _SEE_OTHER)
+
+
+@router.get(_ONE)
+@needs(Permission.READ, by_tenant=True)
+def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: Number = 0) -> Response:
+    """One of them, with its versions and the latest runs on them."""
+    versions = here.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+    return page(
+        request,
+        "dataset.html",
+        dataset=dataset,
+        versions=versions[:_PAGE_ROWS],
+        number=number,
+        is_last=len(versions) <= _PAGE_ROWS,
+        runs=here.runs.on_dataset(who.sight, dataset.dataset_id, most=_MOST_RUNS),
+        may_delete=who.owns(dataset.tenant) and may_use(who, delete_dataset, "POST"),
+        server=str(request.base_url).rstrip("/"),
+    )
+
+
+@router.get(_ONE + "/delete")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_to_delete(request: Request, dataset: Own) -> Response:
+    """Whether it is really to go."""
+    told = Markup("{} goes with all of its versions. Runs that used it stay, and keep what they were run on.").format(
+        one_line(dataset.name)
+    )
+    return ask(request, _question(dataset, told))
+
+
+@router.post(_ONE + "/delete")
+@needs(Permission.WRITE, by_tenant=True)
+def delete_dataset(dataset: Own, here: Here) -> Response:
+    """Take it away with all versions."""
+    here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
+    return RedirectResponse("/datasets", _SEE_OTHER)
+
+
+def _question(dataset: Dataset, told: Markup) -> Confirmation:
+    place = f"/datasets/{dataset.dataset_id}"
+    return Confirmation(
+        title="Delete a dataset", told=told, action=f"{place}/delete", button="Delete the dataset", back=place
+    )
+
+
+def _form(request: Request, values: dict[str, str], problems: dict[str, str], *, status: int = 200) -> Response:
+    return page(request, "dataset_form.html", status=status, values=values, problems=problems)

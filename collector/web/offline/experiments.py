@@ -1,0 +1,160 @@
+"""Experiments: how their runs went, over time and one by one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.pages import MAX_PAGE
+from collector.units import instant_text
+from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.trend import Scale, TrendPoint, trend
+from collector.web.quality.quality_numbers import short_print
+from collector.web.rendering import page
+from storage.errors import Missing
+from storage.offline.run_sums import Evaluated, Sums
+from storage.offline.runs import Experiment, Run
+
+router = APIRouter()
+
+_PAGE_ROWS: Final = 25
+_TREND_RUNS: Final = 30
+_SPARK_RUNS: Final = 10
+_CHARTS: Final = 3  # of evaluators
+_ENDED: Final = frozenset({"SUCCESS", "FAILED", "EVALUATING"})
+
+Told = tuple[Run, Sums]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedExperiment:
+    """An experiment with its latest run, and how the latest ones went."""
+
+    experiment: Experiment
+    latest: Run | None
+    sums: Sums | None
+    spark: Markup
+
+
+@router.get("/experiments")
+@needs(Permission.READ, by_tenant=True)
+def list_experiments(
+    request: Request,
+    here: Here,
+    who: Who,
+    project: Annotated[str, Query(max_length=200)] = "",
+    number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
+) -> Response:
+    """Those of every project or of one, by project and name."""
+    found = sorted(here.runs.experiments(who.sight), key=lambda each: (each.project, each.name, each.tenant))
+    wanted = [each for each in found if project in {"", each.project}]
+    begin = number * _PAGE_ROWS
+    return page(
+        request,
+        "experiments.html",
+        rows=_rows(here, wanted[begin : begin + _PAGE_ROWS]),
+        projects=sorted({each.project for each in found}),
+        project=project,
+        number=number,
+        is_last=len(wanted) <= begin + _PAGE_ROWS,
+        server=str(request.base_url).rstrip("/"),
+    )
+
+
+@router.get("/experiments/{experiment_id}")
+@needs(Permission.READ, by_tenant=True)
+def show_experiment(
+    request: Request,
+    experiment_id: str,
+    here: Here,
+    who: Who,
+    number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
+) -> Response:
+    """One of them: how its runs went, and these, newest first."""
+    found = here.runs.experiments(who.sight, experiment_id=experiment_id)
+    if not found:
+        raise Missing(f"there is no experiment {experiment_id[:64]} here")
+    listed = here.runs.of_experiment(experiment_id, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
+    latest = listed if number == 0 and len(listed) <= _PAGE_ROWS else None
+    latest = here.runs.of_experiment(experiment_id, most=_TREND_RUNS) if latest is None else latest
+    sums = here.runs.sums(list({run.run_id for run in (*listed[:_PAGE_ROWS], *latest)}))
+    ended = [(run, sums[run.run_id]) for run in reversed(latest) if run.status in _ENDED and sums[run.run_id].items]
+    return page(
+        request,
+        "experiment.html",
+        experiment=found[0],
+        runs=[(run, sums[run.run_id]) for run in listed[:_PAGE_ROWS]],
+        ended=ended,
+        best=max(ended, key=lambda each: each[1].pass_rate or 0.0, default=None),
+        charts=_charts(ended) if len(ended) > 1 else (),
+        number=number,
+        is_last=len(listed) <= _PAGE_ROWS,
+    )
+
+
+def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
+    runs = {each.experiment_id: here.runs.of_experiment(each.experiment_id, most=_SPARK_RUNS) for each in experiments}
+    sums = here.runs.sums([run.run_id for found in runs.values() for run in found])
+    return [_listed(each, runs[each.experiment_id], sums) for each in experiments]
+
+
+def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, Sums]) -> ListedExperiment:
+    latest = next(iter(runs), None)
+    rates = [sums[run.run_id].pass_rate for run in reversed(runs) if run.status in _ENDED]
+    label = f"Pass rates of the latest {len(rates)} runs"
+    return ListedExperiment(
+        experiment=experiment,
+        latest=latest,
+        sums=None if latest is None else sums[latest.run_id],
+        spark=sparkline(rates, label=label, least=0.0, most=1.0) if len(rates) > 1 else Markup(),
+    )
+
+
+def _charts(ended: Sequence[Told]) -> list[tuple[str, Markup]]:
+    """The pass rate, and the mean scores of the evaluators that most runs have, oldest run first."""
+    label = "Pass rate of each run, oldest first"
+    rates = [_point(told, told[1].pass_rate, told[1].items) for told in ended]
+    percents = [replace(each, value=None if each.value is None else 100 * each.value) for each in rates]
+    charts = [("Pass rate", trend(percents, scale=Scale(high=100.0, unit=" %"), label=label, what="Pass rate"))]
+    counts: dict[str, int] = {}
+    for _, sums in ended:
+        for each in sums.evaluators:
+            counts[each.name] = counts.get(each.name, 0) + 1
+    for name in sorted(counts, key=lambda each: (-counts[each], each))[:_CHARTS]:
+        points = _scores(ended, name)
+        known = [point.value for point in points if point.value is not None]
+        if len(known) > 1:
+            scale = Scale(low=min(0.0, *known), high=max(1.0, *known))
+            charts.append((name, trend(points, scale=scale, label="Mean score of each run", what="Mean score")))
+    return charts
+
+
+def _scores(ended: Sequence[Told], name: str) -> list[TrendPoint]:
+    """The mean scores of an evaluator; one that is another one by its fingerprint begins a line of its own."""
+    points: list[TrendPoint] = []
+    before: str | None = None
+    for told in ended:
+        said = next((each for each in told[1].evaluators if each.name == name), None)
+        if said is None:
+            continue
+        identity = _identity(said)
+        is_new = bool(points) and identity != before
+        point = _point(told, said.mean, said.scored, begins=f"evaluator {short_print(identity)}" if is_new else None)
+        points.append(point)
+        before = identity
+    return points
+
+
+def _point(told: Told, value: float | None, count: int, *, begins: str | None = None) -> TrendPoint:
+    run, _ = told
+    label = run.name or instant_text(run.started_at_ns, short=True)[:-3]
+    return TrendPoint(label=label, value=value, count=count, href=f"/runs/{run.run_id}", begins=begins)
+
+
+def _identity(evaluated: Evaluated) -> str | None:
+    return evaluated.fingerprint or evaluated.version

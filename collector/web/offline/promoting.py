@@ -1,0 +1,233 @@
+"""What was recorded becomes an item of a dataset: the form that asks which one, and what is expected."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.dataset_promotion import (
+    Promoted,
+    Promotion,
+    corrected_by_people,
+    id_in,
+    promoted,
+    recorded_case,
+)
+from collector.api.datasets import NewDataset
+from collector.api.runs import Seen
+from collector.api.tenants import sight_of
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.visitor import Form, Sent, with_query
+from evaluators.model import text_of
+from storage.errors import BadQuery, Conflict, Missing
+from storage.offline.datasets import Dataset
+
+router = APIRouter()
+
+_OF_ITEM: Final = "/runs/{run_id}/items/{number}/promote"
+_SEE_OTHER: Final = 303
+_NEW: Final = ""  # which dataset: one that is made for it
+SpanId = Annotated[str, Query(pattern="^([0-9a-f]{16})?$")]
+TraceId = Annotated[str, Path(pattern="^[0-9a-fA-F]{32}$")]
+ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What is to become an item: what went in, what came out, what is expected of it; and where it stands."""
+
+    title: str
+    back: str
+    action: str
+    wanted: dict[str, Any]
+    asked: object
+    answered: object
+    expected: object = None
+    tenant: str = ""
+    corrected: object = None  # what people say would have been right
+    dataset_id: str | None = None  # which it is of already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """What the form holds."""
+
+    dataset: str
+    name: str = ""
+    expectation: str = "none"
+    expected: str = ""
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+@router.get("/traces/{trace_id}/promote")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_for_trace(
+    request: Request, trace_id: TraceId, here: Here, who: Who, span: SpanId = "", tenant: str | None = None
+) -> Response:
+    """The form for a trace, or a span of it."""
+    recorded = _of_trace(here, who, trace_id.lower(), span, tenant)
+    return _form(request, here, who, recorded, _first(here, who, recorded))
+
+
+@router.post("/traces/{trace_id}/promote")
+@needs(Permission.WRITE, by_tenant=True)
+def promote_trace(request: Request, trace_id: TraceId, here: Here, who: Who, form: Sent) -> Response:
+    """Add it."""
+    tenant = form.text("tenant") if form.checked("tenant") else None
+    recorded = _of_trace(here, who, trace_id.lower(), form.text("span"), tenant)
+    return _promoted(request, here, who, recorded, form)
+
+
+@router.get(_OF_ITEM)
+@needs(Permission.WRITE, by_tenant=True)
+def ask_for_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who) -> Response:
+    """The form for an item of a run."""
+    recorded = _of_item(here, run.run_id, number)
+    return _form(request, here, who, recorded, _first(here, who, recorded))
+
+
+@router.post(_OF_ITEM)
+@needs(Permission.WRITE, by_tenant=True)
+def promote_item(request: Request, run: Seen, number: ItemNumber, here: Here, who: Who, form: Sent) -> Response:
+    """Add it; one that came from the dataset is that item, with what is expected by now."""
+    return _promoted(request, here, who, _of_item(here, run.run_id, number), form)
+
+
+def _of_trace(here: Context, who: Caller, trace_id: str, span: str, tenant: str | None) -> Recorded:
+    case = json.loads(text_of(recorded_case(here, sight_of(who, tenant), trace_id, span or None)))
+    wanted = {"traceId": trace_id} | ({"spanId": span} if span else {})
+    return Recorded(
+        title="span" if span else "trace",
+        back=with_query(f"/traces/{trace_id}", span=span or None, tenant=tenant),
+        action=f"/traces/{trace_id}/promote",
+        wanted=wanted,
+        asked=_value(case.get("inputs")),
+        answered=_value(case.get("actualOutputs"), "output"),
+        tenant=tenant or "",
+        corrected=_corrected(here, sight_of(who, tenant), wanted),
+    )
+
+
+def _of_item(here: Context, run_id: str, number: int) -> Recorded:
+    found = next(iter(here.run_items.by_number(run_id, [number])), None)
+    if found is None:
+        raise Missing("this run has no such item")
+    run = here.runs.find(None, run_id)
+    return Recorded(
+        title="item of a run",
+        back=f"/runs/{run_id}?item={number}",
+        action=f"/runs/{run_id}/items/{number}/promote",
+        wanted={"itemResultId": str(number)},
+        asked=_value(json.loads(found["inputs"])),
+        answered=_value(json.loads(found["actual_outputs"])),
+        expected=_value(json.loads(found["expected_outputs"])),
+        corrected=_corrected(here, run.tenant if run else None, {"itemResultId": str(number)}),
+        dataset_id=None if run is None else run.dataset_id,
+    )
+
+
+def _corrected(here: Context, tenant: str | None, wanted: dict[str, Any]) -> object:
+    return _value(corrected_by_people(here, tenant, Promoted.model_validate(wanted)), "output")
+
+
+def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
+    """A map as people read it: of one with one value that value, or the one of that name."""
+    if isinstance(found, dict) and name in found:
+        return found[name]
+    if isinstance(found, dict) and len(found) == 1:
+        return next(iter(found.values()))
+    return found or None
+
+
+def _own(here: Context, who: Caller) -> list[Dataset]:
+    return [each for each in here.datasets.all(who.sight) if who.owns(each.tenant)]
+
+
+def _first(here: Context, who: Caller, recorded: Recorded) -> _Values:
+    """The form as it is opened: with the dataset that it is of, or the only one."""
+    own = [each.dataset_id for each in _own(here, who)]
+    chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
+    likely = (recorded.corrected, recorded.expected, recorded.answered)
+    shown = next((each for each in likely if each is not None), None)
+    text = shown if isinstance(shown, str) else "" if shown is None else json.dumps(shown, indent=2, ensure_ascii=False)
+    corrected = "other" if recorded.corrected is not None else None
+    expectation = corrected or ("keep" if recorded.expected is not None else "none")
+    return _Values(dataset=chosen, expectation=expectation, expected=text)
+
+
+def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, form: Form) -> Response:
+    values = _Values(
+        dataset=form.text("dataset"),
+        name=form.text("name").strip(),
+        expectation=form.text("expectation", "none"),
+        expected=form.text("expected"),
+    )
+    said: dict[str, object] = {"useOutput": values.expectation == "output"}
+    if values.expectation == "other":
+        said["overriddenExpectedOutput"] = _typed(values.expected)
+    wanted = Promoted.model_validate(recorded.wanted | said)
+    try:
+        dataset = _dataset(here, who, values)
+        body = Promotion(datasetName=dataset.dataset_id, items=[wanted])
+        _, (version, _) = promoted(here, who, dataset, body)
+    except ValidationError as error:
+        return _refused(request, here, who, (recorded, values), by_field(error))
+    except (BadQuery, Conflict) as error:
+        return _refused(request, here, who, (recorded, values), {"": str(error)})
+    place = f"/datasets/{dataset.dataset_id}/versions/{version.version}"
+    return RedirectResponse(with_query(place, item=id_in(here, dataset, wanted)), _SEE_OTHER)
+
+
+def _dataset(here: Context, who: Caller, values: _Values) -> Dataset:
+    """The one that was chosen; or where a name was typed, a new one."""
+    if values.name or values.dataset == _NEW:
+        body = NewDataset(name=values.name)
+        return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+    found = next((each for each in _own(here, who) if each.dataset_id == values.dataset), None)
+    if found is None:
+        raise Missing("there is no such dataset here any more")
+    return found
+
+
+def _typed(text: str) -> object:
+    """What somebody typed: an object of JSON, or else the text."""
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else text
+    except ValueError:
+        return text
+    return value
+
+
+def _refused(
+    request: Request, here: Context, who: Caller, shown: tuple[Recorded, _Values], problems: dict[str, str]
+) -> Response:
+    recorded, values = shown
+    return _form(
+        request,
+        here,
+        who,
+        recorded,
+        _Values(
+            dataset=values.dataset,
+            name=values.name,
+            expectation=values.expectation,
+            expected=values.expected,
+            problems=problems,
+        ),
+        status=400,
+    )
+
+
+def _form(
+    request: Request, here: Context, who: Caller, recorded: Recorded, values: _Values, *, status: int = 200
+) -> Response:
+    return page(
+        request, "promote.html", status=status, recorded=recorded, values=values, datasets=_own(here, who), new=_NEW
+    )

@@ -1,0 +1,178 @@
+"""Reviewing in a browser: queues, and one entry after the other, by keyboard."""
+
+import json
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.agreement import agreement_of
+from collector.api.context import Context, Here, Who
+from collector.api.review_content import reviewed, told_of
+from collector.api.review_queues import MOST_LABELS, By, EntryId, Seen, Voting, entry_in
+from collector.api.reviewing import VoteBody, cast_vote, take_back, turn_of
+from collector.web.offline.review_queue_form import as_number
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.spans.talk import conversation
+from collector.web.visitor import Sent, with_query
+from rules.statistics.agreeing import Agreement
+from storage.review.labels import VotesOf
+from storage.review.review_queues import ReviewQueue
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_ONE: Final = "/review/{queue_id}"
+_ENTRY: Final = "/review/{queue_id}/entries/{entry_id}"
+
+
+class QueueLook(BaseModel):
+    """Who looks, and what happened just now: there was nothing more for him, or so many entries were added."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    by: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    through: Annotated[str, Field(max_length=10)] = ""
+    added: Annotated[int, Field(ge=0)] | None = None
+
+
+@router.get("/review")
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def list_queues(request: Request, here: Here, who: Who) -> Response:
+    """All queues, and how far each is."""
+    queues = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    return page(
+        request,
+        "review_queues.html",
+        queues=queues,
+        may_edit=who.may(Permission.WRITE),
+        server=str(request.base_url).rstrip("/"),
+    )
+
+
+@router.get(_ONE)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def show_queue(request: Request, queue: Seen, here: Here, who: Who, asked: Annotated[QueueLook, Query()]) -> Response:
+    """How far a queue is, who did what, and where to begin."""
+    return page(
+        request,
+        "review_queue.html",
+        queue=queue,
+        agreed=_agreed(here, who, queue),
+        people=here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000),
+        may_review=_may_review(who, queue),
+        may_edit=who.may(Permission.WRITE) and who.owns(queue.tenant),
+        by=asked.by,
+        through=asked.through,
+        added=asked.added,
+    )
+
+
+@router.get(_ENTRY)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+def show_entry(request: Request, queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """An entry: what there is to judge, the question, and its answers, each with its key."""
+    turn = turn_of(here, who, by)
+    entry = entry_in(here, queue, entry_id, turn.author)
+    content = reviewed(here, entry)
+    return page(
+        request,
+        "review_entry.html",
+        queue=queue,
+        entry=entry,
+        content=content,
+        said=conversation(content.conversation),
+        told=told_of(here, queue, entry),
+        may_review=_may_review(who, queue),
+        steps=_steps(queue),
+        may_undo=here.reviews.turns.last(queue, turn.author) is not None,
+        by=by,
+    )
+
+
+@router.post(_ONE + "/next")
+@needs(Permission.REVIEW, by_tenant=True)
+def take_next(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
+    """Begin, or go on."""
+    by = form.text("by") or None
+    return _on(queue, here.reviews.turns.next(queue, turn_of(here, who, by)), by)
+
+
+@router.post(_ENTRY + "/vote")
+@needs(Permission.REVIEW, by_tenant=True)
+def vote(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+    """Store a vote, and go on with the next entry."""
+    by = form.text("by") or None
+    sent = {
+        "label": form.text("label") or None,
+        "score": as_number(form.text("score").strip()),
+        "note": form.text("note").strip() or None,
+        "overriddenExpectedOutput": _typed(form.text("expected").strip()),
+    }
+    try:
+        body = VoteBody.model_validate(sent)
+    except ValidationError as error:
+        raise HTTPException(400, "; ".join(f"{name}: {text}" for name, text in by_field(error).items())) from None
+    return _on(queue, cast_vote(here, queue, entry_id, body, turn_of(here, who, by), goes_on=True), by)
+
+
+@router.post(_ENTRY + "/skip")
+@needs(Permission.REVIEW, by_tenant=True)
+def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, form: Sent) -> Response:
+    """Leave it to others, and go on with the next entry."""
+    by = form.text("by") or None
+    return _on(queue, here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=True), by)
+
+
+@router.post(_ONE + "/undo")
+@needs(Permission.REVIEW, by_tenant=True)
+def undo(queue: Voting, here: Here, who: Who, form: Sent) -> Response:
+    """Take back what this person did last, and show it again."""
+    by = form.text("by") or None
+    turn = turn_of(here, who, by)
+    entry_id = here.reviews.turns.last(queue, turn.author)
+    if entry_id is None:
+        raise HTTPException(409, "there is nothing to take back")
+    take_back(here, queue, entry_id, turn)
+    return _on(queue, entry_id, by)
+
+
+def _on(queue: ReviewQueue, entry_id: str | None, by: str | None) -> Response:
+    path = f"/review/{queue.queue_id}"
+    if entry_id is None:
+        return RedirectResponse(with_query(path, through="true", by=by), _SEE_OTHER)
+    return RedirectResponse(with_query(f"{path}/entries/{entry_id}", by=by), _SEE_OTHER)
+
+
+def _may_review(who: Caller, queue: ReviewQueue) -> bool:
+    return who.may(Permission.REVIEW) and who.owns(queue.tenant)
+
+
+def _agreed(here: Context, who: Caller, queue: ReviewQueue) -> Agreement | None:
+    """How far people agree on what is in the queue; nothing for one and for who must not know what others said."""
+    if queue.reviewers == 1 or not who.may(Permission.READ):
+        return None
+    wanted = VotesOf(tenant=queue.tenant, name=queue.question, queue_id=queue.queue_id, from_us=None)
+    return agreement_of(here, wanted)[0]
+
+
+def _steps(queue: ReviewQueue) -> list[int]:
+    """The scores that have a key of their own: whole ones, where there are no more than keys."""
+    if queue.low is None or queue.high is None or queue.high - queue.low >= MOST_LABELS:
+        return []
+    if (queue.low, queue.high) == (0, 1) or queue.low % 1 or queue.high % 1:
+        return []
+    return list(range(int(queue.low), int(queue.high) + 1))
+
+
+def _typed(text: str) -> object:
+    """What somebody typed: an object of JSON, or else the text; None of nothing."""
+    try:
+        return json.loads(text) if text.startswith("{") else text or None
+    except ValueError:
+        return text

@@ -1,0 +1,268 @@
+"""Review queues on pages: made and changed with what fills them, and added to by hand, from lists and from runs."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
+from collector.web.confirming import Confirmation, ask
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.text import one_line
+from collector.web.visitor import Form, Sent
+from storage.errors import BadQuery, Conflict, Missing, Stale, require_version
+from storage.review.review_queues import NewEntry, ReviewQueue
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_ONE: Final = "/review/{queue_id}"
+_FEEDS: Final = 6
+"""Rows of the form; the API takes more."""
+
+_PERCENT: Final = 100
+
+Values = Mapping[str, str]
+Named = Annotated[str, Query(max_length=10_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFormShown:
+    """What the form holds, what is wrong with it, and the queue that it changes."""
+
+    values: Values
+    problems: Mapping[str, str] = field(default_factory=dict)
+    queue: ReviewQueue | None = None
+
+
+@router.get("/review/new")
+@needs(Permission.WRITE, by_tenant=True)
+def new_queue(request: Request, here: Here, who: Who) -> Response:
+    """The form of a queue that is not there yet."""
+    values = {"labels": "CORRECT\nINCORRECT\nUNSURE", "question": "verdict", "answer": "label"}
+    values |= {"reviewers": "1", "blind": "on"}
+    return _form(request, here, who, QueueFormShown(values=values))
+
+
+@router.post("/review/new")
+@needs(Permission.WRITE, by_tenant=True)
+def create_queue(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Make it."""
+    values = _values(form)
+    queue_id = uuid.uuid4().hex
+    try:
+        body = QueueBody.model_validate(_body(values))
+        check_feeds(here, who.tenant, body)
+        now_us = here.now_ns() // 1000
+        here.reviews.queues.create(queue_id, body.text(), tenant=who.tenant, by=who.key_name, now_us=now_us)
+    except ValidationError as error:
+        return _form(request, here, who, QueueFormShown(values=values, problems=by_field(error)), status=400)
+    except (BadQuery, Conflict) as error:
+        return _form(request, here, who, QueueFormShown(values=values, problems={"": str(error)}), status=409)
+    return RedirectResponse(f"/review/{queue_id}", _SEE_OTHER)
+
+
+@router.get(_ONE + "/edit")
+@needs(Permission.WRITE, by_tenant=True)
+def edit_queue(request: Request, queue: Own, here: Here, who: Who) -> Response:
+    """The form of one that is there."""
+    return _form(request, here, who, QueueFormShown(values=_values_of(queue), queue=queue))
+
+
+@router.post(_ONE + "/edit")
+@needs(Permission.WRITE, by_tenant=True)
+def change_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
+    """Let it ask something else, if nobody changed it meanwhile; what is in it stays."""
+    values = _values(form)
+    try:
+        body = QueueBody.model_validate(_body(values))
+        check_feeds(here, queue.tenant, body)
+        version = form.text("version")
+        require_version(queue.version, {int(version) if version.isdecimal() else 0})
+        here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
+    except ValidationError as error:
+        shown = QueueFormShown(values=values, problems=by_field(error), queue=queue)
+        return _form(request, here, who, shown, status=400)
+    except Stale:
+        told = {"": "The queue was changed while you edited it: look at it again."}
+        return _form(request, here, who, QueueFormShown(values=values, problems=told, queue=queue), status=409)
+    except (BadQuery, Conflict) as error:
+        shown = QueueFormShown(values=values, problems={"": str(error)}, queue=queue)
+        return _form(request, here, who, shown, status=409)
+    return RedirectResponse(f"/review/{queue.queue_id}", _SEE_OTHER)
+
+
+@router.get(_ONE + "/delete")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_to_delete_queue(request: Request, queue: Own) -> Response:
+    """Whether it is really to go."""
+    place = f"/review/{queue.queue_id}"
+    told = one_line(queue.name) + " goes with all that is in it. The votes stay."
+    question = Confirmation(
+        title="Delete a review queue", told=told, action=f"{place}/delete", button="Delete the queue", back=place
+    )
+    return ask(request, question)
+
+
+@router.post(_ONE + "/delete")
+@needs(Permission.WRITE, by_tenant=True)
+def delete_queue(queue: Own, here: Here) -> Response:
+    """Delete it; the votes stay."""
+    here.reviews.queues.delete(queue)
+    return RedirectResponse("/review", _SEE_OTHER)
+
+
+@router.get("/review/add")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_which_queue(request: Request, here: Here, who: Who, run: Named = "", targets: Named = "") -> Response:
+    """To which queue the items of a run, or what is named, are to be added."""
+    return page(request, "review_add_to.html", queues=_own(here, who), run=run, targets=targets)
+
+
+@router.get(_ONE + "/add")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_what_to_add(request: Request, queue: Own, run: Named = "", targets: Named = "") -> Response:
+    """The form that adds to a queue: the items of a run, or traces, spans and items that are named."""
+    return _adding(request, queue, {"run": run, "targets": targets, "share": "100"}, {})
+
+
+@router.post(_ONE + "/add")
+@needs(Permission.WRITE, by_tenant=True)
+def add_to_queue(request: Request, queue: Own, here: Here, who: Who, form: Sent) -> Response:
+    """Add; what is in the queue already is not added again."""
+    values = {name: form.text(name).strip() for name in ("run", "targets", "share")}
+    try:
+        added = _added(here, who, queue, values)
+    except ValidationError as error:
+        return _adding(request, queue, values, {"": "; ".join(by_field(error).values())}, status=400)
+    except (BadQuery, ValueError) as error:
+        return _adding(request, queue, values, {"": str(error)}, status=400)
+    except Missing as error:
+        return _adding(request, queue, values, {"": str(error)}, status=404)
+    return RedirectResponse(f"/review/{queue.queue_id}?added={added}", _SEE_OTHER)
+
+
+def _added(here: Context, who: Caller, queue: ReviewQueue, values: Values) -> int:
+    """How many entries were added.
+
+    Raises:
+        ValueError: what was typed says nothing that could be added.
+    """
+    if values["run"]:
+        body = EntriesBody.model_validate({"runId": values["run"], "share": _share(values["share"])})
+        entries = entries_of_run(here, queue, str(body.runId), body.share)
+    else:
+        named = [_named(each) for each in values["targets"].split()]
+        body = EntriesBody.model_validate({"targets": named})
+        entries = [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
+    return here.reviews.queues.add(queue, entries, by=who.key_name, now_us=here.now_ns() // 1000)
+
+
+def _named(text: str) -> dict[str, str]:
+    """A trace, a span as TRACE/SPAN, or an item of a run by its number."""
+    if text.isdecimal() and len(text) < 20:  # noqa: PLR2004 - ids of traces have 32 digits
+        return {"itemResultId": text}
+    trace, _, span = text.partition("/")
+    return {"traceId": trace} | ({"spanId": span} if span else {})
+
+
+def _share(text: str) -> float:
+    """A share of a hundred.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return float(text or _PERCENT) / _PERCENT
+    except ValueError:
+        raise ValueError("the share is a number of percent") from None
+
+
+def _own(here: Context, who: Caller) -> list[ReviewQueue]:
+    found = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    return [each for each in found if who.owns(each.tenant)]
+
+
+def _values(form: Form) -> dict[str, str]:
+    names = ["name", "question", "instructions", "answer", "low", "high", "labels", "reviewers"]
+    names += [f"{name}-{row}" for row in range(_FEEDS) for name in ("rule", "policy", "share", "margin", "against")]
+    found = {name: form.text(name).strip() for name in names}
+    return found | ({"blind": "on"} if form.checked("blind") else {})
+
+
+def _body(values: Values) -> dict[str, Any]:
+    """What the API would be sent for it."""
+    body: dict[str, Any] = {name: values[name] for name in ("name", "question", "instructions", "answer")}
+    body |= {name: as_number(values[name]) for name in ("low", "high") if values[name]}
+    body["answer"] = values["answer"] or "label"
+    labels = [each.strip() for each in values["labels"].splitlines() if each.strip()]
+    body |= {"labels": labels} if labels else {}
+    body["reviewers"] = int(values["reviewers"]) if values["reviewers"].isdecimal() else values["reviewers"]
+    body["blind"] = "blind" in values
+    body["feeds"] = [_feed(values, row) for row in range(_FEEDS) if values[f"rule-{row}"]]
+    return body
+
+
+def as_number(text: str) -> float | str | None:
+    """What was typed as a number; what is none as it is, for the checks to refuse, and nothing of nothing."""
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+def _feed(values: Values, row: int) -> dict[str, Any]:
+    feed: dict[str, Any] = {"ruleId": values[f"rule-{row}"], "policy": values[f"policy-{row}"]}
+    share = values[f"share-{row}"]
+    feed |= {"share": float(share) / _PERCENT} if share.replace(".", "", 1).isdecimal() else {}
+    feed |= {"margin": values[f"margin-{row}"]} if values[f"margin-{row}"] else {}
+    return feed | ({"againstRuleId": values[f"against-{row}"]} if values[f"against-{row}"] else {})
+
+
+def _values_of(queue: ReviewQueue) -> dict[str, str]:
+    found = {
+        "name": queue.name,
+        "question": queue.question,
+        "instructions": queue.instructions,
+        "answer": queue.answer,
+        "low": "" if queue.low is None else f"{queue.low:g}",
+        "high": "" if queue.high is None else f"{queue.high:g}",
+        "labels": "\n".join(queue.labels),
+        "reviewers": str(queue.reviewers),
+    }
+    for row, feed in enumerate(json.loads(queue.feeds)[:_FEEDS]):
+        found |= {f"rule-{row}": feed["ruleId"], f"policy-{row}": feed["policy"]}
+        found |= {f"share-{row}": f"{_PERCENT * feed['share']:g}", f"margin-{row}": f"{feed['margin']:g}"}
+        found |= {f"against-{row}": feed["againstRuleId"] or ""}
+    return found | ({"blind": "on"} if queue.blind else {})
+
+
+def _form(request: Request, here: Context, who: Caller, shown: QueueFormShown, *, status: int = 200) -> Response:
+    tenant = who.tenant if shown.queue is None else shown.queue.tenant
+    kept = [each.stored for each in here.rules.kept() if each.stored.tenant in {tenant, ""}]
+    return page(
+        request,
+        "review_queue_form.html",
+        status=status,
+        queue=shown.queue,
+        values=shown.values,
+        problems={name: text for name, text in shown.problems.items() if "." not in name},
+        others=[f"{name}: {text}" for name, text in shown.problems.items() if "." in name],
+        rules=[("", "(none)"), *((each.rule_id, one_line(each.name)) for each in kept)],
+        rows=range(_FEEDS),
+    )
+
+
+def _adding(
+    request: Request, queue: ReviewQueue, values: Values, problems: Mapping[str, str], *, status: int = 200
+) -> Response:
+    return page(request, "review_add.html", status=status, values=values, problems=problems, queue=queue)

@@ -1,0 +1,156 @@
+"""A run: what its items sum up to, the items that are asked for, and one of them beside what was expected of it."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.pages import MAX_PAGE
+from collector.api.run_export import exported
+from collector.api.runs import Own, Seen
+from collector.experiments.exports import REPORT_FORMS, RunForm
+from collector.web.navigation import may_use
+from collector.web.offline.promoting import promote_item
+from collector.web.quality.quality_numbers import short_print
+from collector.web.rendering import page, plain_text
+from collector.web.visitor import Sent
+from storage.errors import Missing
+from storage.offline.run_items import ItemsLike
+from storage.offline.runs import Run
+
+router = APIRouter()
+
+_ONE: Final = "/runs/{run_id}"
+_PAGE_ROWS: Final = 50
+_MOST_EVALUATORS: Final = 3  # whose scores stand in the list
+_TEXTS: Final = ("inputs", "expected_outputs", "actual_outputs", "metadata", "error")
+
+OUTCOMES: Final[Mapping[str, str]] = {
+    "passed": "passed",
+    "not_passed": "not passed",
+    "error": "error",
+    "not_evaluated": "no verdict",
+    "unjudged": "not judged",
+}
+"""What came of an item, in words."""
+
+_ORDERS: Final = (("order", "as they came"), ("score", "lowest score"), ("latency", "slowest"), ("cost", "dearest"))
+ItemNumber = Annotated[int, Path(ge=1, le=2**62)]
+
+
+class WantedItems(BaseModel):
+    """Which items are listed, and which of them is shown whole."""
+
+    outcome: Literal["", "passed", "not_passed", "error", "not_evaluated", "unjudged"] = ""
+    evaluator: str = Field(default="", max_length=200)
+    text: str = Field(default="", max_length=1_000)
+    sort: Literal["order", "score", "cost", "latency"] = "order"
+    item: int | None = Field(default=None, ge=1, le=2**62)
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+
+
+@router.get(_ONE)
+@needs(Permission.READ, by_tenant=True)
+def show_run(request: Request, run: Seen, here: Here, who: Who, wanted: Annotated[WantedItems, Query()]) -> Response:
+    """Its numbers, its items, and one of these."""
+    like = ItemsLike(
+        outcome=wanted.outcome or None,
+        text=wanted.text.strip() or None,
+        evaluator=wanted.evaluator or None,
+        sort=wanted.sort,
+    )
+    sums = here.runs.sums([run.run_id])[run.run_id]
+    if like == ItemsLike():  # the whole list need not be looked through
+        items, total = here.run_items.page(run.run_id, skip=wanted.page * _PAGE_ROWS, most=_PAGE_ROWS), sums.items
+    else:
+        items, total = _found(here, run, like, wanted.page)
+    chosen = _item(here, run, wanted.item) if wanted.item else next(iter(items), None)
+    return page(
+        request,
+        "run.html",
+        run=run,
+        sums=sums,
+        config=json.loads(run.metadata),
+        wanted=wanted,
+        is_filtered=bool(like.outcome or like.text or like.evaluator),
+        items=[_listed(each) for each in items],
+        chosen=None if chosen is None else _shown(chosen),
+        columns=[each.name for each in sums.evaluators][:_MOST_EVALUATORS],
+        total=total,
+        page_rows=_PAGE_ROWS,
+        is_last=(wanted.page + 1) * _PAGE_ROWS >= total,
+        outcomes=OUTCOMES,
+        orders=_ORDERS,
+        forms=REPORT_FORMS,
+        short_print=short_print,
+        may_promote=may_use(who, promote_item, "POST"),
+        may_pin=who.owns(run.tenant) and may_use(who, pin_run, "POST"),
+    )
+
+
+@router.post(_ONE + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+def pin_run(run: Own, here: Here, form: Sent) -> Response:
+    """Keep it beyond its expiry, or with `keep` 0 no longer."""
+    here.runs.pin(run, keep=form.text("keep") != "0", now_us=here.now_ns() // 1000)
+    return RedirectResponse(f"/runs/{run.run_id}", 303)
+
+
+@router.get(_ONE + "/export")
+@needs(Permission.READ, by_tenant=True)
+def export_run(run: Seen, here: Here, form: Annotated[RunForm, Query(alias="format")] = "json") -> Response:
+    """It as a file."""
+    return exported(here, run, form)
+
+
+@router.get(_ONE + "/items/{number}/text")
+@needs(Permission.READ, by_tenant=True)
+def show_text(run: Seen, number: ItemNumber, here: Here, of: str = "inputs") -> Response:
+    """The whole of a text that the page of the run cuts."""
+    found = _item(here, run, number)
+    if of not in _TEXTS or found[of] is None:
+        raise HTTPException(404, "there is no such text here")
+    return plain_text(found[of])
+
+
+def _found(here: Context, run: Run, like: ItemsLike, number: int) -> tuple[list[dict[str, Any]], int]:
+    """A page of the items that are like this, and how many there are."""
+    numbers, total = here.run_items.chosen(run.run_id, like, skip=number * _PAGE_ROWS, most=_PAGE_ROWS)
+    return here.run_items.by_number(run.run_id, numbers), total
+
+
+def _item(here: Context, run: Run, number: int) -> Mapping[str, Any]:
+    found = here.run_items.by_number(run.run_id, [number])
+    if not found:
+        raise Missing("this run has no such item")
+    return found[0]
+
+
+def _listed(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "row": item,
+        "input": readable(item["inputs"]),
+        "scores": {score["name"]: score for score in item["scores"]},
+    }
+
+
+def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
+    return _listed(item) | {
+        "expected": readable(item["expected_outputs"]),
+        "actual": readable(item["actual_outputs"]),
+        "metadata": json.loads(item["metadata"]),
+    }
+
+
+def readable(text: str) -> object:
+    """A map as people read it: of one with one value that value, and None of an empty one."""
+    value = json.loads(text)
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value or None

@@ -1,0 +1,185 @@
+"""Two runs beside each other: what the gate says of them, and each item with what both said of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.pages import MAX_PAGE
+from collector.api.run_diff import baseline_for
+from collector.api.run_gate import compared_runs
+from collector.api.runs import Seen
+from collector.web.offline.marked import marked
+from collector.web.offline.run import OUTCOMES, readable
+from collector.web.rendering import page
+from collector.web.text import block, value_text
+from storage.errors import Conflict
+from storage.offline.runs import Run
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns
+    from collector.experiments.side_by_side import DiffCase, DiffFilter
+
+router = APIRouter()
+
+_ONE: Final = "/runs/{run_id}/diff"
+_PAGE_ROWS: Final = 50
+_MOST_EVALUATORS: Final = 3  # whose scores stand in the list
+_MOST_BASELINES: Final = 50
+_ENDED: Final = frozenset({"SUCCESS", "FAILED"})
+
+_SHOWN: Final[Mapping[str, "DiffFilter"]] = {
+    "": "ALL",
+    "changed": "CHANGED",
+    "worse": "REGRESSED",
+    "better": "IMPROVED",
+    "same": "UNCHANGED",
+    "added": "ADDED",
+    "removed": "REMOVED",
+}
+"""What may be shown, as addresses and as the API call it."""
+
+MOVEMENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "REGRESSED": ("worse", "bad"),
+    "IMPROVED": ("better", "good"),
+    "UNCHANGED": ("same", ""),
+    "ADDED": ("added", "accent"),
+    "REMOVED": ("removed", "warn"),
+}
+"""How an item moved, in a word and a colour."""
+
+
+class WantedDifference(BaseModel):
+    """What a run is compared with, which of the items are listed, and which of them is shown whole."""
+
+    baseline: str = Field(default="", max_length=100)
+    show: Literal["", "changed", "worse", "better", "same", "added", "removed"] = ""
+    slices: str = Field(default="", max_length=200)
+    item: int | None = Field(default=None, ge=0, le=2**31)
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCase:
+    """An item with what each run said of it; None where a run does not have it."""
+
+    case: "DiffCase"
+    input: object
+    expected: object
+    before: Markup | None
+    after: Markup | None
+
+
+@router.get(_ONE)
+@needs(Permission.READ, by_tenant=True)
+def show_run_diff(
+    request: Request, run: Seen, here: Here, who: Who, wanted: Annotated[WantedDifference, Query()]
+) -> Response:
+    """The verdict on a run and a baseline, and their items, flips first."""
+    shown: dict[str, Any] = {"run": run, "wanted": wanted, "before": None, "found": None, "problem": None}
+    shown["baselines"] = [
+        each
+        for each in here.runs.of_experiment(run.experiment_id, most=_MOST_BASELINES)
+        if each.status in _ENDED and each.run_id != run.run_id
+    ]
+    status = 200
+    try:
+        shown["before"] = baseline_for(run, wanted.baseline or None, here, who)
+        if shown["before"] is not None:
+            shown |= _difference(run, shown["before"], wanted, here)
+    except Conflict as error:
+        shown["problem"], status = str(error), 409
+    return page(request, "run_diff.html", status=status, **shown)
+
+
+def _difference(run: Run, before: Run, wanted: WantedDifference, here: Context) -> dict[str, Any]:
+    # Imported here: they bring scipy, which a server that compares nothing should not load.
+    from collector.experiments.side_by_side import DIFF_FILTERS, cases_of  # noqa: PLC0415
+    from collector.gating.gate import Policy  # noqa: PLC0415
+    from rules.statistics.runs.options import Options  # noqa: PLC0415
+
+    options = Options(slices=(wanted.slices,) if wanted.slices else ())
+    found = compared_runs(run, before, options, here)
+    listed = found.table.listed(DIFF_FILTERS[_SHOWN[wanted.show]])
+    first = wanted.page * _PAGE_ROWS
+    places = listed[first : first + _PAGE_ROWS]
+    chosen = wanted.item if wanted.item is not None and wanted.item < found.table.order.size else None
+    chosen = chosen if chosen is not None else next(iter(places), None)
+    case = None if chosen is None else cases_of(found, [chosen], here.run_items)[0]
+    return {
+        "found": found,
+        "verdict": found.decision(Policy(options=options)).document,
+        "items": rows_of(found, places),
+        "chosen": chosen,
+        "case": None if case is None else _shown(case, found),
+        "columns": [each.name for each in found.table.columns][:_MOST_EVALUATORS],
+        "total": len(listed),
+        "page_rows": _PAGE_ROWS,
+        "is_last": first + _PAGE_ROWS >= len(listed),
+        "flips": (int((found.table.flips < 0).sum()), int((found.table.flips > 0).sum())),
+        "outcomes": OUTCOMES,
+        "words": MOVEMENTS,
+        **_words(),
+    }
+
+
+def _words() -> dict[str, Any]:
+    from collector.gating import summary  # noqa: PLC0415 - as above
+
+    names = ("moved_text", "evaluator_text", "needed_text", "interval_text", "p_value_text", "ratio_text")
+    return {"titles": summary.VERDICTS} | {name: getattr(summary, name) for name in names}
+
+
+def rows_of(found: "ComparedRuns", places: Sequence[int]) -> list[dict[str, Any]]:
+    """Items as they stand in the list, by their places in the table; nothing is read for them."""
+    from collector.experiments.side_by_side import item_of, scores_of  # noqa: PLC0415 - as above
+    from rules.statistics.runs.items import MOVEMENTS as ways  # noqa: N811, PLC0415 - as above
+
+    return [
+        {
+            "place": place,
+            "item": item_of(found, place),
+            "movement": ways[found.table.movements[place]],
+            "flip": int(found.table.flips[place]),
+            "scores": scores_of(found, place)[:_MOST_EVALUATORS],
+        }
+        for place in places
+    ]
+
+
+def _shown(case: "DiffCase", found: "ComparedRuns") -> ShownCase:
+    side = case.candidate or case.baseline
+    pair = found.pair
+    texts, wholes = [], []
+    for each, run in ((case.baseline, pair.baseline.run), (case.candidate, pair.candidate.run)):
+        texts.append(None if each is None else _said(each.row))
+        number = 0 if each is None else each.row["item_number"]
+        wholes.append(f"/runs/{run.run_id}/items/{number}/text?of=actual_outputs")
+    before, after = texts
+    told: tuple[Markup | None, Markup | None]
+    if before is not None and after is not None:
+        told = marked(before, after, (wholes[0], wholes[1]))
+    else:
+        told = (
+            None if before is None else block(before, wholes[0]),
+            None if after is None else block(after, wholes[1]),
+        )
+    return ShownCase(
+        case=case,
+        input=None if side is None else readable(side.row["inputs"]),
+        expected=None if side is None else readable(side.row["expected_outputs"]),
+        before=told[0],
+        after=told[1],
+    )
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """What an application answered, as text; nothing where it answered nothing."""
+    value = readable(row["actual_outputs"])
+    return "" if value is None else value_text(value)

@@ -1,0 +1,1 @@
+"""Keys, connections, jobs, spending, audit and the status of the server."""

@@ -1,0 +1,50 @@
+"""Who did what, and what was refused."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.web.rendering import page
+from storage.operation.access import AuditWanted
+
+router = APIRouter()
+
+_PAGE_ROWS: Final = 100
+_LAST_ID: Final = 2**63 - 1
+_OUTCOMES: Final[dict[str, bool | None]] = {"": None, "done": False, "refused": True}
+
+Text = Annotated[str, Query(max_length=1000)]
+
+
+@router.get("/audit")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_entries(
+    request: Request,
+    here: Here,
+    who: Who,
+    key: Text = "",
+    path: Text = "",
+    outcome: Text = "",
+) -> Response:
+    """Entries of the audit, newest first."""
+    before = request.query_params.get("before", "")
+    number = int(before) if before.isascii() and before.isdecimal() else None
+    wanted = AuditWanted(
+        tenant=who.sight, key=key.strip() or None, path=path.strip() or None, refused=_OUTCOMES.get(outcome)
+    )
+    found = here.access.audit(wanted, before=None if number is None else min(number, _LAST_ID), limit=_PAGE_ROWS + 1)
+    entries = found[:_PAGE_ROWS]
+    return page(
+        request,
+        "audit.html",
+        entries=entries,
+        older=entries[-1][0] if len(found) > _PAGE_ROWS else None,
+        is_first=number is None,
+        key=key,
+        path=path,
+        outcome=outcome if outcome in _OUTCOMES else "",
+        is_filtered=bool(key or path or outcome),
+    )

@@ -1,0 +1,148 @@
+"""The form of a connection: its fields as a document of the API, and the other way round."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from collector.connection_text import ConnectionProblem, parse_connection
+from collector.live.judges.connections import READ_ONLY
+from collector.live.judges.llm_connection import LlmConnection
+from collector.web.overtaken import EditConflict, overtaken, without_secret
+from collector.web.visitor import Form
+
+_TEXTS: Final = ("name", "baseUrl", "model", "protocol", "credentialRef", "reasoningEffort", "fallback")
+_NUMBERS: Final[Mapping[str, type[int] | type[float]]] = {
+    "price.inputUsdPerMillion": float,
+    "price.outputUsdPerMillion": float,
+    "limits.inFlight": int,
+    "limits.timeoutSeconds": float,
+    "limits.attempts": int,
+    "limits.requestsPerMinute": float,
+    "budget.callsPerDay": int,
+    "budget.tokensPerDay": int,
+    "budget.usdPerDay": float,
+    "maxOutputTokens": int,
+    "temperature": float,
+}
+_LINES: Final = ("headers", "headerRefs")
+"""Mappings, which are written as a line `name: value` each."""
+
+_TICKS: Final = ("shared", "budget.allowUnpriced")
+_KEY: Final = "apiKey"
+_NO_KEY: Final = "removeKey"
+
+FIELDS: Final = (*_TEXTS, *_NUMBERS, *_LINES, *_TICKS)
+
+LABELS: Final[Mapping[str, str]] = {
+    "name": "Name",
+    "baseUrl": "Address",
+    "model": "Model",
+    "protocol": "Protocol",
+    "apiKey": "API key",
+    "credentialRef": "Or the variable that holds it",
+    "shared": "Rules of every tenant may use it, too",
+    "price.inputUsdPerMillion": "USD for a million input tokens",
+    "price.outputUsdPerMillion": "USD for a million output tokens",
+    "budget.callsPerDay": "Calls a day",
+    "budget.tokensPerDay": "Tokens a day",
+    "budget.usdPerDay": "USD a day",
+    "budget.allowUnpriced": "Ask it although USD are limited and its price is not known",
+    "limits.inFlight": "Requests at once",
+    "limits.timeoutSeconds": "Seconds until one is given up",
+    "limits.attempts": "Attempts",
+    "limits.requestsPerMinute": "Requests a minute",
+    "maxOutputTokens": "Tokens of an answer",
+    "temperature": "Temperature",
+    "reasoningEffort": "Reasoning effort",
+    "headers": "More headers",
+    "headerRefs": "Headers whose values variables of the server hold",
+    "fallback": "Connection that is asked where this one does not answer",
+}
+"""What people read beside the fields."""
+
+
+def connection_of(form: Form, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What a form says, as a document; what the form has no field for stays as it was before.
+
+    A key that is left empty is not mentioned, so that the one that is kept stays.
+    """
+    own = {name.partition(".")[0] for name in FIELDS} | READ_ONLY
+    document = {key: value for key, value in before.items() if key not in own}
+    for name in _TEXTS:
+        _put(document, name, form.text(name).strip())
+    for name, kind in _NUMBERS.items():
+        _put(document, name, _number(form.text(name).strip(), kind))
+    for name in _LINES:
+        _put(document, name, _mapping(form.text(name)))
+    for name in _TICKS:
+        _put(document, name, form.checked(name) or "")
+    _put(document, _KEY, form.text(_KEY).strip())
+    if _KEY not in document and form.checked(_NO_KEY):
+        document[_KEY] = None
+    return document
+
+
+def values_of(document: Mapping[str, Any]) -> dict[str, object]:
+    """What the fields of the form hold for a connection."""
+    lines = {name: "\n".join(f"{key}: {value}" for key, value in document.get(name, {}).items()) for name in _LINES}
+    flat = dict(_flat(document)) | lines
+    return {name: flat.get(name, "") for name in (*FIELDS, _NO_KEY)}
+
+
+def values_sent(form: Form) -> dict[str, object]:
+    """What they held when the form was sent; never the key."""
+    return {name: form.text(name) for name in (*FIELDS, _NO_KEY)}
+
+
+def overtaken_by(now: LlmConnection, form: Form, wanted: Mapping[str, Any]) -> EditConflict:
+    """How a connection that somebody else changed differs from what a form says, which is the document `wanted`."""
+    typed, there = without_secret(form, _KEY, _NO_KEY, is_kept=now.row.secret is not None)
+    said = parse_connection(wanted).model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    is_there = now.text.model_dump(mode="json", by_alias=True, exclude={"api_key"})
+    return overtaken("connection", said | dict(typed), is_there | dict(there), LABELS)
+
+
+def by_field(problems: Sequence[ConnectionProblem]) -> tuple[dict[str, str], list[str]]:
+    """What is wrong, by field, and what belongs to none of them."""
+    known = {*FIELDS, _KEY}
+    fields: dict[str, str] = {}
+    others: list[str] = []
+    for problem in problems:
+        named = [key for key in problem.key.split(", ") if key in known]
+        for key in named:
+            fields[key] = f"{fields[key]}; {problem.message}" if key in fields else problem.message
+        if not named:
+            others.append(str(problem))
+    return fields, others
+
+
+def _put(document: dict[str, Any], name: str, value: object) -> None:
+    """Set what a name with dots means; an empty text sets nothing."""
+    if value == "":
+        return
+    outer, _, inner = name.partition(".")
+    if inner:
+        document.setdefault(outer, {})[inner] = value
+    else:
+        document[outer] = value
+
+
+def _mapping(text: str) -> object:
+    """The lines `name: value` as a mapping; "" where there are none."""
+    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs} or ""
+
+
+def _number(text: str, kind: type[int] | type[float]) -> object:
+    """The number, or the text as it is, of which the check of the document then says what is wrong."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _flat(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{inner}", told) for inner, told in _flat(value))
+        elif value is not None:
+            yield key, value

@@ -1,0 +1,232 @@
+"""Connections to models: what they cost today, and changing them. No page holds a key."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.connection_documents import connection_document
+from collector.api.context import Context, Here, Who
+from collector.api.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.connection_text import BadText
+from collector.live.budgets.budgets import SpentToday
+from collector.live.judges.connection_trial import try_connection
+from collector.live.judges.connections import ConnectionConflict, NoSuchConnection
+from collector.live.judges.llm_connection import LlmConnection
+from collector.web.confirming import Confirmation, ask
+from collector.web.navigation import may_use
+from collector.web.operations.connection_form import (
+    LABELS,
+    by_field,
+    connection_of,
+    overtaken_by,
+    values_of,
+    values_sent,
+)
+from collector.web.operations.spending import Measure, measures
+from collector.web.overtaken import EditConflict, version_seen
+from collector.web.rendering import page
+from collector.web.text import one_line
+from collector.web.visitor import Form, Sent
+from storage.errors import Missing, Stale
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+_PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions"), ("ANTHROPIC", "Anthropic Messages")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What the form of a connection holds; its key never."""
+
+    values: Mapping[str, object]
+    version: int = 0  # of the connection, when its form was first shown
+    problems: Mapping[str, str] = field(default_factory=dict)
+    others: Sequence[str] = ()  # what belongs to no field
+    overtaken: EditConflict | None = None
+
+
+@router.get("/connections")
+@needs(Permission.READ, by_tenant=True)
+def list_connections(request: Request, here: Here, who: Who) -> Response:
+    """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
+    spent = spent_over_connections(here, who)
+    rows = [(each, _measures(each, spent)) for each in connections_seen(here, who)]
+    return page(
+        request, "connections.html", rows=rows, changed_ns=_ns, may_edit=may_use(who, create_connection, "POST")
+    )
+
+
+@router.get("/connections/new")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def new_connection(request: Request) -> Response:
+    """The form of one that is not there yet."""
+    return _form(request, None, _Shown(values=values_of({"protocol": "RESPONSES"})))
+
+
+@router.post("/connections/new")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Add one."""
+    try:
+        created = here.judging.connections.create(connection_of(form, {}), who.tenant)
+    except (BadText, ConnectionConflict) as error:
+        return _refused(request, None, form, error)
+    return RedirectResponse(f"/connections/{created.connection_id}", _SEE_OTHER)
+
+
+@router.get("/connections/{connection_id}")
+@needs(Permission.READ, by_tenant=True)
+def show_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+    """One of them."""
+    return _shown(request, here, who, _seen(here, who, connection_id))
+
+
+@router.post("/connections/{connection_id}/test")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def test_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+    """Ask its model one tiny question, and show what came of it."""
+    found = _own(here, who, connection_id)
+    trial = asyncio.run(try_connection(found, here.judging.connections, here.judging.budgets))
+    return _shown(request, here, who, found, trial.document())
+
+
+@router.get("/connections/{connection_id}/edit")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+    """Its form."""
+    found = _own(here, who, connection_id)
+    return _form(request, found, _Shown(values=values_of(connection_document(found, ())), version=found.row.version))
+
+
+@router.post("/connections/{connection_id}/edit")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Make it what the form says, if it still has the version that the form was filled with."""
+    found = _own(here, who, connection_id)
+    wanted = connection_of(form, connection_document(found, ()))
+    try:
+        here.judging.connections.replace(connection_id, wanted, seen={version_seen(form)})
+    except (BadText, ConnectionConflict) as error:
+        return _refused(request, found, form, error)
+    except Stale:
+        now = _own(here, who, connection_id)
+        told = overtaken_by(now, form, wanted)
+        shown = _Shown(values=values_sent(form), version=now.row.version, overtaken=told)
+        return _form(request, now, shown, status=409)
+    return RedirectResponse(f"/connections/{connection_id}", _SEE_OTHER)
+
+
+@router.get("/connections/{connection_id}/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+    """Whether it is really to go."""
+    return ask(request, _question(_own(here, who, connection_id)))
+
+
+@router.post("/connections/{connection_id}/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
+    """Take it away, with its key."""
+    found = _own(here, who, connection_id)
+    try:
+        here.judging.connections.delete(connection_id)
+    except ConnectionConflict as error:
+        return ask(request, _question(found), problem=str(error), status=409)
+    return RedirectResponse("/connections", _SEE_OTHER)
+
+
+def _seen(here: Context, who: Caller, connection_id: str) -> LlmConnection:
+    """The one with this id.
+
+    Raises:
+        Missing: there is none that the caller sees.
+    """
+    try:
+        return connection_seen(here, who, connection_id)
+    except NoSuchConnection as error:
+        raise Missing(str(error)) from None
+
+
+def _own(here: Context, who: Caller, connection_id: str) -> LlmConnection:
+    """A connection that the caller may change.
+
+    Raises:
+        Missing: there is none.
+        Forbidden: it is shared.
+    """
+    try:
+        return own_connection(here, who, connection_id)
+    except NoSuchConnection as error:
+        raise Missing(str(error)) from None
+
+
+def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[Measure]:
+    """What was spent over it today, against its budget."""
+    today, budget = connection_document(found, spent)["spentToday"], found.text.budget
+    return measures(today["calls"], today["tokens"], today["usd"], None if budget is None else budget.budget())
+
+
+def _ns(moment: dt.datetime) -> int:
+    """An instant of DuckDB, which is UTC without a zone."""
+    return int(moment.replace(tzinfo=dt.UTC).timestamp() * 1_000_000) * 1_000
+
+
+def _shown(
+    request: Request, here: Context, who: Who, found: LlmConnection, trial: dict[str, Any] | None = None
+) -> Response:
+    is_own = who.owns(found.row.tenant)
+    return page(
+        request,
+        "connection.html",
+        found=found,
+        spent_today=_measures(found, spent_over_connections(here, who)),
+        changed_ns=_ns,
+        trial=trial,
+        is_own=is_own,
+        may_test=is_own and may_use(who, test_connection, "POST"),
+        may_edit=is_own and found.row.origin != "FILE" and may_use(who, replace_connection, "POST"),
+    )
+
+
+def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, status: int = 200) -> Response:
+    return page(
+        request,
+        "connection_form.html",
+        status=status,
+        found=found,
+        shown=shown,
+        labels=LABELS,
+        protocols=_PROTOCOLS,
+    )
+
+
+def _refused(
+    request: Request, found: LlmConnection | None, form: Form, error: BadText | ConnectionConflict
+) -> Response:
+    """The form as it was sent, with what is wrong beside its fields; without the key."""
+    shown = _Shown(values=values_sent(form), version=version_seen(form))
+    if isinstance(error, BadText):
+        problems, others = by_field(error.problems)
+        return _form(request, found, replace(shown, problems=problems, others=others), status=400)
+    return _form(request, found, replace(shown, others=[str(error)]), status=409)
+
+
+def _question(found: LlmConnection) -> Confirmation:
+    place = f"/connections/{found.connection_id}"
+    told = Markup("The connection {} and its key are deleted. What was spent over it stays on record.")
+    return Confirmation(
+        title="Delete a connection",
+        told=told.format(one_line(found.row.name)),
+        action=f"{place}/delete",
+        button="Delete the connection",
+        back=place,
+    )

@@ -1,0 +1,127 @@
+"""Evaluations that are to be made, and those that failed: why, and once more."""
+
+from typing import Annotated, Any, Final, get_args
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.job_documents import refusal
+from collector.api.jobs import State
+from collector.api.pages import MAX_PAGE
+from collector.live.upkeep.sweeper import wall_clock_us
+from collector.web.confirming import Confirmation, ask
+from collector.web.navigation import may_use
+from collector.web.operations.signing_in import own_path
+from collector.web.rendering import page
+from collector.web.text import one_line
+from collector.web.visitor import Sent
+from storage.errors import Conflict, Missing
+from storage.judging.jobs import Failures, JobFilter
+from storage.judging.repeating import MOST_RETRIED
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+_PAGE_ROWS: Final = 50
+_MOST_KINDS: Final = 50
+_LAST_ID: Final = 2**63 - 1
+_STATES: Final[tuple[State, ...]] = get_args(State)
+
+Text = Annotated[str, Query(max_length=1000)]
+
+
+class JobListing(BaseModel):
+    """Which jobs are listed; failed ones where nothing is said."""
+
+    state: str = "failed"
+    rule: str = Field(default="", max_length=1000)
+    trace: str = Field(default="", max_length=1000)
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+
+
+@router.get("/jobs")
+@needs(Permission.READ, by_tenant=True)
+def list_jobs(request: Request, here: Here, who: Who, wanted: Annotated[JobListing, Query()]) -> Response:
+    """What failed by rule and error, and jobs of a state, newest first."""
+    if wanted.state not in {"", *_STATES}:
+        raise HTTPException(400, f"state: there is no {wanted.state!r}")
+    rows = _rows(here, who, wanted)
+    return page(
+        request,
+        "jobs.html",
+        failures=_failures(here, who),
+        jobs=rows[:_PAGE_ROWS],
+        is_last=len(rows) <= _PAGE_ROWS,
+        wanted=wanted,
+        pairs=[(each, each) for each in _STATES],
+        may_retry=may_use(who, retry_job, "POST"),
+    )
+
+
+@router.get("/jobs/retry")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_to_retry(request: Request, here: Here, who: Who, rule: Text = "", kind: Text = "") -> Response:
+    """Whether all that failed like this is to be evaluated again, which may cost something."""
+    alike = [each for each in _failures(here, who) if _is_alike(each.rule_id, rule)]
+    count = sum(each.jobs for each in alike if not kind or each.error_kind == kind)
+    of_rule = Markup(" of the rule {}").format(one_line(alike[0].rule)) if rule and alike else Markup()
+    with_kind = Markup(" with the error {}").format(one_line(kind)) if kind else Markup()
+    told = Markup("{} failed {}{}{} made again. What asks a model is paid again.").format(
+        f"{count:,}", "evaluation is" if count == 1 else "evaluations are", of_rule, with_kind
+    )
+    hidden = (("rule", rule), ("kind", kind))
+    question = Confirmation(
+        title="Evaluate again", told=told, action="/jobs/retry", button="Evaluate again", back="/jobs", hidden=hidden
+    )
+    return ask(request, question)
+
+
+@router.post("/jobs/retry")
+@needs(Permission.WRITE, by_tenant=True)
+def retry_failed(here: Here, who: Who, form: Sent) -> Response:
+    """Evaluate again what failed, the oldest first."""
+    rule, kind = form.text("rule") or None, form.text("kind") or None
+    repeated = here.jobs.retry_failed(rule=rule, error_kind=kind, now_us=wall_clock_us(), tenant=who.sight)
+    here.jobs_changed()
+    more = repeated.jobs == MOST_RETRIED
+    return RedirectResponse("/jobs?" + urlencode({"state": "failed" if more else ""}), _SEE_OTHER)
+
+
+@router.post("/jobs/{job_id}/retry")
+@needs(Permission.WRITE, by_tenant=True)
+def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who, form: Sent) -> Response:
+    """Evaluate one again; one that waits for its next attempt has it now."""
+    repeated = here.jobs.retry([job_id], now_us=wall_clock_us(), tenant=who.sight)
+    here.jobs_changed()
+    if job_id in repeated.refused:
+        state = repeated.refused[job_id]
+        told = f"job {job_id}: {refusal(state)}"
+        raise Missing(told) if state is None else Conflict(told)
+    return RedirectResponse(own_path(form.text("next", "/jobs")), _SEE_OTHER)
+
+
+def _failures(here: Context, who: Caller) -> list[Failures]:
+    """What failed, as far as the caller may have it evaluated again."""
+    return here.jobs.failures_by_kind(limit=_MOST_KINDS, tenant=who.sight)
+
+
+def _rows(here: Context, who: Caller, wanted: JobListing) -> list[dict[str, Any]]:
+    """The jobs of a page, and one more where there is another page."""
+    filters = JobFilter(
+        state=wanted.state or None,
+        rule=wanted.rule.strip() or None,
+        trace_id=wanted.trace.strip().lower() or None,
+        tenant=who.sight,
+    )
+    return here.jobs.page(filters, limit=_PAGE_ROWS + 1, skipped=wanted.page * _PAGE_ROWS)
+
+
+def _is_alike(rule_id: str, wanted: str) -> bool:
+    return not wanted or rule_id == wanted

@@ -1,0 +1,145 @@
+"""API keys: made, disabled, deleted. The text of one is shown once, on the answer to the form that made it."""
+
+import re
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
+from pydantic import ValidationError
+
+from collector.access.errors import Forbidden, KeyConflict
+from collector.access.permission import Permission, Role, needs
+from collector.api import keys as api
+from collector.api.context import Context, Here, Who
+from collector.web.confirming import Confirmation, ask, show_once
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.text import one_line
+from collector.web.visitor import Form, Sent
+from storage.errors import Missing
+from storage.operation.access import ApiKey
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+_ROLES: Final = (
+    (Role.VIEWER, "VIEWER: looks"),
+    (Role.EDITOR, "EDITOR: looks, sends spans, changes rules"),
+    (Role.ADMIN, "ADMIN: everything"),
+    (Role.INGEST, "INGEST: sends spans, and nothing else"),
+    (Role.REVIEWER, "REVIEWER: votes in review queues, and sees nothing else"),
+)
+_FIELDS: Final = ("name", "role", "tenantId", "expiresAt")
+_TO_THE_MINUTE: Final = re.compile(r"\d{4,}-\d{2}-\d{2}T\d{2}:\d{2}")
+_DISABLE = "opens nothing any longer. It stays in the list."
+_DELETE = "opens nothing any longer, and leaves the list. The audit keeps its name."
+
+
+@router.get("/keys")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_keys(request: Request, here: Here, who: Who) -> Response:
+    """The keys, oldest first."""
+    return page(request, "keys.html", keys=here.entrance.keyring.keys(who))
+
+
+@router.get("/keys/new")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def new_key(request: Request, here: Here) -> Response:
+    """The form of one that is not there yet; the first one has to be an ADMIN key."""
+    is_first = here.entrance.keyring.is_open
+    return _form(request, dict.fromkeys(_FIELDS, "") | {"role": Role.ADMIN if is_first else Role.VIEWER})
+
+
+@router.post("/keys/new")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Make one, and show its text."""
+    try:
+        wanted = api.NewKey.model_validate({name: _value(name, form) for name in _FIELDS if form.text(name).strip()})
+        made = api.create_key(wanted, here, who)
+    except ValidationError as error:
+        return _form(request, _values(form), problems=by_field(error), status=400)
+    except Forbidden as error:
+        return _form(request, _values(form), problems={"tenantId": str(error)}, status=403)
+    except KeyConflict as error:
+        return _form(request, _values(form), problems={"": str(error)}, status=409)
+    told = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
+    return show_once(request, title="A new key", told=told, secret=made.key, back="/keys")
+
+
+@router.get("/keys/{key_id}/disable")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def ask_to_disable(request: Request, key_id: str, here: Here, who: Who) -> Response:
+    """Whether it is really to open nothing."""
+    return ask(request, _question("Disable", _DISABLE, _find(here, who, key_id)))
+
+
+@router.post("/keys/{key_id}/disable")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
+    """Let it open nothing any longer."""
+    found = _find(here, who, key_id)
+    try:
+        api.disable_key(key_id, here, who)
+    except KeyConflict as error:
+        return ask(request, _question("Disable", _DISABLE, found), problem=str(error), status=409)
+    return RedirectResponse("/keys", _SEE_OTHER)
+
+
+@router.get("/keys/{key_id}/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def ask_to_delete(request: Request, key_id: str, here: Here, who: Who) -> Response:
+    """Whether it is really to go."""
+    return ask(request, _question("Delete", _DELETE, _find(here, who, key_id)))
+
+
+@router.post("/keys/{key_id}/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
+    """Forget it."""
+    found = _find(here, who, key_id)
+    try:
+        api.delete_key(key_id, here, who)
+    except KeyConflict as error:
+        return ask(request, _question("Delete", _DELETE, found), problem=str(error), status=409)
+    return RedirectResponse("/keys", _SEE_OTHER)
+
+
+def _find(here: Context, who: Who, key_id: str) -> ApiKey:
+    """The one with this id, of those that the caller administers.
+
+    Raises:
+        Missing: there is none.
+    """
+    for each in here.entrance.keyring.keys(who):
+        if each.key_id == key_id:
+            return each
+    raise Missing(f"there is no key {key_id}")
+
+
+def _value(name: str, form: Form) -> str:
+    """What a field says; what browsers send of an instant lacks the seconds and the zone."""
+    text = form.text(name).strip()
+    return f"{text}:00Z" if name == "expiresAt" and _TO_THE_MINUTE.fullmatch(text) else text
+
+
+def _values(form: Form) -> dict[str, str]:
+    return {name: form.text(name) for name in _FIELDS}
+
+
+def _form(
+    request: Request, values: dict[str, str], *, problems: dict[str, str] | None = None, status: int = 200
+) -> Response:
+    return page(request, "key_form.html", status=status, values=values, problems=problems or {}, roles=_ROLES)
+
+
+def _question(button: str, consequence: str, found: ApiKey) -> Confirmation:
+    told = Markup("The key {} ({}…) {}").format(one_line(found.name), found.hint, consequence)
+    return Confirmation(
+        title=f"{button} a key",
+        told=told,
+        action=f"/keys/{found.key_id}/{button.lower()}",
+        button=f"{button} the key",
+        back="/keys",
+    )

@@ -1,0 +1,132 @@
+"""Projects: what is stored of them, how long, what they may spend; traces that are kept; sweeping; a copy of all."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.backup import chunks
+from collector.api.context import Context, Here, Who
+from collector.live.judges.judges import ANY_PROJECT
+from collector.web.navigation import may_use
+from collector.web.operations.spending import Measure, budget_of_project, measures
+from collector.web.operations.status import numbers_of
+from collector.web.rendering import page
+from collector.web.visitor import Sent
+from storage.operation.status import ProjectSize
+from storage.upkeep.retention import BY_HAND, SweepForecast
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+_MOST_PINS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A project. `share` is that of its spans in all spans, hence about that of the bytes."""
+
+    name: str | None
+    tenant: str
+    size: ProjectSize | None
+    share: float
+    rules: int
+    retention_days: int
+    is_own_retention: bool
+    measures: list[Measure]
+
+
+@router.get("/projects")
+@needs(Permission.READ)
+def list_projects(request: Request, here: Here, who: Who) -> Response:
+    """Those that are stored, that somebody made, or that the configuration names."""
+    pins = here.retention.pinned(limit=_MOST_PINS)
+    configured = here.configured
+    return page(
+        request,
+        "projects.html",
+        rows=_rows(here),
+        used_bytes=int(numbers_of(here).get("database_bytes", 0)),
+        max_bytes=configured.max_bytes,
+        usual_days=configured.retention_days,
+        rules_for_all=sum(each.stored.enabled and each.stored.project is None for each in here.rules.kept()),
+        pins=pins,
+        has_more_pins=len(pins) == _MOST_PINS,
+        by_hand=BY_HAND,
+        may_unpin=may_use(who, unpin, "POST"),
+        may_sweep=may_use(who, sweep, "POST"),
+        may_copy=may_use(who, download_copy, "POST"),
+    )
+
+
+@router.post("/projects/unpin")
+@needs(Permission.WRITE)
+def unpin(here: Here, form: Sent) -> Response:
+    """Keep a trace no longer because somebody said so; other reasons stay."""
+    here.retention.unpin(form.required("trace").lower(), tenant=form.text("tenant"))
+    return RedirectResponse("/projects#kept", _SEE_OTHER)
+
+
+@router.get("/projects/sweep")
+@needs(Permission.ADMINISTER)
+def ask_to_sweep(request: Request, here: Here) -> Response:
+    """What a sweep would find, and whether it is to begin."""
+    return _sweep_page(request, here.sweeper.due(), here)
+
+
+@router.post("/projects/sweep")
+@needs(Permission.ADMINISTER)
+def sweep(request: Request, here: Here) -> Response:
+    """Delete what has expired now, and give the room back."""
+    swept = here.sweeper.sweep()
+    return page(request, "swept.html", swept=swept)
+
+
+@router.post("/projects/backup")
+@needs(Permission.ADMINISTER)
+def download_copy(here: Here) -> Response:
+    """The database as a DuckDB file: everything that was answered before, as of one moment."""
+    try:
+        file = here.backup()
+    except OSError as error:
+        raise HTTPException(503, f"the copy cannot be written: {error.strerror}") from None
+    named = {"content-disposition": 'attachment; filename="tracejury.duckdb"'}
+    return StreamingResponse(chunks(file), media_type="application/octet-stream", headers=named)
+
+
+def _sweep_page(request: Request, due: SweepForecast, here: Context) -> Response:
+    return page(request, "sweep.html", due=due, max_bytes=here.configured.max_bytes)
+
+
+def _rows(here: Context) -> list[_Row]:
+    """By name; spans of no project come last."""
+    sizes = {(each.project, each.tenant): each for each in here.status.projects()}
+    configured = here.configured
+    named = {each.name for each in here.rulebook.projects("")}
+    named |= configured.project_retention_days.keys() | (configured.project_budgets.keys() - {ANY_PROJECT})
+    keys = sizes.keys() | {(name, "") for name in named if name not in {project for project, _ in sizes}}
+    every = sum(each.spans for each in sizes.values()) or 1
+    spent = {(each.identity, each.tenant): each for each in here.judging.budgets.today() if each.kind == "project"}
+    rows = []
+    for name, tenant in sorted(keys, key=lambda key: (key[0] is None, key[0] or "", key[1])):
+        size, paid = sizes.get((name, tenant)), spent.get((name, tenant))
+        taken = (paid.calls, paid.tokens, paid.usd) if paid else (0, 0, 0.0)
+        rows.append(
+            _Row(
+                name=name,
+                tenant=tenant,
+                size=size,
+                share=size.spans / every if size else 0.0,
+                rules=sum(
+                    name is not None and each.stored.enabled and each.stored.project == name
+                    for each in here.rules.kept()
+                ),
+                retention_days=configured.project_retention_days.get(name or "", configured.retention_days),
+                is_own_retention=name in configured.project_retention_days,
+                measures=[each for each in measures(*taken, budget_of_project(here, name)) if each.limit is not None],
+            )
+        )
+    return rows

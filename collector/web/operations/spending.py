@@ -1,0 +1,98 @@
+"""What judges took today beside what they may take."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from markupsafe import Markup
+
+from collector.api.context import Context
+from collector.live.budgets.budgets import SpentToday
+from collector.live.jobs.trials import DRAFTS
+from collector.live.judges.judges import ANY_PROJECT
+from collector.web.pictures.share import share_bar
+from collector.web.words import number, usd
+from rules.rule import Budget
+
+_Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
+"""What somebody is called, and what he may spend, by his id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One thing that is counted. `limit` None: there is none."""
+
+    label: str
+    spent: Markup
+    limit: Markup | None
+    bar: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayerSpending:
+    """What one of those who pay took today."""
+
+    kind: str
+    name: str
+    tenant: str
+    measures: list[Measure]
+
+
+def measures(calls: int, tokens: int, spent_usd: float, budget: Budget | None) -> list[Measure]:
+    """Calls, tokens and USD against a budget."""
+    limits = budget or Budget()
+    return [
+        _measure("calls", number(calls), calls, limits.calls_per_day, number(limits.calls_per_day)),
+        _measure("tokens", number(tokens), tokens, limits.tokens_per_day, number(limits.tokens_per_day)),
+        _measure("USD", usd(spent_usd), spent_usd, limits.usd_per_day, usd(limits.usd_per_day)),
+    ]
+
+
+def budget_of_project(here: Context, project: str | None) -> Budget | None:
+    """What judging may cost a project in a day."""
+    budgets = here.configured.project_budgets
+    return budgets.get(project or "", budgets.get(ANY_PROJECT))
+
+
+def purses(here: Context) -> list[PayerSpending]:
+    """Everybody who paid for something today: rules, then projects, then connections."""
+    today = here.judging.budgets.today()
+    rules = {each.active.rule_id: each.active.rule for each in here.rules.kept()}
+    connections = {each.connection_id: each for each in here.judging.connections.all()}
+
+    def rule(identity: str) -> tuple[str, Budget | None]:
+        if identity == DRAFTS:
+            return "(rules being written)", None
+        found = rules.get(identity)
+        return (f"{identity} (deleted)", None) if found is None else (found.name, found.budget)
+
+    def connection(identity: str) -> tuple[str, Budget | None]:
+        found = connections.get(identity)
+        if found is None:
+            return f"{identity} (deleted)", None
+        return found.row.name, None if found.text.budget is None else found.text.budget.budget()
+
+    def project(identity: str) -> tuple[str, Budget | None]:
+        return identity or "(no project)", budget_of_project(here, identity)
+
+    return [
+        purse
+        for kind, named in (("rule", rule), ("project", project), ("connection", connection))
+        for purse in _purses(kind, (each for each in today if each.kind == kind), named)
+    ]
+
+
+def _purses(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[PayerSpending]:
+    found = []
+    for each in spent:
+        name, budget = named(each.identity or "")
+        told = measures(each.calls, each.tokens, each.usd, budget)
+        found.append(PayerSpending(kind=kind, name=name, tenant=each.tenant, measures=told))
+    return found
+
+
+def _measure(label: str, spent: Markup, taken: float, limit: float | None, told: Markup) -> Measure:
+    if limit is None:
+        return Measure(label=label, spent=spent, limit=None, bar=Markup())
+    share = taken / limit if limit else 1.0
+    return Measure(label=label, spent=spent, limit=told, bar=share_bar(share))

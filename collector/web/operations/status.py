@@ -1,0 +1,86 @@
+"""How the server stands: what comes in, what waits, what failed, what was spent, and what it takes on the disk."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here
+from collector.api.status_documents import rule_counts_document
+from collector.units import instant_text
+from collector.versions import versions
+from collector.web.operations.spending import purses
+from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.svg import figure
+from collector.web.rendering import page
+
+router = APIRouter()
+
+_STEP_S: Final = 20
+_STRETCHES: Final = 30
+"""The last ten minutes. A guess: long enough to see a change, short enough to see it at once."""
+
+_RECENT: Final = 3
+_US: Final = 1_000_000_000
+
+
+@router.get("/status")
+@needs(Permission.READ)
+def show_status(request: Request, here: Here) -> Response:
+    """All of it, as of this moment."""
+    now_ns = here.now_ns()
+    counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
+    rules = rule_counts_document(here.rules.kept(), (), here.judging.judges.problem_of)
+    return page(
+        request,
+        "status.html",
+        state=here.state,
+        is_overloaded=here.overloaded(),
+        standing=here.status.status(now_ns),
+        rate=sum(counts[-_RECENT:]) / (_RECENT * _STEP_S),
+        arrivals=_picture(counts, now_ns),
+        stretch_min=_STRETCHES * _STEP_S // 60,
+        meters=numbers_of(here),
+        received=_received(here),
+        purses=purses(here),
+        problems=here.rules.problems,
+        rules=rules,
+        conditions=here.conditions.lasting,
+        set_aside=here.set_aside(),
+        versions=versions(),
+    )
+
+
+def _picture(counts: list[int], now_ns: int) -> Markup:
+    """Spans a second over time."""
+    rates = [count / _STEP_S for count in counts]
+    begins = [now_ns - (_STRETCHES - place) * _STEP_S * _US for place in range(_STRETCHES)]
+    label = f"Spans a second over the last {_STRETCHES * _STEP_S // 60} minutes, at most {max(rates):,.1f}"
+    rows = [(instant_text(begin), f"{rate:,.2f}") for begin, rate in zip(begins, rates, strict=True)]
+    return figure(
+        sparkline(rates, label=label, least=0.0), titles=("From (UTC)", "Spans a second"), rows=rows, label=label
+    )
+
+
+def numbers_of(here: Context) -> dict[str, float]:
+    """The numbers of `/metrics` that have no labels, by their names without the product's."""
+    found = {meter.name.removeprefix("tracejury_"): meter.read() for meter in here.meters if meter.name in _SHOWN}
+    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
+
+_SHOWN: Final = {f"tracejury_{name}" for name in ("queue_bytes", "backlog_bytes", "database_bytes", "disk_free_bytes")}
+
+
+def _received(here: Context) -> list[tuple[str, int]]:
+    """What became of the spans that came since the start."""
+    meter = next((each for each in here.meters if each.name == "tracejury_received_total"), None)
+    found = {} if meter is None else meter.read()
+    if not isinstance(found, dict):
+        return []
+    return [
+        (dict(labels)["outcome"], int(count))
+        for labels, count in sorted(found.items())
+        if dict(labels)["kind"] == "span"
+    ]

@@ -1,0 +1,1 @@
+"""Quality of rules over time, and releases compared."""

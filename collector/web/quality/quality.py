@@ -1,0 +1,336 @@
+"""How good the results of rules are: over time, by release, and what is behind each number."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.annotations import VERDICT
+from collector.api.context import Context, Here, Who
+from collector.api.judged_by_people import (
+    SOURCES,
+    JudgeAgainstPeople,
+    difference_for_people,
+    judge_against_people,
+    judges_against_people,
+)
+from collector.api.monitor_documents import monitor_document
+from collector.api.reading_documents import Document
+from collector.api.tenants import tenant_of
+from collector.visible import one_line
+from collector.web.pictures.histogram import histogram
+from collector.web.pictures.sparkline import sparkline
+from collector.web.pictures.trend import trend
+from collector.web.pictures.whisker import evidence_bar, whisker
+from collector.web.quality import quality_numbers as numbers
+from collector.web.quality.quality_chosen import Chosen, Tenant, cells_of, chosen_of, period_of
+from collector.web.quality.quality_comparison import (
+    SCORES_OF_EACH,
+    Incomparable,
+    ReleaseComparison,
+    common_evaluator,
+    compare,
+)
+from collector.web.quality.quality_numbers import BINS, PERIODS, Measure
+from collector.web.rendering import page
+from rules.statistics.surviving import CorrectedDifference
+from storage.alerting.alerts import Alert, AlertFilter
+from storage.alerting.monitors import RuleKey
+from storage.alerting.quality import Cell, OneResult, ResultsLike
+from storage.review.labels import JudgedByRule
+
+router = APIRouter()
+
+_MOST_ALERTS: Final = 200
+_MOST_STREAMS: Final = 200
+_MOST_TENANTS: Final = 1_000
+_WORST: Final = 5
+_MOST_CORRECTED: Final = 30
+"""Rules of a page for which votes are looked up: two statements each. A guess."""
+_USUAL_DAYS: Final = 30
+
+
+class One(BaseModel):
+    """Which rule is looked at, about which project and whose spans, by which evaluator, and how far back."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    rule: str = ""
+    project: str | None = None
+    tenant: Tenant = None
+    days: int = _USUAL_DAYS
+    fingerprint: str = ""
+
+
+class Pair(One):
+    """Which of its releases are compared; without a fingerprint, by the latest evaluator that judged both."""
+
+    baseline: str = ""
+    candidate: str = ""
+
+
+@router.get("/quality")
+@needs(Permission.READ, by_tenant=True)
+def show_quality(
+    request: Request,
+    here: Here,
+    who: Who,
+    asked: Annotated[One, Query()],
+) -> Response:
+    """All rules with what came of them; or one rule about one project."""
+    if not asked.rule:
+        return _overview(request, here, who, asked)
+    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    cells = cells_of(here, chosen)
+    evaluators = numbers.evaluators_of(cells)
+    shown = asked.fingerprint or (evaluators[0].fingerprint if evaluators else None)
+    own = [cell for cell in cells if cell.fingerprint == shown]
+    return page(
+        request,
+        "quality_rule.html",
+        chosen=chosen,
+        sum=numbers.sum_of(cells),
+        own=numbers.sum_of(own),
+        evaluators=evaluators,
+        fingerprint=shown,
+        short_print=numbers.short_print,
+        periods=PERIODS,
+        trends=_trends(chosen, cells),
+        scores=_histogram(chosen, own, shown),
+        releases=numbers.releases_of(own, shown)[: numbers.MOST_RELEASES],
+        monitors=_monitors(here, chosen, shown),
+        alerts=_open_alerts(here, chosen.key),
+        people=_people(here, chosen, shown),
+        whisker=whisker,
+        evidence_bar=evidence_bar,
+    )
+
+
+@router.get("/quality/compare")
+@needs(Permission.READ, by_tenant=True)
+def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pair, Query()]) -> Response:
+    """Two releases of a rule beside each other, if one evaluator judged both."""
+    if not asked.rule:
+        return RedirectResponse("/quality", 303)
+    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    cells = cells_of(here, chosen)
+    names = sorted({cell.release for cell in cells if cell.release is not None and cell.scored})
+    found: ReleaseComparison | None = None
+    corrected: CorrectedDifference | None = None
+    why = ""
+    if asked.baseline and asked.candidate:
+        try:
+            found = _compared(here, chosen, cells, asked)
+            corrected = _for_people(here, chosen, found)
+        except Incomparable as error:
+            why = str(error)
+    sides = (asked.baseline, asked.candidate)
+    return page(
+        request,
+        "quality_compare.html",
+        status=409 if why else 200,
+        chosen=chosen,
+        names=names,
+        baseline=asked.baseline,
+        candidate=asked.candidate,
+        comparison=found,
+        corrected=corrected,
+        why=why,
+        worst={each: _worst(here, chosen, each, found.fingerprint) for each in sides} if found else {},
+        periods=PERIODS,
+        short_print=numbers.short_print,
+        scores_of_each=SCORES_OF_EACH,
+        whisker=whisker,
+    )
+
+
+def _overview(request: Request, here: Context, who: Caller, asked: One) -> Response:
+    tenant, project, days = tenant_of(who, asked.tenant), asked.project or None, asked.days
+    now_us, period = here.now_ns() // 1_000, period_of(days)
+    from_us = numbers.begin_us(now_us, days, "day")
+    steps = numbers.steps_between(from_us, now_us, "day")
+    found = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant), steps)
+    alerts = {(alert.finding.project, alert.finding.rule_id): alert for alert in _unsettled(here, tenant)}
+    shown = [each for each in found if project is None or each.project == project]
+    return page(
+        request,
+        "quality.html",
+        streams=shown[:_MOST_STREAMS],
+        more=max(len(shown) - _MOST_STREAMS, 0),
+        lines=[sparkline(each.days, label="By day", least=0.0, most=1.0) for each in shown[:_MOST_STREAMS]],
+        alerts=alerts,
+        corrected=_corrected(here, tenant, shown[:_MOST_STREAMS], from_us),
+        projects=sorted(
+            {each.project for each in found if each.project is not None} | ({project} if project else set())
+        ),
+        project=project or "",
+        tenants=_tenants(here, who, tenant),
+        tenant=tenant if who.sees_all else "",
+        periods=PERIODS,
+        days=days,
+        told=period.told,
+        has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
+    )
+
+
+def _people(here: Context, chosen: Chosen, fingerprint: str | None) -> JudgeAgainstPeople | None:
+    """What people say of the results of one evaluator; None where it has none that pass or fail."""
+    wanted = JudgedByRule(
+        tenant=chosen.key.tenant,
+        rule_id=chosen.key.rule_id,
+        project=chosen.key.project,
+        from_us=chosen.from_us,
+        name=VERDICT,
+        sources=SOURCES["people"],
+    )
+    found = judges_against_people(here, wanted)
+    return next((each for each in found if each.judge.fingerprint == fingerprint), None)
+
+
+def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
+    """The tenants that somebody may choose from: whoever has one has no choice."""
+    if not who.sees_all:
+        return []
+    return sorted({*here.quality.tenants(limit=_MOST_TENANTS), chosen} - {""})
+
+
+def _trends(chosen: Chosen, cells: Sequence[Cell]) -> list[tuple[str, Markup]]:
+    """The pictures of the pass rate, and of the mean score where it says something else."""
+    if not any(cell.scored for cell in cells):
+        return []
+    steps = numbers.steps_between(min(cell.at_us for cell in cells), chosen.now_us, chosen.step)
+    own = numbers.sum_of(cells)
+    told: dict[Measure, str] = {"passed": "Pass rate", "score": "Mean score"}
+    drawn = []
+    for measure, what in told.items():
+        if own.rate(measure) is None or (measure == "score" and own.is_pass_or_fail):
+            continue
+        points = numbers.points_of(
+            cells,
+            steps,
+            chosen.step,
+            measure,
+            lambda from_us, to_us, each: chosen.results(
+                from_us=from_us, to_us=to_us, fingerprint=each, verdict="scored"
+            ),
+        )
+        label = f"{what} of {one_line(chosen.rule)} by {chosen.step}"
+        drawn.append((what, trend(points, scale=numbers.scale_of(points, measure), label=label, what=what)))
+    return drawn
+
+
+def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -> Markup | None:
+    counts = numbers.bins_of(cells)
+    if not any(counts):
+        return None
+    thresholds = {cell.threshold for cell in cells if cell.threshold is not None}
+    edges = [number / BINS for number in range(BINS)]
+    hrefs = [
+        chosen.results(fingerprint=fingerprint, low=edge, high=edge + 1 / BINS if number < BINS - 1 else None)
+        for number, edge in enumerate(edges)
+    ]
+    return histogram(
+        counts,
+        low=0,
+        high=1,
+        threshold=thresholds.pop() if len(thresholds) == 1 else None,
+        label=f"Scores of {one_line(chosen.rule)}",
+        hrefs=hrefs,
+    )
+
+
+def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> Document | None:
+    """How the monitors of the results stand; None where there are none yet."""
+    rows = here.monitors.page(
+        project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
+    )
+    own = [row for row in rows if row.key == chosen.key and row.fingerprint == fingerprint]
+    return monitor_document(own[0], here.rules.revision) if own else None
+
+
+def _unsettled(here: Context, tenant: str) -> list[Alert]:
+    """Alerts about a tenant's spans that are not over."""
+    return [
+        alert
+        for state in ("acknowledged", "open")
+        for alert in here.alerts.newest(AlertFilter(state=state), tenant=tenant, limit=_MOST_ALERTS)
+        if alert.finding.tenant == tenant
+    ]
+
+
+def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
+    return [
+        each
+        for each in _unsettled(here, key.tenant)
+        if (each.finding.project, each.finding.rule_id) == (key.project, key.rule_id)
+    ]
+
+
+def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair) -> ReleaseComparison:
+    names = (asked.baseline, asked.candidate)
+    shared = common_evaluator(cells, *names, asked.fingerprint or None)
+    return compare(
+        cells,
+        names,
+        shared,
+        lambda: here.quality.scores(chosen.key, shared, names, from_us=chosen.from_us, each=SCORES_OF_EACH),
+        lower_is_better=chosen.lower_is_better,
+    )
+
+
+def _for_people(here: Context, chosen: Chosen, found: ReleaseComparison) -> CorrectedDifference | None:
+    """What is left of the difference of the pass rates once the judge's errors are taken out."""
+    judge = judge_against_people(
+        here,
+        tenant=chosen.key.tenant,
+        rule_id=chosen.key.rule_id,
+        project=chosen.key.project,
+        fingerprint=found.fingerprint,
+    )
+    if judge is None:
+        return None
+    sides = (
+        judge.of_release(each.release, each.sum.passed, each.sum.not_passed)
+        for each in (found.baseline, found.candidate)
+    )
+    return difference_for_people(judge, *sides)
+
+
+def _corrected(
+    here: Context, tenant: str, streams: Sequence[numbers.ResultSeries], from_us: int
+) -> list[JudgeAgainstPeople | None]:
+    """For each stream what people say of its latest evaluator; None where nobody has voted."""
+    voted = here.labels.voted_rules(tenant, VERDICT, SOURCES["people"]) if streams else set()
+    found: list[JudgeAgainstPeople | None] = []
+    for each in streams:
+        is_voted = (each.rule_id, each.project) in voted and sum(map(bool, found)) < _MOST_CORRECTED
+        found.append(_judge_of(here, tenant, each, from_us) if is_voted else None)
+    return found
+
+
+def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int) -> JudgeAgainstPeople | None:
+    wanted = JudgedByRule(
+        tenant=tenant,
+        rule_id=of.rule_id,
+        project=of.project,
+        from_us=from_us,
+        name=VERDICT,
+        sources=SOURCES["people"],
+    )
+    judges = judges_against_people(here, wanted)
+    return next((each for each in judges if each.judge.fingerprint == of.fingerprint), None)
+
+
+def _worst(here: Context, chosen: Chosen, release: str, fingerprint: str) -> list[OneResult]:
+    like = ResultsLike(
+        from_us=chosen.from_us,
+        release=release,
+        fingerprint=fingerprint,
+        outcome="scored",
+    )
+    return here.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)

@@ -1,0 +1,318 @@
+"""Results added up: rates with intervals that hold at all times at once, by step of time, evaluator and release."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from collector.web.pictures.trend import Scale, TrendPoint
+from rules.statistics.events import Rate, rate_of
+from rules.statistics.sample import ATOMS, UNIT, Sample
+from storage.alerting.quality import Cell, Step, StreamDay
+
+ALPHA: Final = 0.05
+"""Intervals hold at all times at once with 95 %."""
+
+BINS: Final = 16
+MOST_RELEASES: Final = 50
+
+Measure: TypeAlias = Literal["passed", "score"]
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DECEMBER: Final = 12
+_FINGERPRINT_DIGITS: Final = 8
+_PARTS: Final = 5  # a scale begins at a fifth of its height
+
+
+class Period(NamedTuple):
+    """How far back is looked, and in which steps."""
+
+    told: str
+    step: Step
+
+
+PERIODS: Final[Mapping[int, Period]] = {
+    1: Period("24 hours", "hour"),
+    7: Period("7 days", "day"),
+    30: Period("30 days", "day"),
+    90: Period("90 days", "week"),
+    365: Period("a year", "month"),
+}
+"""By days; no trend has more than some thirty points."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSum:
+    """Results that were added up; those of one evaluator, where a rate is asked for."""
+
+    scored: int
+    failed: int
+    skipped: int
+    passed: int
+    not_passed: int
+    cost_usd: float
+    scores: Sample
+    first_number: int
+    first_us: int
+    last_us: int
+
+    @property
+    def total(self) -> int:
+        """All results, whatever they came to."""
+        return self.scored + self.failed + self.skipped
+
+    @property
+    def pass_rate(self) -> Rate | None:
+        """The share that passed; None where nothing says whether it did."""
+        judged = self.passed + self.not_passed
+        return anytime_rate(Sample.of_passes(self.passed, judged)) if judged else None
+
+    @property
+    def mean_score(self) -> Rate | None:
+        """The mean of the scores from 0 to 1; None where there are none."""
+        return anytime_rate(self.scores) if self.scores.count else None
+
+    def rate(self, measure: Measure) -> Rate | None:
+        """One of both."""
+        return self.pass_rate if measure == "passed" else self.mean_score
+
+    @property
+    def is_pass_or_fail(self) -> bool:
+        """Whether scores say no more than passes do."""
+        return self.scores == Sample.of_passes(self.passed, self.passed + self.not_passed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorResults:
+    """What one evaluator made of results: scores of two are never compared."""
+
+    fingerprint: str
+    sum: ResultSum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseResults:
+    """Results of one release, or of none."""
+
+    release: str | None
+    sum: ResultSum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSeries:
+    """Results of a rule about a project: those of the latest evaluator, and how its days went."""
+
+    project: str | None
+    rule_id: str
+    rule: str
+    fingerprint: str | None  # of the latest evaluator
+    sum: ResultSum
+    days: Sequence[float | None]
+    failed: int  # of all evaluators, as what follows
+    skipped: int
+    cost_usd: float
+    last_us: int
+
+
+Href: TypeAlias = Callable[[int, int, str], str]
+"""What leads to the results from one instant to another by one evaluator."""
+
+
+def sum_of(cells: Iterable[Cell]) -> ResultSum:
+    """All of these together."""
+    held = list(cells)
+    weights = [0] * ATOMS
+    for cell in held:
+        for point, scored, above in cell.points:
+            weights[point] += scored * UNIT - above
+            if above:
+                weights[point + 1] += above
+        # A score of which only the sum is known may as well have been a pass or a failure: that is the widest spread
+        # with its mean, so the interval is wider and as true.
+        upper = round(min(max(cell.score_sum, 0.0), cell.summed) * UNIT)
+        weights[0] += cell.summed * UNIT - upper
+        weights[-1] += upper
+    return ResultSum(
+        scored=sum(cell.scored for cell in held),
+        failed=sum(cell.failed for cell in held),
+        skipped=sum(cell.skipped for cell in held),
+        passed=sum(cell.passed for cell in held),
+        not_passed=sum(cell.not_passed for cell in held),
+        cost_usd=sum(cell.cost_usd for cell in held),
+        scores=Sample.of_weights(weights),
+        first_number=min((cell.first_number for cell in held), default=0),
+        first_us=min((cell.first_us for cell in held), default=0),
+        last_us=max((cell.last_us for cell in held), default=0),
+    )
+
+
+def evaluators_of(cells: Sequence[Cell]) -> list[EvaluatorResults]:
+    """Those that gave scores, the latest first."""
+    prints = {cell.fingerprint for cell in cells if cell.fingerprint is not None and cell.scored}
+    found = [
+        EvaluatorResults(fingerprint=each, sum=sum_of(cell for cell in cells if cell.fingerprint == each))
+        for each in prints
+    ]
+    return sorted(found, key=lambda each: (-each.sum.last_us, each.fingerprint))
+
+
+def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseResults]:
+    """What one evaluator made of each release, that first which came last."""
+    by_release: dict[str | None, list[Cell]] = {}
+    for cell in cells:
+        if cell.fingerprint == fingerprint:
+            by_release.setdefault(cell.release, []).append(cell)
+    found = [ReleaseResults(release=release, sum=sum_of(held)) for release, held in by_release.items()]
+    return sorted(found, key=lambda each: (-each.sum.first_us, -each.sum.first_number, each.release or ""))
+
+
+def bins_of(cells: Iterable[Cell]) -> list[int]:
+    """How many scores lie in each of so many equal parts from 0 to 1, as far as they are known one by one."""
+    counts = [0] * BINS
+    for cell in cells:
+        for point, scored, _ in cell.points:
+            counts[min(point * BINS // (ATOMS - 1), BINS - 1)] += scored
+    return counts
+
+
+def points_of(
+    cells: Sequence[Cell], steps: Sequence[int], step: Step, measure: Measure, href: Href
+) -> list[TrendPoint]:
+    """A rate at each step of time; where another evaluator begins, it says so. Pass rates are in percent."""
+    times = 100 if measure == "passed" else 1
+    points: list[TrendPoint] = []
+    before: str | None = None
+    for number, at_us in enumerate(steps):
+        until_us = steps[number + 1] if number + 1 < len(steps) else _after(at_us, step)
+        here = _by_evaluator(cells, at_us, measure)
+        if not here:
+            points.append(TrendPoint(label=_step_text(at_us, step), value=None))
+        for fingerprint, rate in here:
+            is_new = before is not None and fingerprint != before
+            points.append(
+                TrendPoint(
+                    label=_step_text(at_us, step),
+                    value=rate.mean * times,
+                    low=rate.interval.low * times,
+                    high=rate.interval.high * times,
+                    count=rate.count,
+                    href=href(at_us, until_us, fingerprint),
+                    begins=f"evaluator {short_print(fingerprint)}" if is_new else None,
+                )
+            )
+            before = fingerprint
+    return points
+
+
+def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
+    """A scale up to the top that begins at a fifth below everything."""
+    high, unit = (100.0, " %") if measure == "passed" else (1.0, "")
+    least = min((point.low for point in points if point.low is not None), default=0.0)
+    return Scale(low=int(least / high * _PARTS) / _PARTS * high, high=high, unit=unit)
+
+
+def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
+    """Results of each rule and project, by the project and the name of the rule."""
+    grouped: dict[tuple[str | None, str], list[StreamDay]] = {}
+    for day in days:
+        grouped.setdefault((day.project, day.rule_id), []).append(day)
+    return [_stream(held, steps) for held in grouped.values()]
+
+
+def begin_us(now_us: int, days: int, step: Step) -> int:
+    """The beginning of the step in which it was so many days ago."""
+    then = _EPOCH + dt.timedelta(microseconds=now_us) - dt.timedelta(days=days)
+    begin = then.replace(minute=0, second=0, microsecond=0)
+    if step != "hour":
+        begin = begin.replace(hour=0)
+    if step == "week":
+        begin -= dt.timedelta(days=begin.weekday())
+    if step == "month":
+        begin = begin.replace(day=1)
+    return (begin - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def steps_between(first_us: int, last_us: int, step: Step) -> list[int]:
+    """When each step begins, from that of one instant to that of another."""
+    at_us = begin_us(first_us, 0, step)
+    found = []
+    while at_us <= last_us:
+        found.append(at_us)
+        at_us = _after(at_us, step)
+    return found
+
+
+def short_print(fingerprint: str | None) -> str:
+    """The beginning of a fingerprint, which tells evaluators apart."""
+    return "none" if fingerprint is None else fingerprint[:_FINGERPRINT_DIGITS]
+
+
+def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
+    latest = max(days, key=lambda day: (day.fingerprint is not None and day.scored > 0, day.last_us))
+    own = [day for day in days if day.fingerprint == latest.fingerprint]
+    rates = {day.day_us: day.passed / (day.passed + day.not_passed) for day in own if day.passed + day.not_passed}
+    rates = rates or {day.day_us: day.score_sum / day.scored for day in own if day.scored}
+    return ResultSeries(
+        project=latest.project,
+        rule_id=latest.rule_id,
+        rule=latest.rule,
+        fingerprint=latest.fingerprint,
+        sum=sum_of(_as_cell(day) for day in own),
+        days=[rates.get(at_us) for at_us in steps],
+        failed=sum(day.failed for day in days),
+        skipped=sum(day.skipped for day in days),
+        cost_usd=sum(day.cost_usd for day in days),
+        last_us=max(day.last_us for day in days),
+    )
+
+
+def _as_cell(day: StreamDay) -> Cell:
+    return Cell(
+        at_us=day.day_us,
+        fingerprint=day.fingerprint,
+        release=None,
+        scored=day.scored,
+        failed=day.failed,
+        skipped=day.skipped,
+        passed=day.passed,
+        not_passed=day.not_passed,
+        cost_usd=day.cost_usd,
+        first_us=day.last_us,
+        last_us=day.last_us,
+        summed=day.scored,
+        score_sum=day.score_sum,
+    )
+
+
+def _by_evaluator(cells: Sequence[Cell], at_us: int, measure: Measure) -> list[tuple[str, Rate]]:
+    """The rates of a step by the evaluators, those first that began first."""
+    here = evaluators_of([cell for cell in cells if cell.at_us == at_us])
+    ordered = sorted(here, key=lambda each: (each.sum.first_us, each.fingerprint))
+    rates = ((each.fingerprint, each.sum.rate(measure)) for each in ordered)
+    return [(fingerprint, rate) for fingerprint, rate in rates if rate is not None]
+
+
+def _after(at_us: int, step: Step) -> int:
+    if step == "month":
+        month = _EPOCH + dt.timedelta(microseconds=at_us)
+        following = (
+            month.replace(year=month.year + 1, month=1)
+            if month.month == _DECEMBER
+            else month.replace(month=month.month + 1)
+        )
+        return (following - _EPOCH) // dt.timedelta(microseconds=1)
+    return at_us + {"hour": 1, "day": 24, "week": 168}[step] * 3_600_000_000
+
+
+def _step_text(at_us: int, step: Step) -> str:
+    at = _EPOCH + dt.timedelta(microseconds=at_us)
+    return {"hour": f"{at:%H}:00", "day": f"{at:%b} {at.day}", "week": f"{at:%b} {at.day}", "month": f"{at:%b %Y}"}[
+        step
+    ]
+
+
+@lru_cache(maxsize=8192)
+def anytime_rate(sample: Sample) -> Rate:
+    """A rate with its interval, which takes a millisecond and is asked for again with each look at a page."""
+    return rate_of(sample, ALPHA, lower_is_better=False)

@@ -1,0 +1,105 @@
+"""The results behind a number, one by one, with the traces that they are about."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.api.pages import MAX_PAGE
+from collector.web.quality.quality_chosen import Tenant, chosen_of
+from collector.web.quality.quality_numbers import short_print
+from collector.web.rendering import page
+from collector.web.visitor import with_parameters
+from storage.alerting.quality import ResultsLike
+
+router = APIRouter()
+
+_ROWS: Final = 50
+_LAST_US: Final = 1 << 53
+
+VERDICTS: Final[Mapping[str, tuple[str | None, bool | None]]] = {
+    "": (None, None),
+    "scored": ("scored", None),
+    "passed": ("scored", True),
+    "failed": ("scored", False),
+    "broken": ("failed", None),
+    "skipped": ("skipped", None),
+}
+"""As the list of traces calls them, which knows no `scored`: an outcome, and whether it passed."""
+
+TOLD: Final = (
+    ("", "all"),
+    ("scored", "scored"),
+    ("passed", "passed"),
+    ("failed", "failed"),
+    ("broken", "no verdict"),
+    ("skipped", "skipped"),
+)
+
+
+class ResultFilter(BaseModel):
+    """What an address asks for; what is left out does not matter. Scores are from `low` to less than `high`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    rule: str = ""
+    project: str | None = None
+    tenant: Tenant = None
+    days: int = 30
+    from_us: int | None = Field(default=None, ge=0, le=_LAST_US)
+    to_us: int | None = Field(default=None, ge=0, le=_LAST_US)
+    fingerprint: str | None = None
+    release: str | None = None
+    unreleased: bool = False
+    verdict: Literal["", "scored", "passed", "failed", "broken", "skipped"] = ""
+    low: float | None = None
+    high: float | None = None
+    order: Literal["latest", "worst"] = "latest"
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+
+    @property
+    def like(self) -> ResultsLike:
+        """The results that are meant."""
+        outcome, passed = VERDICTS[self.verdict]
+        return ResultsLike(
+            from_us=self.from_us,
+            to_us=self.to_us,
+            fingerprint=self.fingerprint or None,
+            release=self.release,
+            unreleased=self.unreleased,
+            outcome=outcome,
+            passed=passed,
+            low=self.low,
+            high=self.high,
+        )
+
+
+@router.get("/quality/results")
+@needs(Permission.READ, by_tenant=True)
+def list_results(request: Request, here: Here, who: Who, asked: Annotated[ResultFilter, Query()]) -> Response:
+    """Results of a rule about a project, the latest first, or the worst."""
+    if not asked.rule:
+        return RedirectResponse("/quality", 303)
+    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    found = here.quality.results(
+        chosen.key,
+        asked.like,
+        worst=chosen.worst if asked.order == "worst" else None,
+        offset=asked.page * _ROWS,
+        limit=_ROWS + 1,
+    )
+    return page(
+        request,
+        "quality_results.html",
+        chosen=chosen,
+        asked=asked,
+        results=found[:_ROWS],
+        older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
+        newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
+        verdicts=TOLD,
+        short_print=short_print,
+    )

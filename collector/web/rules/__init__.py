@@ -1,0 +1,1 @@
+"""Rules: the list, the form, the history, backfills."""

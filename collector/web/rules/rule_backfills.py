@@ -1,0 +1,53 @@
+"""Running a rule over what was stored before it."""
+
+import datetime as dt
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.web.rules import rule_access
+from collector.web.visitor import Sent
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_US: Final = 1_000
+
+
+@router.post("/rules/{rule_id}/backfills")
+@needs(Permission.WRITE, by_tenant=True)
+def start_backfill(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+    """Run a rule over the spans that start between two instants."""
+    kept = rule_access.find_own(here, who, rule_id)
+    from_ns, to_ns = (_instant_ns(name, form.required(name)) for name in ("from", "to"))
+    rule_access.start_backfill(here, kept, from_ns, to_ns)
+    return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
+
+
+@router.post("/rules/{rule_id}/backfills/{backfill_id}/cancel")
+@needs(Permission.WRITE, by_tenant=True)
+def cancel_backfill(rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
+    """Let a run go no further; what it found stays."""
+    rule_access.cancel_backfill(here, rule_access.find_own(here, who, rule_id), backfill_id)
+    return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
+
+
+def as_input(time_ns: int) -> str:
+    """An instant as a box for one holds it, in UTC, to the minute."""
+    return (_EPOCH + dt.timedelta(microseconds=time_ns // _US)).strftime("%Y-%m-%dT%H:%M")
+
+
+def _instant_ns(name: str, text: str) -> int:
+    try:
+        instant = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise HTTPException(400, f"{name}: must be an instant such as 2026-11-21T10:00, in UTC") from None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=dt.UTC)
+    since = instant - _EPOCH
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * _US

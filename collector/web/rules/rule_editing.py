@@ -1,0 +1,241 @@
+"""Writing a rule: as a form or as YAML, with what it would do beside it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.live.rules.rules_in_force import KeptRule
+from collector.web.overtaken import EditConflict, overtaken, version_seen
+from collector.web.rendering import page
+from collector.web.rules import rule_access, rule_draft
+from collector.web.rules.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
+from collector.web.rules.rule_form import (
+    BLANK,
+    GROUPS,
+    MAX_ROWS,
+    ConditionRow,
+    RuleForm,
+    blank_form,
+    condition_row,
+    form_of,
+)
+from collector.web.rules.rule_settings import evaluators, literal_keys, settings_of
+from collector.web.spans.span_view import detail_of
+from collector.web.visitor import Form, Sent
+from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS
+from rules.condition_text import MAX_TEXT
+from rules.errors import BadRule
+from rules.fields import FIELDS, MAPS
+from rules.operators import OPERATORS
+from rules.rule import Rule
+from storage.errors import Conflict, Missing, Stale
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_FIRST: Final = "tool_error"
+_OF_TYPE: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "llm": ("length", {"minimumOutputLength": "1", "maximumOutputLength": "4000"}),
+    "agent": ("execution_metrics", {"maxToolCalls": "10"}),
+}
+"""The check that a form begins with, by the type of the span that it is made from, else `tool_error`. A guess."""
+
+_NAME_CHARACTERS: Final = 80
+_MORE_ROWS: Final = 4
+_ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
+"""Which buttons ask for more than a look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What a page of the form shows besides the draft."""
+
+    kept: KeptRule | None  # None: a new rule
+    window: str = DAY
+    version: int = 0  # of the rule, when its form was first shown
+    blank_rows: int = 1
+    asks: Asks = ""  # the judge about examples, which costs, or only what it would be asked
+    looks: bool = False  # not at first: over a million spans of a day a look takes seconds
+    message: str = ""
+    overtaken: EditConflict | None = None
+    status: int = 200
+
+
+@router.get("/rules/new")
+@needs(Permission.WRITE, by_tenant=True)
+def new_rule(request: Request, here: Here, who: Who, project: str = "") -> Response:
+    """A form for a new rule; with `from=TRACE/SPAN` about spans like that one."""
+    like = request.query_params.get("from", "")
+    form = _form_like(here, who, like) if like else blank_form(project=project, evaluator=_FIRST)
+    draft = rule_draft.draft_of_form(here, who, form, None)
+    if not like:  # nobody wrote anything yet that could be wrong
+        draft = replace(draft, problems=())
+    return _page(request, here, who, draft, _Shown(kept=None))
+
+
+@router.post("/rules/new")
+@needs(Permission.WRITE, by_tenant=True)
+def create_rule(request: Request, form: Sent, here: Here, who: Who) -> Response:
+    """Put the rule in force, or show what it would do."""
+    return _sent(request, here, who, form, None)
+
+
+@router.get("/rules/{rule_id}/edit")
+@needs(Permission.WRITE, by_tenant=True)
+def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
+    """A rule in its form; as YAML, if it has more than a form shows."""
+    kept = rule_access.find_changeable(here, who, rule_id)
+    rule = kept.active.rule
+    if len(rule.conditions) <= MAX_ROWS:
+        draft = rule_draft.draft_of_form(here, who, _form(rule), kept)
+    else:
+        draft = rule_draft.draft_of_text(here, who, kept.stored.text, kept)
+    return _page(request, here, who, draft, _Shown(kept=kept, version=kept.stored.version))
+
+
+@router.post("/rules/{rule_id}/edit")
+@needs(Permission.WRITE, by_tenant=True)
+def change_rule(request: Request, rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+    """Let the rule say what was sent, or show what it would do."""
+    return _sent(request, here, who, form, rule_access.find_changeable(here, who, rule_id))
+
+
+def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Response:
+    do = sent.text("do", "preview")
+    draft = rule_draft.written(here, who, sent, kept)
+    shown = _Shown(
+        kept=kept,
+        window=sent.text("window") if sent.text("window") in WINDOWS else DAY,
+        version=version_seen(sent),
+        blank_rows=_MORE_ROWS if do == "row" else 1,
+        looks=True,
+        asks=_ASKING.get(do, ""),
+    )
+    if do == "save":
+        saved = _saved(here, who, draft, shown)
+        if isinstance(saved, KeptRule):
+            return RedirectResponse(f"/rules/{saved.stored.rule_id}", _SEE_OTHER)
+        shown = saved
+    if do == "as_text" and draft.text:
+        draft = replace(draft, form=None, text=_own_text(draft, kept))
+    if do == "as_form" and draft.form is None:
+        if draft.rule is None:
+            shown = replace(shown, message="What is wrong has to be put right before a form can show it.")
+        elif len(draft.rule.conditions) > MAX_ROWS:
+            shown = replace(
+                shown, message=f"It has more than {MAX_ROWS} conditions, which is more than the form shows."
+            )
+        else:
+            draft = replace(draft, form=_form(draft.rule))
+    return _page(request, here, who, draft, shown)
+
+
+def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
+    """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
+    kept = shown.kept
+    if draft.parsed is None or draft.rule is None:
+        return replace(shown, status=400)
+    try:
+        if kept is None:
+            return rule_access.create(here, who, draft.parsed, draft.text)
+        try:
+            return rule_access.replace(here, kept, draft.parsed, draft.text, seen=shown.version)
+        except Stale:
+            now = rule_access.find_changeable(here, who, kept.stored.rule_id)
+            told = overtaken("rule", draft.rule.document(), now.active.rule.document())
+            return replace(shown, kept=now, version=now.stored.version, overtaken=told, status=409)
+    except (BadRule, Conflict) as error:
+        return replace(shown, message=str(error), status=409)
+
+
+def _own_text(draft: RuleFormDraft, kept: KeptRule | None) -> str:
+    """The text of a draft; of a rule that nobody changed in the form, as its author wrote it, comments and all."""
+    if kept is None or draft.rule is None or draft.rule.document() != kept.active.rule.document():
+        return draft.text
+    return kept.stored.text
+
+
+def _form(rule: Rule) -> RuleForm:
+    return form_of(rule, literal_keys(rule.evaluator))
+
+
+def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Response:
+    form = draft.form
+    settings = [] if form is None else list(settings_of(form.evaluator, form.settings))
+    return page(
+        request,
+        "rule_editor.html",
+        status=shown.status,
+        kept=shown.kept,
+        version=shown.version,
+        message=shown.message,
+        overtaken=shown.overtaken,
+        draft=draft,
+        wrong=draft.wrong,
+        rows=[] if form is None else [*form.rows, *[BLANK] * shown.blank_rows],
+        settings=settings,
+        kinds=evaluators(),
+        fields=[*FIELDS, *MAPS, *GROUPS],
+        operators=OPERATORS,
+        projects=rule_access.projects(here, who),
+        connections=_connections(here, who, draft),
+        window=shown.window,
+        windows=WINDOWS,
+        assumed_tokens=ASSUMED_OUTPUT_TOKENS,
+        loses_comments=shown.kept is not None and _has_comments(shown.kept.stored.text),
+        preview=_preview(here, who, draft, shown) if shown.looks else None,
+    )
+
+
+def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Preview | None:
+    return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
+
+
+def _connections(here: Context, who: Caller, draft: RuleFormDraft) -> list[str]:
+    """What can be chosen, and what is chosen."""
+    known = rule_access.connections(here, who)
+    chosen = "" if draft.form is None else draft.form.texts["connection"]
+    return [*known, *([chosen] if chosen and chosen not in known else [])]
+
+
+def _has_comments(text: str) -> bool:
+    return any(line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _form_like(here: Context, who: Caller, like: str) -> RuleForm:
+    """A form about spans like one that is there.
+
+    Raises:
+        Missing: it is not there.
+    """
+    trace_id, _, span_id = like.partition("/")
+    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=who.sight, max_spans=1)
+    whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
+    if outline is None or whole is None:
+        raise Missing(f"there is no span {like[:64]} here")
+    span, read = whole.span, detail_of(whole, here.own_keys, outline.summary.start_ns).reading
+    found = {
+        "service": span.service_name,
+        "name": span.name,
+        "span_type": read.span_type,
+        "tool_name": read.tool_name,
+        "model": read.model,
+    }
+    told = found.get("tool_name") or span.name
+    name = "".join(one if one.isprintable() else " " for one in told[:_NAME_CHARACTERS]).strip()
+    kind, settings = _OF_TYPE.get(found.get("span_type") or "", (_FIRST, {}))
+    form = blank_form(name=name, project=span.project, evaluator=kind)
+    return replace(form, rows=list(_rows(found)), settings=settings)
+
+
+def _rows(found: Mapping[str, str | None]) -> Iterator[ConditionRow]:
+    """Conditions that a span meets; one that is longer than a condition may be, or cannot be written, is left out."""
+    for field, value in found.items():
+        if value and len(value) <= MAX_TEXT and "\x00" not in value:
+            yield condition_row(field, value)

@@ -1,0 +1,181 @@
+"""The list of rules, and one rule: what it says, what it said, and what came of it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.live.rules.rules_in_force import KeptRule
+from collector.web.navigation import may_use
+from collector.web.pictures.sparkline import sparkline
+from collector.web.rendering import page
+from collector.web.rules import rule_access, rule_backfills, rule_editing
+from collector.web.rules.rule_history import steps
+from collector.web.visitor import Sent
+from rules.conditions import label
+from rules.rule import Budget
+from storage.judging.backfills import Backfill
+
+router = APIRouter()
+
+_SEE_OTHER: Final = 303
+_RESULTS: Final = 30
+_DAY_NS: Final = 86_400_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a rule did in the last 24 hours, and what its judges took today."""
+
+    decided: int
+    matched: int
+    passed: int
+    not_passed: int
+    failed: int
+    skipped: int
+    waiting: int
+    calls: int
+    tokens: int
+    usd: float
+    budget: Budget | None
+
+    @property
+    def scored(self) -> int:
+        """Evaluations with a score."""
+        return self.passed + self.not_passed
+
+    @property
+    def limits(self) -> list[tuple[str, float, float]]:
+        """What is limited a day, what of that is gone, and the limit."""
+        if self.budget is None:
+            return []
+        told = (
+            ("calls", self.calls, self.budget.calls_per_day),
+            ("tokens", self.tokens, self.budget.tokens_per_day),
+            ("USD", self.usd, self.budget.usd_per_day),
+        )
+        return [(name, gone, limit) for name, gone, limit in told if limit is not None]
+
+
+@router.get("/rules")
+@needs(Permission.READ, by_tenant=True)
+def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
+    """The rules by project, with what they did of late; of one project also those about all."""
+    activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.sight)
+    every = rule_access.all_rules(here, who)
+    by_project: dict[str | None, list[tuple[KeptRule, Counts]]] = defaultdict(list)
+    for kept in every:
+        if not project or kept.stored.project in {project, None}:
+            by_project[kept.stored.project].append((kept, _counts(kept, activity, waiting)))
+    return page(
+        request,
+        "rules.html",
+        problem_of=here.judging.judges.problem_of,
+        groups=sorted(by_project.items(), key=lambda group: (group[0] is not None, group[0] or "")),
+        project=project,
+        projects=sorted({kept.stored.project for kept in every if kept.stored.project is not None}),
+        problems=here.rules.problems if who.sees_all else (),
+        may_write=may_use(who, create_rule, "POST"),
+        owns=who.owns,
+    )
+
+
+@router.get("/rules/{rule_id}")
+@needs(Permission.READ, by_tenant=True)
+def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
+    """One rule."""
+    kept = rule_access.find(here, who, rule_id)
+    now_ns = here.now_ns()
+    results = here.rule_record.results(rule_id, rows=_RESULTS, tenant=who.sight)
+    scores = [one.score for one in reversed(results) if one.score is not None]
+    is_own = who.owns(kept.stored.tenant)
+    may_write = is_own and may_use(who, create_rule, "POST")
+    return page(
+        request,
+        "rule.html",
+        kept=kept,
+        problem=here.judging.judges.problem_of(kept.active),
+        counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.sight)),
+        clauses=[label(clause) for clause in kept.active.rule.conditions],
+        decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
+        results=results,
+        scores=sparkline(scores, least=0.0, most=1.0, label="Scores of the latest results, the last at the right"),
+        history=list(steps(here.rule_record.revisions(rule_id))),
+        backfills=[_Progress.of(each) for each in rule_access.backfills(here, kept)] if is_own else [],
+        backfill_from=rule_backfills.as_input(now_ns - _DAY_NS),
+        backfill_to=rule_backfills.as_input(now_ns),
+        may_write=may_write,
+        may_change=may_write and kept.stored.origin != "FILE",
+    )
+
+
+@router.post("/rules/{rule_id}/enable")
+@needs(Permission.WRITE, by_tenant=True)
+def enable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+    """Let a rule judge."""
+    rule_access.enable(here, rule_access.find_changeable(here, who, rule_id), enabled=True)
+    return _back(rule_id, form.text("back"))
+
+
+@router.post("/rules/{rule_id}/disable")
+@needs(Permission.WRITE, by_tenant=True)
+def disable_rule(rule_id: str, form: Sent, here: Here, who: Who) -> Response:
+    """Let a rule judge nothing more; what came of it stays."""
+    rule_access.enable(here, rule_access.find_changeable(here, who, rule_id), enabled=False)
+    return _back(rule_id, form.text("back"))
+
+
+@router.post("/rules/{rule_id}/delete")
+@needs(Permission.WRITE, by_tenant=True)
+def delete_rule(rule_id: str, here: Here, who: Who) -> Response:
+    """Take a rule out of force for good; what came of it stays."""
+    rule_access.delete(here, rule_access.find_changeable(here, who, rule_id))
+    return RedirectResponse("/rules", _SEE_OTHER)
+
+
+create_rule = rule_editing.create_rule
+"""Who may use it may use all forms about rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Progress:
+    """A backfill, and how far it is, as a share of all that is stored."""
+
+    backfill: Backfill
+    share: float | None  # None: it has not begun
+
+    @classmethod
+    def of(cls, backfill: Backfill) -> "_Progress":
+        until = backfill.until_seq
+        share = None if until < 0 else 1.0 if not until else min(max(backfill.after_seq / until, 0.0), 1.0)
+        return cls(backfill=backfill, share=share)
+
+
+def _back(rule_id: str, place: str) -> Response:
+    return RedirectResponse("/rules" if place == "list" else f"/rules/{rule_id}", _SEE_OTHER)
+
+
+def _counts(kept: KeptRule, activity: Mapping[str, Mapping[str, float]], waiting: Mapping[str, int]) -> Counts:
+    did = activity.get(kept.stored.rule_id, {})
+
+    def of(*names: str) -> int:
+        return sum(int(did.get(name, 0)) for name in names)
+
+    return Counts(
+        decided=of("filtered", "sampled_out", "matched", "undecided"),
+        matched=of("matched"),
+        passed=of("passed"),
+        not_passed=of("not_passed"),
+        failed=of("failed"),
+        skipped=of("skipped"),
+        waiting=waiting.get(kept.stored.rule_id, 0),
+        calls=of("calls"),
+        tokens=of("tokens"),
+        usd=did.get("usd", 0.0),
+        budget=kept.active.rule.budget,
+    )

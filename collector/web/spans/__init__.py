@@ -1,0 +1,1 @@
+"""What pages show of a single span and of a conversation."""

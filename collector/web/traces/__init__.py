@@ -1,0 +1,1 @@
+"""Traces and sessions: lists, one trace, one session."""

@@ -1,0 +1,63 @@
+"""What people say of a trace and its spans: shown beside the span, and the form that takes a vote."""
+
+import json
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.annotations import AnnotationBody, own_target, voted, withdraw
+from collector.api.context import Context, Here, Who
+from collector.api.tenants import tenant_of
+from collector.web.problems import by_field
+from collector.web.visitor import Sent, with_query
+from storage.records import TraceSummary
+from storage.review.annotations import Annotation, AnnotationsLike
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+_WITHDRAWN = "none"
+
+
+def votes_on_trace(here: Context, trace: TraceSummary, span_id: str | None) -> Sequence[Annotation]:
+    """What was said of the trace and of one span of it, the latest first."""
+    found = here.annotations.like(AnnotationsLike(trace_id=trace.trace_id), tenant=trace.tenant)
+    return [each for each in found if each.span_id in {None, span_id} and each.tenant == trace.tenant]
+
+
+@router.post("/traces/{trace_id}/annotate")
+@needs(Permission.WRITE, by_tenant=True)
+def annotate(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Vote on a trace or a span of it, or take the vote back."""
+    tenant = tenant_of(who, form.text("tenant") if form.checked("tenant") else None)
+    span = form.text("span")
+    about = own_target(here, tenant, trace_id, span if form.text("about") == "span" and span else None)
+    verdict = form.required("verdict")
+    if verdict == _WITHDRAWN:
+        withdraw(here, who, about, "verdict")
+    else:
+        expected = form.text("expected").strip()
+        sent = {
+            "verdict": verdict,
+            "note": form.text("note").strip() or None,
+            "overriddenExpectedOutput": _typed(expected) if expected else None,
+        }
+        try:
+            body = AnnotationBody.model_validate(sent)
+        except ValidationError as error:
+            raise HTTPException(400, "; ".join(f"{name}: {text}" for name, text in by_field(error).items())) from None
+        here.annotations.add([voted(here, who, about, body)], now_us=here.now_ns() // 1000)
+    place = with_query(f"/traces/{about.trace_id}", span=span or None, tenant=tenant or None)
+    return RedirectResponse(f"{place}#votes", _SEE_OTHER)
+
+
+def _typed(text: str) -> object:
+    """What somebody typed: an object of JSON, or else the text."""
+    try:
+        return json.loads(text) if text.startswith("{") else text
+    except ValueError:
+        return text

@@ -1,0 +1,120 @@
+"""The pages of sessions: the list of conversations, and one of them from its first question on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Here, Who
+from collector.api.session_documents import session_state
+from collector.api.session_filters import (
+    SessionFilters,
+    session_place,
+    session_place_text,
+    sessions_like,
+    turn_place,
+    turn_place_text,
+)
+from collector.api.tenants import sight_of
+from collector.conversation import SessionTurn
+from collector.reading.sessions import read_session
+from collector.web.rendering import page
+from collector.web.spans.talk import MOST_MESSAGES, ShownMessage, conversation, parts_of
+from collector.web.traces.trace_view import verdicts_of
+from collector.web.visitor import with_parameters
+from storage.query.sessions import SessionSummary
+from storage.records import TraceToolCall
+
+router = APIRouter()
+
+_PAGE_ROWS: Final = 50
+_PAGE_TURNS: Final = 30
+"""A guess: more than a screen holds; what came before is a page of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One session of the list."""
+
+    session: SessionSummary
+    state: str
+
+    @property
+    def tokens(self) -> int | None:
+        """In and out."""
+        told = [each for each in (self.session.input_tokens, self.session.output_tokens) if each is not None]
+        return sum(told) if told else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTurn:
+    """One turn of the page of a session."""
+
+    number: int
+    turn: SessionTurn
+    said: Sequence[ShownMessage]
+    hidden: int  # messages of it that are not shown
+    calls: Sequence[TraceToolCall]  # that no message shows, or that failed
+
+
+@router.get("/sessions")
+@needs(Permission.READ, by_tenant=True)
+def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> Response:
+    """Sessions of which one trace has all that the address asks for, newest first."""
+    asked = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
+    filters = SessionFilters(text=asked["text"] or None, project=asked["project"] or None, user=asked["user"] or None)
+    after = session_place(before) if before else None
+    found = here.sessions.page(sessions_like(filters), after=after, limit=_PAGE_ROWS, tenant=who.sight)
+    now_ns, idle_ns = here.now_ns(), here.session_idle_ns
+    rows = [
+        SessionRow(session=each, state=session_state(each, now_ns=now_ns, idle_ns=idle_ns)) for each in found.sessions
+    ]
+    tenant = who.tenant if not who.sees_all else ""
+    return page(
+        request,
+        "sessions.html",
+        asked=asked,
+        rows=rows,
+        projects=sorted({project.name for project in here.rulebook.projects(tenant)}),
+        is_asked=any(asked.values()) or after is not None,
+        older=None if found.next is None else with_parameters(request, before=session_place_text(found.next)),
+        newest=with_parameters(request, before=None) if before else None,
+    )
+
+
+@router.get("/sessions/{session_id:path}")
+@needs(Permission.READ, by_tenant=True)
+def show_session(
+    request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
+) -> Response:
+    """A session as one conversation, with the verdicts at the turn that they are about, and its cost as it grows."""
+    place = turn_place(before) if before else None
+    found = here.sessions.traces(session_id, before=place, limit=_PAGE_TURNS, tenant=sight_of(who, tenant or None))
+    if found is None:
+        raise HTTPException(404, "there is no such session here")
+    ids = [trace.summary.trace_id for trace in found.traces]
+    turns = read_session(found, here.judgements.evaluations_of(ids, tenant=found.summary.tenant), here.own_keys)
+    state = session_state(found.summary, now_ns=here.now_ns(), idle_ns=here.session_idle_ns)
+    judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
+    return page(
+        request,
+        "session.html",
+        verdicts=verdicts_of(judged, None),
+        row=SessionRow(session=found.summary, state=state),
+        turns=[_shown(turn, number) for number, turn in enumerate(turns, found.first_number)],
+        earlier=None if found.earlier is None else with_parameters(request, before=turn_place_text(found.earlier)),
+        latest=with_parameters(request, before=None) if before else None,
+        is_cut=found.is_cut,
+    )
+
+
+def _shown(turn: SessionTurn, number: int) -> ShownTurn:
+    hidden = max(len(turn.messages) - MOST_MESSAGES, 0)
+    shown = turn.messages[hidden:]
+    told = {part.get("id") for message in shown for part in parts_of(message) if part.get("type") == "tool_call"}
+    calls = [call for call in turn.tool_calls if call.is_error or call.call_id is None or call.call_id not in told]
+    return ShownTurn(number=number, turn=turn, said=conversation(shown), hidden=hidden, calls=calls)

@@ -1,0 +1,168 @@
+"""The page of one trace, its texts and its spans as they were sent, and what may be done with it."""
+
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.context import Context, Here, Who
+from collector.api.export import streamed
+from collector.api.tenants import sight_of, tenant_of
+from collector.conventions.trace import read_trace
+from collector.live.upkeep.sweeper import wall_clock_us
+from collector.otlp.encode import json_document
+from collector.web.navigation import may_use
+from collector.web.offline.promoting import promote_trace
+from collector.web.rendering import TEXT_HEADERS, page, plain_text
+from collector.web.rules.rule_editing import new_rule
+from collector.web.spans.span_view import Detail, detail_of, text_of
+from collector.web.spans.talk import MOST_MESSAGES, conversation
+from collector.web.traces.annotating import annotate, votes_on_trace
+from collector.web.traces.trace_view import TreeView, tree_of, verdicts_of
+from collector.web.visitor import Sent
+from storage.errors import Missing
+from storage.judging.judgements import Judged
+from storage.query.outline import Outline
+from storage.upkeep.deletions import DeletionCriteria
+
+router = APIRouter()
+
+_MOST_SPANS: Final = 10_000
+View = Literal["spans", "conversation", "verdicts"]
+
+
+@router.get("/traces/{trace_id}")
+@needs(Permission.READ, by_tenant=True)
+def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+    """A trace: its spans, one of them with all that it said, its conversation, or what the rules made of it."""
+    asked = request.query_params
+    outline = _outline(here, trace_id, sight_of(who, asked.get("tenant")))
+    summary = outline.summary
+    judged = here.judgements.of_trace(summary.trace_id, tenant=summary.tenant)
+    view = asked.get("view", "spans")
+    is_own = who.sees_all or summary.tenant == who.tenant
+    return page(
+        request,
+        "trace.html",
+        view=view if view in {"spans", "conversation", "verdicts"} else "spans",
+        trace=summary,
+        is_cut=len(outline.spans) < summary.span_count,
+        brief=here.listing.briefs([summary], outline.commits)[summary.tenant, summary.trace_id],
+        pins=here.retention.pins(summary.trace_id, tenant=summary.tenant),
+        may_pin=is_own and may_use(who, pin_trace, "POST"),
+        may_write_rules=may_use(who, new_rule),
+        may_promote=may_use(who, promote_trace, "POST"),
+        may_vote=is_own and may_use(who, annotate, "POST"),
+        may_delete=is_own and may_use(who, delete_trace, "POST"),
+        tenant=asked.get("tenant"),
+        of_trace=verdicts_of(judged, None),
+        **_shown(request, here, outline, judged, view),
+    )
+
+
+def _shown(request: Request, here: Context, outline: Outline, judged: Judged, view: str) -> dict[str, Any]:
+    """What the chosen view shows."""
+    if view == "conversation":
+        return _conversation(here, outline)
+    if view == "verdicts":
+        names = {span.span_id: span.name for span in outline.spans}
+        return {
+            "evaluations": sorted(judged.evaluations, key=lambda each: (each.passed is not False, each.superseded)),
+            "names": names,
+        }
+    at = request.query_params.get("at", "")
+    begin = int(at) if at.isdecimal() and len(at) < len(str(_MOST_SPANS)) + 1 else None
+    tree = tree_of(outline, judged, chosen=request.query_params.get("span"), begin=begin)
+    return {
+        "tree": tree,
+        "detail": _detail(here, outline, tree),
+        "of_span": verdicts_of(judged, tree.chosen),
+        "votes": votes_on_trace(here, outline.summary, tree.chosen),
+    }
+
+
+def _detail(here: Context, outline: Outline, tree: TreeView) -> Detail | None:
+    found = here.outlines.span(outline, tree.chosen) if tree.chosen else None
+    return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
+
+
+def _conversation(here: Context, outline: Outline) -> dict[str, Any]:
+    summary = outline.summary
+    trace = here.queries.trace(summary.trace_id, tenant=summary.tenant or "")
+    if trace is None:
+        raise _no_trace(summary.trace_id)
+    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    return {
+        "said": conversation(reading.conversation[-MOST_MESSAGES:]),
+        "earlier": max(len(reading.conversation) - MOST_MESSAGES, 0),
+        "calls": reading.tool_calls,
+        "final": reading.final_response,
+    }
+
+
+@router.get("/traces/{trace_id}/spans/{span_id}/text")
+@needs(Permission.READ, by_tenant=True)
+def show_text(request: Request, trace_id: str, span_id: str, here: Here, who: Who, of: str = "input") -> Response:
+    """The whole of a text that the page of its span cuts."""
+    outline = _outline(here, trace_id, sight_of(who, request.query_params.get("tenant")), most=1)
+    found = here.outlines.span(outline, span_id)
+    text = None if found is None else text_of(found, of, here.own_keys)
+    if text is None:
+        raise HTTPException(404, "there is no such text here")
+    return plain_text(text)
+
+
+@router.get("/traces/{trace_id}/otlp")
+@needs(Permission.READ, by_tenant=True)
+def show_otlp(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+    """The spans as they were sent, as OTLP/JSON."""
+    sight = sight_of(who, request.query_params.get("tenant"))
+    batches = here.exports.trace(trace_id.lower(), tenant=sight)
+    if batches is None:
+        raise _no_trace(trace_id)
+    return streamed(json_document(batches), media_type="application/json", headers=TEXT_HEADERS)
+
+
+@router.post("/traces/{trace_id}/pin")
+@needs(Permission.WRITE, by_tenant=True)
+def pin_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Keep it beyond its expiry, or with `keep` 0 no longer."""
+    key, tenant = trace_id.lower(), tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
+    found = here.queries.trace(key, tenant=tenant, max_spans=1)
+    if found is None or found.summary.tenant != tenant:
+        raise _no_trace(trace_id)
+    if form.text("keep") == "0":
+        here.retention.unpin(key, tenant=tenant)
+    else:
+        here.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
+    return RedirectResponse(f"/traces/{key}{_query(tenant)}", 303)
+
+
+@router.post("/traces/{trace_id}/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_trace(trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Delete it from every table."""
+    tenant = tenant_of(who, form.texts("tenant")[0] if form.checked("tenant") else None)
+    wanted = DeletionCriteria(tenant=tenant, trace_id=trace_id.lower())
+    if not here.eraser.erasure.is_stored(wanted):
+        raise _no_trace(trace_id)
+    here.eraser.delete(wanted, now_us=wall_clock_us(), created_by=who.key_name)
+    return RedirectResponse("/traces", 303)
+
+
+def _outline(here: Context, trace_id: str, tenant: str | None, *, most: int = _MOST_SPANS) -> Outline:
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=most)
+    if outline is None:
+        raise _no_trace(trace_id)
+    return outline
+
+
+def _query(tenant: str) -> str:
+    return f"?tenant={quote(tenant)}" if tenant else ""
+
+
+def _no_trace(trace_id: str) -> Missing:
+    return Missing(f"no trace {trace_id[:64]} here; it may have expired")

@@ -1,0 +1,1 @@
+"""Monitors, alerts, and the outbox from which webhooks are sent."""

@@ -1,0 +1,66 @@
+"""Mutes: alerts of a project or a rule that no receiver is told of until a time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.errors import Conflict
+from storage.ingest.writer import Writer
+
+MOST_MUTES: Final = 200
+"""Of one tenant. A guess: each is looked at with each event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertMute:
+    """What nobody is told of, and until when. `rule` is a name or an id, of a monitor of a metric too; None: all."""
+
+    tenant: str
+    mute_id: str
+    project: str | None
+    rule: str | None
+    until_ns: int
+    muted_by: str | None
+    created_at_ns: int
+
+
+class AlertMutes:
+    """The mutes of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def at(self, at_ns: int, *, tenant: str | None = None, mute_id: str | None = None) -> list[AlertMute]:
+        """Those that last at an instant, of a tenant and of none (None for all); what ends first at the top."""
+        values = {"tenant": tenant, "mute_id": mute_id, "at_us": at_ns // 1000}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("alert_mutes"), values)
+            return [AlertMute(**row) for row in named(cursor)]
+
+    def add(self, mute: AlertMute) -> None:
+        """Mute.
+
+        Raises:
+            Conflict: the tenant has as many as it may have.
+            Overloaded: nothing was stored.
+        """
+        values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}
+        values |= {"until_us": mute.until_ns // 1000, "at_us": mute.created_at_ns // 1000, "most": MOST_MUTES}
+        added: list[object] = []
+        self._writer.store(
+            lambda cursor: added.extend(cursor.execute(sql.query("insert_alert_mute"), values).fetchall()), 1
+        )
+        if not added:
+            raise Conflict(f"there are {MOST_MUTES} mutes; delete one first")
+
+    def delete(self, mute_id: str, at_ns: int) -> None:
+        """Tell receivers again; and forget the mutes that are over.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"mute_id": mute_id, "at_us": at_ns // 1000}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("delete_alert_mutes"), values), 1)

@@ -1,0 +1,314 @@
+"""Alerts: episodes of lower quality, from the time they are opened until they are over.
+
+Whoever watches results calls `open_alert` and `recover_alert` in the transaction that stores what it has seen, then
+`Outbox.changed`; or `Alerts.open` and `Alerts.recover`, which have a transaction of their own.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.alerting.outbox import EventType, Outbox, Severity, WebhookEvent, named, queue_event
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.records import JsonValue
+
+AlertKind: TypeAlias = Literal["release", "drift", "limit"]
+AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]
+Measure: TypeAlias = Literal["passed", "score", "share", "amount"]
+"""What rates are: of results, shares that passed or mean scores; of a metric, shares or amounts of its unit."""
+
+_ID_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a comparison: the share that passed, the mean score, or a metric, with its interval."""
+
+    release: str | None  # None: it is not about releases
+    rate: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertFinding:
+    """What somebody who watches results has found.
+
+    `episode` tells it from every other finding, and is the same when the same results are looked at again.
+    `document` holds what a person needs to check it: `examples`, a list of objects with `traceId`, `spanId`, `score`
+    and `reason`, the worst first; `sql`, the statement that reproduces the numbers; and whatever else is JSON.
+    """
+
+    tenant: str
+    episode: str
+    project: str | None
+    rule_id: str
+    rule: str  # its name
+    revision: int
+    kind: AlertKind
+    evaluator: str
+    fingerprint: str | None
+    measure: Measure
+    baseline: Side
+    candidate: Side
+    regressed_count: int  # results of the candidate that did not pass
+    evidence: float
+    evidence_threshold: float
+    document: Mapping[str, JsonValue]
+    metric: str | None = None  # that is watched; then the rule is the monitor of it, and `document` has its `unit`
+    severity: Severity = "warning"
+
+    @property
+    def alert_id(self) -> str:
+        """What the alert is called."""
+        return alert_id_of(self.tenant, self.episode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A finding and what became of it. `recovery` is what showed that it was over."""
+
+    finding: AlertFinding
+    state: AlertState
+    opened_at_ns: int
+    acknowledged_by: str | None = None
+    acknowledged_at_ns: int | None = None
+    recovery: Mapping[str, JsonValue] | None = None
+    recovered_at_ns: int | None = None
+
+    @property
+    def alert_id(self) -> str:
+        """What it is called."""
+        return self.finding.alert_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertFilter:
+    """Which alerts are meant; None lets all pass. `rule` is an id or a name."""
+
+    project: str | None = None
+    rule: str | None = None
+    state: AlertState | None = None
+    kind: AlertKind | None = None
+    metric: str | None = None
+    severity: Severity | None = None
+
+
+def alert_id_of(tenant: str, episode: str) -> str:
+    """What the alert of an episode is called."""
+    return _digest("alert", tenant, episode)
+
+
+def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: int) -> bool:
+    """Open an alert and queue `alert.opened`, in the transaction of the cursor; False where it was opened before.
+
+    The traces of its examples are kept from then on, until it is over.
+    """
+    values = _side_values("baseline", finding.baseline) | _side_values("candidate", finding.candidate)
+    values |= {name: getattr(finding, name) for name in _AS_IS}
+    values |= {"alert_id": finding.alert_id, "document": json.dumps(finding.document), "at_us": at_ns // 1000}
+    if not cursor.execute(sql.query("insert_alert"), values).fetchall():
+        return False
+    for trace_id in _examples(finding):
+        pin = {"tenant": finding.tenant, "trace_id": trace_id, "why": _why(finding.alert_id), "now_us": at_ns // 1000}
+        cursor.execute(sql.query("pin_trace"), pin)
+    _tell(cursor, "alert.opened", Alert(finding=finding, state="open", opened_at_ns=_to_us(at_ns)), at_ns)
+    return True
+
+
+def recover_alert(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int
+) -> bool:
+    """Note that an alert is over and queue `alert.recovered`; False where it is not there, or was over."""
+    if not _change(cursor, "alert.recovered", (tenant, alert_id), {"recovery": json.dumps(recovery)}, at_ns):
+        return False
+    cursor.execute(sql.query("unpin_traces"), {"tenant": tenant, "why": _why(alert_id)})
+    return True
+
+
+def acknowledge_alert(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, alert_id: str, by: str | None, at_ns: int
+) -> bool:
+    """Note that somebody looks after an alert and queue `alert.acknowledged`; False where it is not open."""
+    return _change(cursor, "alert.acknowledged", (tenant, alert_id), {"by": by}, at_ns)
+
+
+class Alerts:
+    """The alerts of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer, outbox: Outbox) -> None:
+        self._database = database
+        self._writer = writer
+        self._outbox = outbox
+
+    def open(self, finding: AlertFinding, at_ns: int) -> bool:
+        """Open an alert; False where that episode was opened before.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._write(lambda cursor: open_alert(cursor, finding, at_ns))
+
+    def recover(self, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int, *, tenant: str = "") -> bool:
+        """Note that an alert is over; False where it is not there, or was over before.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._write(lambda cursor: recover_alert(cursor, tenant, alert_id, recovery, at_ns))
+
+    def acknowledge(self, alert_id: str, at_ns: int, *, by: str | None = None, tenant: str = "") -> bool:
+        """Note that somebody looks after it; False where it is not open.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._write(lambda cursor: acknowledge_alert(cursor, tenant, alert_id, by, at_ns))
+
+    def newest(
+        self, wanted: AlertFilter | None = None, *, tenant: str | None = None, offset: int = 0, limit: int = 50
+    ) -> list[Alert]:
+        """Alerts by the time they were opened, newest first: of a tenant and of none; None for all."""
+        wanted = wanted or AlertFilter()
+        with self._database.cursor() as cursor:
+            return _alerts(cursor, tenant, asdict(wanted) | {"offset": offset, "limit": limit})
+
+    def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
+        """One alert, of a tenant and of none; None for all."""
+        with self._database.cursor() as cursor:
+            found = _alerts(cursor, tenant, {"alert_id": alert_id})
+        return found[0] if found else None
+
+    def _write(self, change: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
+        changed: list[bool] = []
+        self._writer.store(lambda cursor: changed.append(change(cursor)), 1)
+        if changed[0]:
+            self._outbox.changed()
+        return changed[0]
+
+
+_AS_IS = (
+    "tenant",
+    "episode",
+    "project",
+    "rule_id",
+    "rule",
+    "revision",
+    "kind",
+    "evaluator",
+    "fingerprint",
+    "measure",
+    "regressed_count",
+    "evidence",
+    "evidence_threshold",
+    "metric",
+    "severity",
+)
+"""Fields of a finding that are columns of the same name."""
+
+
+def alert_of(document: Mapping[str, Any]) -> Alert:
+    """The alert as it was when an event about it was queued, of the event's document."""
+    told = dict(document["alert"])
+    finding = dict(told.pop("finding"))
+    finding |= {name: Side(**finding[name]) for name in ("baseline", "candidate")}
+    return Alert(finding=AlertFinding(**finding), **told)
+
+
+def _change(
+    cursor: duckdb.DuckDBPyConnection, event: EventType, key: tuple[str, str], values: dict[str, object], at_ns: int
+) -> bool:
+    """Change the state of an alert and queue the event that tells so; False where nothing changed."""
+    tenant, alert_id = key
+    values |= {"tenant": tenant, "alert_id": alert_id, "at_us": at_ns // 1000}
+    if not cursor.execute(_changes()[event], values).fetchall():
+        return False
+    (alert,) = _alerts(cursor, tenant, {"alert_id": alert_id})
+    _tell(cursor, event, alert, at_ns)
+    return True
+
+
+def _changes() -> dict[EventType, str]:
+    return {
+        "alert.acknowledged": sql.query("acknowledge_alert"),
+        "alert.recovered": sql.query("recover_alert"),
+    }
+
+
+def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_ns: int) -> None:
+    finding = alert.finding
+    told = WebhookEvent(
+        tenant=finding.tenant,
+        event_id=_digest("event", finding.tenant, finding.alert_id, event),
+        project=finding.project,
+        type=event,
+        alert_id=finding.alert_id,
+        document={"alert": asdict(alert)},
+        at_ns=at_ns,
+    )
+    queue_event(cursor, told)
+
+
+def _alerts(cursor: duckdb.DuckDBPyConnection, tenant: str | None, filters: Mapping[str, object]) -> list[Alert]:
+    values = dict.fromkeys(("alert_id", *AlertFilter.__dataclass_fields__)) | {"offset": 0, "limit": 1}
+    cursor.execute(sql.query("alerts"), values | dict(filters) | {"tenant": tenant})
+    return [_alert(row) for row in named(cursor)]
+
+
+def _alert(row: dict[str, Any]) -> Alert:
+    recovery = row["recovery"]
+    return Alert(
+        finding=AlertFinding(
+            **{name: row[name] for name in _AS_IS},
+            baseline=_side(row, "baseline"),
+            candidate=_side(row, "candidate"),
+            document=json.loads(row["document"]),
+        ),
+        state=row["state"],
+        opened_at_ns=row["opened_at_ns"],
+        acknowledged_by=row["acknowledged_by"],
+        acknowledged_at_ns=row["acknowledged_at_ns"],
+        recovery=None if recovery is None else json.loads(recovery),
+        recovered_at_ns=row["recovered_at_ns"],
+    )
+
+
+def _side(row: Mapping[str, Any], name: str) -> Side:
+    return Side(release=row[name], **{key: row[f"{name}_{key}"] for key in _SIDE})
+
+
+def _side_values(name: str, side: Side) -> dict[str, object]:
+    return {name: side.release, **{f"{name}_{key}": getattr(side, key) for key in _SIDE}}
+
+
+_SIDE = ("rate", "low", "high", "count")
+
+
+def _examples(finding: AlertFinding) -> list[str]:
+    """The traces that the examples name."""
+    examples = finding.document.get("examples")
+    listed = examples if isinstance(examples, list) else []
+    named_traces = (each.get("traceId") for each in listed if isinstance(each, dict))
+    return sorted({trace_id for trace_id in named_traces if isinstance(trace_id, str)})
+
+
+def _why(alert_id: str) -> str:
+    """The reason for which an alert keeps traces."""
+    return f"alert {alert_id}"
+
+
+def _digest(*parts: str) -> str:
+    """An id that follows from its parts."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_ID_DIGITS]
+
+
+def _to_us(at_ns: int) -> int:
+    """The instant as the table keeps it."""
+    return at_ns // 1000 * 1000

@@ -1,0 +1,232 @@
+"""Monitors of metrics in the store: what they watch, what a metric is at a moment, and what the last look found."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.alerting.alerts import AlertFinding, open_alert, recover_alert
+from storage.alerting.monitors import Recovery
+from storage.alerting.outbox import Outbox, named
+from storage.engine.database import Database
+from storage.errors import Conflict
+from storage.ingest.writer import Writer
+from storage.records import JsonValue
+
+NumbersStatement: TypeAlias = Literal[
+    "metric_of_spans", "metric_of_traces", "metric_of_judgements", "metric_of_matches"
+]
+OutcomesStatement: TypeAlias = Literal["outcomes_of_spans", "outcomes_of_judgements"]
+
+MOST_MONITORS: Final = 200
+"""Of one tenant; a guess. Each is looked at every few seconds, and what a look costs has not been measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricMonitorRow:
+    """A monitor of a metric. `document` and `state` are JSON."""
+
+    tenant: str
+    monitor_id: str
+    name: str
+    document: str
+    version: int
+    is_deleted: bool
+    state: str | None  # None before the first look
+    alert_id: str | None  # of the alert that is not over
+    created_us: int
+    updated_us: int
+    looked_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricNumbers:
+    """What a metric is in a window: how many there are, how many of them failed, and an amount."""
+
+    count: int
+    failed: int
+    amount: float | None
+
+
+class Outcome(NamedTuple):
+    """Whether one span or judgement went well. `last` is the number of the last one that was looked at."""
+
+    number: int
+    passed: bool
+    release: str | None
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricLook:
+    """What came of a look at one monitor, stored in one transaction with what happened."""
+
+    row: MetricMonitorRow
+    state: str
+    alert_id: str | None
+    happened: Sequence[AlertFinding | Recovery]
+    at_ns: int
+
+
+class MetricMonitors:
+    """The monitors of metrics of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer, outbox: Outbox) -> None:
+        self._database = database
+        self._writer = writer
+        self._outbox = outbox
+
+    def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
+        """Those of a tenant and of none, by name (None for all); `deleted`: also those whose alert is to be ended."""
+        return self._find(tenant=tenant, deleted=deleted)
+
+    def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:
+        """One of them; None where there is none, or it was deleted."""
+        found = self._find(tenant=tenant, monitor_id=monitor_id)
+        return found[0] if found else None
+
+    def create(self, monitor_id: str, name: str, document: Mapping[str, JsonValue], at_ns: int, *, tenant: str) -> None:
+        """Add one.
+
+        Raises:
+            Conflict: the tenant has one of that name, or has as many as it may have.
+            Overloaded: nothing was stored.
+        """
+        values = {"monitor_id": monitor_id, "tenant": tenant, "name": name, "document": json.dumps(document)}
+        if not self._change(
+            sql.query("insert_metric_monitor"), values | {"at_us": at_ns // 1000, "most": MOST_MONITORS}
+        ):
+            raise Conflict(f"there is a metric monitor named {name!r}, or there are {MOST_MONITORS} of them")
+
+    def replace(self, row: MetricMonitorRow, name: str, document: Mapping[str, JsonValue], at_ns: int) -> None:
+        """Have one watch something else, if it is still the one that was looked at.
+
+        Raises:
+            Conflict: it was changed meanwhile, or another one has that name.
+            Overloaded: nothing was stored.
+        """
+        values = {"monitor_id": row.monitor_id, "tenant": row.tenant, "version": row.version, "at_us": at_ns // 1000}
+        if not self._change(
+            sql.query("update_metric_monitor"), values | {"name": name, "document": json.dumps(document)}
+        ):
+            raise Conflict(f"the metric monitor was changed meanwhile, or another one is named {name!r}")
+
+    def delete(self, row: MetricMonitorRow, at_ns: int) -> None:
+        """Delete one, if it is still the one that was looked at.
+
+        Raises:
+            Conflict: it was changed meanwhile.
+            Overloaded: nothing was stored.
+        """
+        values = {"monitor_id": row.monitor_id, "version": row.version, "at_us": at_ns // 1000}
+        if not self._change(sql.query("delete_metric_monitor"), values):
+            raise Conflict("the metric monitor was changed meanwhile")
+
+    def numbers(self, statement: NumbersStatement, values: Mapping[str, object]) -> MetricNumbers:
+        """What one of the statements `metric_of_…` says."""
+        with self._database.cursor() as cursor:
+            text = _numbers()[statement]
+            cursor.execute(text, _used(text, values))
+            (row,) = named(cursor)
+        return MetricNumbers(**row)
+
+    def outcomes(self, statement: OutcomesStatement, values: Mapping[str, object]) -> list[Outcome]:
+        """What one of the statements `outcomes_of_…` says."""
+        with self._database.cursor() as cursor:
+            text = _outcomes()[statement]
+            return [Outcome(*row) for row in cursor.execute(text, _used(text, values)).fetchall()]
+
+    def worst(self, values: Mapping[str, object]) -> list[dict[str, JsonValue]]:
+        """Examples of the spans that a metric is about, as an alert has them."""
+        with self._database.cursor() as cursor:
+            text = sql.query("worst_of_metric")
+            found = cursor.execute(text, _used(text, values)).fetchall()
+        return [
+            {
+                "traceId": trace_id,
+                "spanId": span_id,
+                "score": None,
+                "reason": error or (None if duration_ms is None else f"took {duration_ms:.6g} ms"),
+            }
+            for trace_id, span_id, duration_ms, error in found
+        ]
+
+    def store(self, looks: Sequence[MetricLook]) -> None:
+        """Store what looks found and what happened, in one transaction; nothing of those that were changed meanwhile.
+
+        Raises:
+            Overloaded: it is not known whether it was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            for look in looks:
+                _store(cursor, look)
+
+        self._writer.store(write, len(looks))
+        if any(look.happened for look in looks):
+            self._outbox.changed()
+
+    def _change(self, statement: str, values: Mapping[str, object]) -> bool:
+        changed: list[object] = []
+        self._writer.store(lambda cursor: changed.extend(cursor.execute(statement, dict(values)).fetchall()), 1)
+        return bool(changed)
+
+    def _find(self, **filters: object) -> list[MetricMonitorRow]:
+        values = {"tenant": None, "monitor_id": None, "deleted": False} | filters
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("metric_monitors"), values)
+            return [MetricMonitorRow(**row) for row in named(cursor)]
+
+
+def _numbers() -> dict[NumbersStatement, str]:
+    return {
+        "metric_of_spans": sql.query("metric_of_spans"),
+        "metric_of_traces": sql.query("metric_of_traces"),
+        "metric_of_judgements": sql.query("metric_of_judgements"),
+        "metric_of_matches": sql.query("metric_of_matches"),
+    }
+
+
+def _outcomes() -> dict[OutcomesStatement, str]:
+    return {
+        "outcomes_of_spans": sql.query("outcomes_of_spans"),
+        "outcomes_of_judgements": sql.query("outcomes_of_judgements"),
+    }
+
+
+def _used(statement: str, values: Mapping[str, object]) -> dict[str, object]:
+    """The values that a statement names: those that it does not, DuckDB refuses."""
+    return {name: values[name] for name in re.findall(r"\$(\w+)", statement)}
+
+
+def metric_statement(statement: NumbersStatement, values: Mapping[str, object]) -> str:
+    """One of the statements with its values written out, for whoever wants to see the numbers again."""
+    text = _numbers()[statement].split("\n", 1)[1].strip().rstrip(";").replace("trace_reading", "traces")
+    return re.sub(r"\$(\w+)", lambda found: _literal(values[found[1]]), text)
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int() | float():
+            return str(value).upper()
+        case _:
+            return "'" + str(value).replace("'", "''") + "'"
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, look: MetricLook) -> None:
+    """Store a look. The writer's thread calls this in a transaction."""
+    row = look.row
+    values = {"monitor_id": row.monitor_id, "version": row.version, "state": look.state, "alert_id": look.alert_id}
+    if not cursor.execute(sql.query("note_metric_look"), values | {"at_us": look.at_ns // 1000}).fetchall():
+        return
+    for each in look.happened:
+        if isinstance(each, Recovery):
+            recover_alert(cursor, each.tenant, each.alert_id, each.document, look.at_ns)
+        else:
+            open_alert(cursor, each, look.at_ns)

@@ -1,0 +1,338 @@
+"""The monitors' side of a store: results in the order in which they were stored, and what monitors remember of them."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.alerting.alerts import AlertFinding, Measure, open_alert, recover_alert
+from storage.alerting.counted_scores import SCORES
+from storage.alerting.outbox import Outbox, named
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.writer import Writer
+from storage.records import JsonValue
+
+
+class RuleKey(NamedTuple):
+    """A rule, about one project."""
+
+    tenant: str
+    project: str | None
+    rule_id: str
+
+
+class Counted(NamedTuple):
+    """A score that monitors count."""
+
+    number: int
+    job_id: int
+    round: int
+    tenant: str
+    project: str | None
+    rule_id: str
+    rule: str
+    revision: int
+    fingerprint: str
+    evaluator: str
+    release: str | None
+    passed: bool | None
+    score: float | None
+    created_us: int
+
+    @property
+    def key(self) -> RuleKey:
+        """The rule."""
+        return RuleKey(self.tenant, self.project, self.rule_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRow:
+    """What is remembered of a stream. `state` is JSON. Times are those of its first and its last result."""
+
+    key: RuleKey
+    fingerprint: str
+    state: str
+    since_us: int
+    updated_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPart:
+    """Results of a stream after one and up to another, by their numbers, of some releases; None for whichever."""
+
+    after: int
+    until: int
+    releases: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The worst results of a part, and how many of it did not pass."""
+
+    examples: Sequence[Mapping[str, JsonValue]]
+    not_passed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """An alert is over."""
+
+    tenant: str
+    alert_id: str
+    document: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Results up to `number` are in the states; what happened up to `told` was told before."""
+
+    number: int
+    told: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchStep:
+    """What looking at results brought, stored in one transaction if the cursor stands at `after` then."""
+
+    after: int
+    until: int
+    streams: Sequence[StreamRow]
+    happened: Sequence[AlertFinding | Recovery]
+    at_ns: int
+
+
+_EXAMPLES: Final = 10
+
+_KEYS: Final = pa.schema([("tenant", pa.string()), ("project", pa.string()), ("rule_id", pa.string())])
+_ROWS: Final = pa.schema(
+    [
+        *_KEYS,
+        ("fingerprint", pa.string()),
+        ("state", pa.string()),
+        ("since_us", pa.int64()),
+        ("updated_us", pa.int64()),
+    ]
+)
+
+
+class Monitors:
+    """What is asked about monitors of a store. `store` is for one thread beside the writer's, all else for any."""
+
+    def __init__(self, database: Database, writer: Writer, outbox: Outbox, stored: threading.Event) -> None:
+        self._database = database
+        self._writer = writer
+        self._outbox = outbox
+        self._stored = stored
+
+    def wait_for_results(self, timeout_s: float) -> None:
+        """Wait until more results were stored, or the time is over."""
+        self._stored.wait(timeout_s)
+        self._stored.clear()
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._stored.set()
+
+    def begin(self, edition: int) -> None:
+        """Forget states that look otherwise, so that they are built again from results, without telling anything twice.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            if cursor.execute(sql.query("forget_monitor_cursor"), {"edition": edition}).fetchall()[0][0]:
+                cursor.execute(sql.query("forget_monitor_states"))
+
+        self._writer.store(write, 1)
+
+    def cursor(self) -> Cursor:
+        """How far results were looked at."""
+        with self._database.cursor() as cursor:
+            ((number, told),) = cursor.execute(sql.query("monitor_cursor")).fetchall()
+        return Cursor(number=number, told=told)
+
+    def results(self, after: int, most: int) -> tuple[list[Counted], int]:
+        """The next results that count, in order, and up to where they are all."""
+        with self._database.snapshot() as cursor:
+            ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
+            if last <= after:
+                return [], after
+            table = cursor.execute(sql.query("counted_results"), {"after": after, "rows": most}).to_arrow_table()
+        columns = [table.column(name).to_pylist() for name in Counted._fields]
+        found = [Counted(*row) for row in zip(*columns, strict=True)]
+        return found, found[-1].number if len(found) == most else last
+
+    def streams(self, keys: Iterable[RuleKey]) -> list[StreamRow]:
+        """What is remembered of all streams of these rules."""
+        wanted = pa.Table.from_pylist([key._asdict() for key in keys], schema=_KEYS)
+        with self._database.cursor() as cursor:
+            cursor.register("wanted_rules", wanted)
+            cursor.execute(sql.query("monitor_states"))
+            return [_stream(row) for row in named(cursor)]
+
+    def page(
+        self,
+        *,
+        project: str | None = None,
+        rule: str | None = None,
+        tenant: str | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> list[StreamRow]:
+        """What is remembered of streams, by project and rule, the newest first; `rule` is an id or a name.
+
+        With a tenant, of its streams and those of none.
+        """
+        wanted = {"tenant": tenant, "project": project, "rule": rule, "offset": offset, "limit": limit}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("page_of_monitor_states"), wanted)
+            return [_stream(row) for row in named(cursor)]
+
+    def worst(
+        self, key: RuleKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
+    ) -> Worst:
+        """The worst results of a part: by their scores, and where passes are measured those alone that did not pass."""
+        wanted = {
+            **key._asdict(),
+            "fingerprint": fingerprint,
+            "after": part.after,
+            "until": part.until,
+            "releases": None if part.releases is None else list(part.releases),
+            "measure": measure,
+            "lower_is_better": lower_is_better,
+            "rows": _EXAMPLES,
+        }
+        with self._database.cursor() as cursor:
+            worst = sql.query("worst_scores") if is_of_scores(fingerprint) else sql.query("worst_results")
+            cursor.execute(worst, wanted)
+            found = named(cursor)
+        examples = [
+            {
+                "traceId": row["trace_id"],
+                "spanId": row["span_id"],
+                **({"sessionId": row["session_id"]} if row.get("session_id") else {}),
+                "score": row["score"],
+                "reason": row["reason"],
+            }
+            for row in found
+            if measure == "score" or not row["passed"]
+        ]
+        return Worst(examples=examples, not_passed=found[0]["not_passed"] if found else 0)
+
+    def store(self, step: WatchStep) -> None:
+        """Store what monitors remember now, how far they are, and what happened.
+
+        Raises:
+            Overloaded: it is not known whether it was stored; look at the cursor before it is tried again.
+            Moved: nothing was stored, because the cursor is not where the step began.
+        """
+        self._writer.store(lambda cursor: _store(cursor, step), len(step.streams) + len(step.happened))
+        if step.happened:
+            self._outbox.changed()
+
+    def end_alerts_of_deleted_rules(self, at_ns: int) -> list[str]:
+        """Note that alerts are over whose rule is gone, since no result will ever show it; their ids.
+
+        Raises:
+            Overloaded: it is not known whether it was noted; it may be tried again.
+        """
+        with self._database.cursor() as cursor:
+            found = cursor.execute(sql.query("alerts_of_deleted_rules"), {"now_us": at_ns // 1000}).fetchall()
+        if not found:
+            return []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            for tenant, alert_id in found:
+                recover_alert(cursor, tenant, alert_id, {"how": "deleted"}, at_ns)
+
+        self._writer.store(write, len(found))
+        self._outbox.changed()
+        return [alert_id for _, alert_id in found]
+
+
+def is_of_scores(fingerprint: str) -> bool:
+    """Whether a stream has scores by people and applications in it, and not an evaluator's."""
+    return fingerprint.startswith(SCORES)
+
+
+def numbers_of_alert(
+    key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
+) -> str:
+    """The statement that counts the sides of an alert again, over the view `evaluations`, or `counted_scores`."""
+    text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
+    told = {name: "" if value is None else _literal(value) for name, value in key._asdict().items()}
+    is_scored = "passed IS NOT NULL" if measure == "passed" else "score BETWEEN 0 AND 1"
+    by_others = is_of_scores(fingerprint)
+    counted = "" if by_others else "counted AND "
+    project = "project IS NULL" if key.project is None else f"project = {told['project']}"
+    stream = (
+        f"{counted}tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']}"
+        f"\n    AND fingerprint = {_literal(fingerprint)}\n    AND {is_scored}"
+    )
+    filled = {
+        "/* view */": "counted_scores" if by_others else "evaluations",
+        "/* measure */": "passed::INTEGER" if measure == "passed" else "score",
+        "/* stream */": stream,
+        **{f"/* {side} */": _condition(parts) for side, parts in sides.items()},
+    }
+    for mark, words in filled.items():
+        text = text.replace(mark, words)
+    return text
+
+
+def _condition(parts: Sequence[StreamPart]) -> str:
+    return "\n        OR ".join(_of_part(part) for part in parts) or "false"
+
+
+def _of_part(part: StreamPart) -> str:
+    numbers = f"number > {part.after} AND number <= {part.until}"
+    if part.releases is None:
+        return f"({numbers})"
+    listed = ", ".join(map(_literal, part.releases)) or "NULL"
+    return f"({numbers} AND release IN ({listed}))"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _stream(row: Mapping[str, Any]) -> StreamRow:
+    return StreamRow(
+        key=RuleKey(row["tenant"], row["project"], row["rule_id"]),
+        fingerprint=row["fingerprint"],
+        state=row["state"],
+        since_us=row["since_us"],
+        updated_us=row["updated_us"],
+    )
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, step: WatchStep) -> None:
+    """Store one step. The writer's thread calls this in a transaction."""
+    moved = cursor.execute(sql.query("move_monitor_cursor"), {"after": step.after, "until": step.until}).fetchall()
+    if moved != [(1,)]:
+        raise Moved(f"monitors do not stand at result {step.after}")
+    if step.streams:
+        rows = [
+            {
+                **row.key._asdict(),
+                "fingerprint": row.fingerprint,
+                "state": row.state,
+                "since_us": row.since_us,
+                "updated_us": row.updated_us,
+            }
+            for row in step.streams
+        ]
+        cursor.register("incoming_states", pa.Table.from_pylist(rows, schema=_ROWS))
+        cursor.execute(sql.query("delete_monitor_states"))
+        cursor.execute(sql.query("insert_monitor_states"))
+    for each in step.happened:
+        if isinstance(each, Recovery):
+            recover_alert(cursor, each.tenant, each.alert_id, each.document, step.at_ns)
+        else:
+            open_alert(cursor, each, step.at_ns)

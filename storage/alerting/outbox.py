@@ -1,0 +1,262 @@
+"""What receivers are to be told, and what came of telling them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.records import JsonValue
+
+EventType: TypeAlias = Literal[
+    "alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION", "webhook.test"
+]
+Severity: TypeAlias = Literal["info", "warning", "critical"]
+DeliveryState: TypeAlias = Literal["pending", "delivered", "failed", "cancelled"]
+
+TEST: EventType = "webhook.test"
+RUN_REGRESSION: EventType = "RUN_REGRESSION"  # as the seeds call it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookEvent:
+    """Something that receivers are told. The id is the same however often that happens."""
+
+    tenant: str
+    event_id: str
+    project: str | None
+    type: EventType
+    alert_id: str | None  # None: a test, or about a run
+    document: Mapping[str, JsonValue]  # as of that moment
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueDelivery:
+    """A delivery that is to be attempted now."""
+
+    delivery_id: str
+    webhook_id: str
+    attempts: int  # since it was queued last
+    replays: int
+    event_id: str
+    type: EventType
+    alert_id: str | None
+    document: Mapping[str, JsonValue]
+    created_at_ns: int  # of the event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """An event for one receiver, and how far telling it has come."""
+
+    delivery_id: str
+    event_id: str
+    webhook_id: str
+    type: EventType
+    alert_id: str | None
+    state: DeliveryState
+    attempts: int
+    replays: int
+    last_status: int | None
+    last_error: str | None
+    next_attempt_at_ns: int | None
+    last_attempt_at_ns: int | None
+    created_at_ns: int
+    finished_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryAttempt:
+    """What came of one attempt. `disable` is why the receiver is switched off at once; None: it is not."""
+
+    delivery_id: str
+    webhook_id: str
+    type: EventType
+    replays: int
+    state: DeliveryState
+    at_ns: int
+    next_at_ns: int
+    status: int | None
+    error: str | None
+    disable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchOffPolicy:
+    """When a receiver that takes nothing is switched off: after so many deliveries, or after one and so long."""
+
+    failed_deliveries: int = 20
+    failing_ns: int = 3 * 86_400 * 10**9
+
+
+def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_for: str | None = None) -> list[str]:
+    """Note an event and queue it for whoever wants it, in the transaction of the cursor; the ids of the deliveries.
+
+    With `only_for`, it is queued for that one receiver, whatever it wants. Doing it again changes nothing.
+    """
+    values = {
+        "tenant": event.tenant,
+        "event_id": event.event_id,
+        "project": event.project,
+        "type": event.type,
+        "at_us": event.at_ns // 1000,
+    }
+    values["alert_id"] = event.alert_id
+    cursor.execute(sql.query("insert_alert_event"), values | {"document": json.dumps(event.document)})
+    rows = cursor.execute(sql.query("insert_alert_deliveries"), values | {"webhook_id": only_for}).fetchall()
+    return [delivery_id for (delivery_id,) in rows]
+
+
+class Outbox:
+    """The deliveries of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call it whenever something may have become due; it must return at once, from whatever thread."""
+        self._listeners.append(listener)
+
+    def changed(self) -> None:
+        """Something may have become due. Whoever calls `queue_event` calls this after the commit."""
+        for listener in self._listeners:
+            listener()
+
+    def send(self, event: WebhookEvent, *, only_for: str) -> str | None:
+        """Queue an event for one receiver; the id of the delivery, None where there is no such receiver.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        queued: list[str] = []
+        self._writer.store(lambda cursor: queued.extend(queue_event(cursor, event, only_for=only_for)), 1)
+        self.changed()
+        return queued[0] if queued else None
+
+    def due(self, at_ns: int, *, each: int, limit: int) -> list[DueDelivery]:
+        """What is to be attempted by now, at most so many for each receiver, the longest due first."""
+        values = {"at_us": at_ns // 1000, "each": each, "limit": limit}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("due_alert_deliveries"), values)
+            rows = named(cursor)
+        return [DueDelivery(**(row | {"document": json.loads(row["document"])})) for row in rows]
+
+    def next_due_ns(self, after_ns: int) -> int | None:
+        """When the next attempt is due after an instant."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("next_alert_delivery"), {"at_us": after_ns // 1000})
+            ((due_us,),) = cursor.fetchall()
+        return None if due_us is None else due_us * 1000
+
+    def record(self, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
+        """Note what came of attempts, all of them or none.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        self._writer.store(lambda cursor: _record(cursor, attempts, patience), len(attempts))
+
+    def deliveries(
+        self,
+        webhook_id: str,
+        *,
+        state: DeliveryState | None = None,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> list[Delivery]:
+        """The deliveries to a receiver, newest first."""
+        return self._deliveries(webhook_id=webhook_id, state=state, offset=offset, limit=limit)
+
+    def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
+        """One delivery to a receiver."""
+        found = self._deliveries(webhook_id=webhook_id, delivery_id=delivery_id)
+        return found[0] if found else None
+
+    def of_alert(self, alert_id: str, *, tenant: str = "", limit: int = 200) -> list[Delivery]:
+        """What receivers were told of an alert, or are to be, the latest of it in order."""
+        return self._deliveries(tenant=tenant, alert_id=alert_id, limit=limit)[::-1]
+
+    def replay(self, webhook_id: str, delivery_id: str, at_ns: int) -> bool:
+        """Queue a delivery again, under the same id; False where it waits anyway, or is not there.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"webhook_id": webhook_id, "delivery_id": delivery_id, "at_us": at_ns // 1000}
+        queued: list[object] = []
+        self._writer.store(
+            lambda cursor: queued.extend(cursor.execute(sql.query("replay_alert_delivery"), values).fetchall()), 1
+        )
+        self.changed()
+        return bool(queued)
+
+    def prune(self, before_ns: int) -> None:
+        """Forget what was finished before an instant.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            before = {"before_us": before_ns // 1000}
+            cursor.execute(sql.query("delete_old_alert_deliveries"), before)
+            cursor.execute(sql.query("delete_old_alert_events"), before)
+
+        self._writer.store(write, 1)
+
+    def _deliveries(self, **filters: object) -> list[Delivery]:
+        of_all = dict.fromkeys(("webhook_id", "tenant", "alert_id", "delivery_id", "state"))
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("alert_deliveries"), of_all | {"offset": 0, "limit": 1} | filters)
+            return [Delivery(**row) for row in named(cursor)]
+
+
+def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The rows of an answer by the names of their columns."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:
+    for attempt in attempts:
+        values = {
+            "delivery_id": attempt.delivery_id,
+            "replays": attempt.replays,
+            "state": attempt.state,
+            "at_us": attempt.at_ns // 1000,
+            "next_us": attempt.next_at_ns // 1000,
+            "status": attempt.status,
+            "error": attempt.error,
+        }
+        cursor.execute(sql.query("update_alert_delivery"), values)
+        if attempt.type != TEST:
+            _note_health(cursor, attempt, patience)
+
+
+def _note_health(cursor: duckdb.DuckDBPyConnection, attempt: DeliveryAttempt, patience: SwitchOffPolicy) -> None:
+    """What the attempt says of the receiver, which is switched off where that is enough."""
+    who = {"webhook_id": attempt.webhook_id}
+    now = {"at_us": attempt.at_ns // 1000}
+    if attempt.state == "delivered":
+        cursor.execute(sql.query("note_webhook_success"), who | now)
+        return
+    given_up = attempt.state == "failed"
+    rows = cursor.execute(sql.query("note_webhook_failure"), who | now | {"given_up": given_up}).fetchall()
+    reason = attempt.disable
+    for since_us, failures in rows:
+        days = patience.failing_ns / (86_400 * 10**9)
+        if reason is None and given_up and attempt.at_ns - since_us * 1000 >= patience.failing_ns:
+            reason = f"nothing but failures for {days:g} days; the last one: {attempt.error}"
+        if reason is None and failures >= patience.failed_deliveries:
+            reason = f"{failures} deliveries failed one after another; the last one: {attempt.error}"
+    if reason is not None:
+        cursor.execute(sql.query("disable_alert_webhook"), who | now | {"reason": reason})
+        called_off = {"error": f"the receiver was switched off: {reason}", "tests": False}
+        cursor.execute(sql.query("cancel_alert_deliveries"), who | now | called_off)

@@ -1,0 +1,191 @@
+"""How good the results of rules are: added up for pictures, and one by one for whoever wants to know why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.alerting.monitors import RuleKey
+from storage.engine.database import Database
+
+Step: TypeAlias = Literal["hour", "day", "week", "month"]
+Worst: TypeAlias = Literal["lowest", "highest"]
+Grouping: TypeAlias = Literal["day", "release", "project"]
+
+
+class ScoreBucket(NamedTuple):
+    """Results whose scores lie at a 1/32 or above it, less than the next one."""
+
+    point: int
+    scored: int
+    above: int  # the sum of how far above, where 2048 is the next one
+
+
+class Latest(NamedTuple):
+    """Which project the latest result of a rule is about, and what the rule was called last."""
+
+    project: str | None
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDay:
+    """Results of a rule about a project on one day, by one evaluator."""
+
+    project: str | None
+    rule_id: str
+    rule: str
+    day_us: int
+    fingerprint: str | None
+    scored: int
+    failed: int
+    skipped: int
+    passed: int
+    not_passed: int
+    score_sum: float
+    cost_usd: float
+    last_us: int  # when the latest of them was made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOfResults:
+    """Results of a rule that agree in their day, release or project, and in their evaluator."""
+
+    group: str | None
+    fingerprint: str | None
+    scored: int
+    failed: int
+    skipped: int
+    passed: int
+    not_passed: int
+    mean_score: float | None
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRule:
+    """Results of which rule (its id or name); None lets every project, and every tenant, pass."""
+
+    rule: str
+    from_us: int
+    project: str | None
+    tenant: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Results of a rule about a project that agree in their step of time, evaluator and release."""
+
+    at_us: int  # when the step begins
+    fingerprint: str | None
+    release: str | None
+    scored: int
+    failed: int
+    skipped: int
+    passed: int
+    not_passed: int
+    cost_usd: float  # of results that no longer count too
+    threshold: float | None = None
+    first_number: int = 0  # of the first of them, as results are numbered; several are made at one instant
+    first_us: int
+    last_us: int
+    summed: int = 0  # of `scored`, those of which the sum of the scores is known alone
+    score_sum: float = 0.0  # of those
+    points: tuple[ScoreBucket, ...] = ()  # of the others, as far as their scores are from 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsLike:
+    """Which results of a rule are meant; None lets all pass. Scores are from `low` to less than `high`."""
+
+    from_us: int | None = None
+    to_us: int | None = None
+    fingerprint: str | None = None
+    release: str | None = None
+    unreleased: bool = False  # those without a release alone
+    outcome: str | None = None
+    passed: bool | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneResult:
+    """One result."""
+
+    trace_id: str
+    span_id: str | None
+    session_id: str | None  # of a result about a session, whose latest trace it is
+    outcome: str
+    score: float | None
+    passed: bool | None
+    reason: str | None
+    error_kind: str | None
+    release: str | None
+    fingerprint: str | None
+    cost_usd: float | None
+    created_us: int
+
+
+class Quality:
+    """Read-only questions about results. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def streams(self, *, from_us: int, tenant: str = "") -> list[StreamDay]:
+        """Results since the day of an instant, of every rule and project; by project, rule and day."""
+        wanted = {"from_us": from_us, "tenant": tenant}
+        return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
+
+    def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
+        """Results of a rule since the day of an instant, added up by day, release or project; the latest first."""
+        wanted = asdict(of) | {"by": by, "limit": limit}
+        return [GroupOfResults(**row) for row in self._rows(sql.query("quality_of_rule"), wanted)]
+
+    def tenants(self, *, limit: int) -> list[str]:
+        """The tenants about whose spans there are results, by name; "" for those of nobody."""
+        return [row["tenant"] for row in self._rows(sql.query("quality_tenants"), {"limit": limit})]
+
+    def latest(self, rule_id: str, *, tenant: str = "") -> Latest | None:
+        """What the latest result of a rule tells about it; None when it has none."""
+        rows = self._rows(sql.query("latest_result_of_rule"), {"rule_id": rule_id, "tenant": tenant})
+        return Latest(**rows[0]) if rows else None
+
+    def steps(self, key: RuleKey, *, from_us: int, step: Step) -> list[Cell]:
+        """Results of a rule about a project since an instant, in the order of their steps."""
+        rows = self._rows(sql.query("quality_steps"), key._asdict() | {"from_us": from_us, "step": step})
+        return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
+
+    def results(
+        self, key: RuleKey, like: ResultsLike, *, worst: Worst | None = None, offset: int = 0, limit: int = 50
+    ) -> list[OneResult]:
+        """Results of a rule about a project one by one, the latest first, or those with the worst scores.
+
+        With `lowest` those come first that did not pass.
+        """
+        page = {"worst": worst, "offset": offset, "limit": limit}
+        return [
+            OneResult(**row) for row in self._rows(sql.query("quality_results"), key._asdict() | asdict(like) | page)
+        ]
+
+    def scores(
+        self, key: RuleKey, fingerprint: str, releases: Sequence[str], *, from_us: int, each: int
+    ) -> dict[str, list[float]]:
+        """The scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
+        wanted = {"fingerprint": fingerprint, "releases": list(releases), "from_us": from_us, "each": each}
+        found: dict[str, list[float]] = {release: [] for release in releases}
+        for row in self._rows(sql.query("quality_scores"), key._asdict() | wanted):
+            found[row["release"]].append(row["score"])
+        return found
+
+    def _rows(self, select: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with self._database.cursor() as cursor:
+            return _named(cursor.execute(select, dict(parameters)))
+
+
+def _named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = cursor.to_arrow_table().to_pylist()
+    return rows

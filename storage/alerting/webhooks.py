@@ -1,0 +1,153 @@
+"""Who is told of alerts. What is secret about a receiver is sealed before it comes here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.alerting.outbox import EventType, Severity, named
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+
+Origin: TypeAlias = Literal["API", "FILE"]
+Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookText:
+    """What a receiver is, as somebody chose."""
+
+    url: str  # shortened where it is a secret
+    template: Template
+    events: Sequence[EventType]
+    enabled: bool
+    sealed: bytes | None
+    has_secret: bool
+    previous_until_ns: int | None  # until when the secret before is used as well
+    rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
+    severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(WebhookText):
+    """A receiver, and how it does. `failures` are deliveries that were given up since the last success."""
+
+    tenant: str
+    webhook_id: str
+    project: str | None  # None: all
+    origin: Origin
+    version: int  # counts the changes of what it is, not of how it does
+    disabled_at_ns: int | None  # by us
+    disabled_reason: str | None
+    failing_since_ns: int | None
+    failures: int
+    last_success_at_ns: int | None
+    created_at_ns: int
+    updated_at_ns: int
+
+
+class Webhooks:
+    """The receivers of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def project(self, text: str, *, tenant: str | None = None) -> str | None:
+        """The name of the project with this id or name: of a tenant or of none, or of all; None where there is none."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("project_named"), {"tenant": tenant, "project": text}).fetchall()
+        return rows[0][0] if rows else None
+
+    def all(self, *, tenant: str | None = None) -> list[Webhook]:
+        """Those of every project, oldest first: of a tenant; None for all."""
+        return self._find(tenant, every=True)
+
+    def of_project(self, project: str | None, *, tenant: str | None = None) -> list[Webhook]:
+        """Those of one project, or those of all projects, oldest first: of a tenant; None for all."""
+        return self._find(tenant, project=project)
+
+    def get(self, webhook_id: str) -> Webhook | None:
+        """One receiver of any tenant; None where there is none, or it was deleted."""
+        found = self._find(None, every=True, webhook_id=webhook_id)
+        return found[0] if found else None
+
+    def create(
+        self,
+        webhook_id: str,
+        project: str | None,
+        text: WebhookText,
+        at_ns: int,
+        *,
+        tenant: str = "",
+        origin: Origin = "API",
+    ) -> None:
+        """Add a receiver.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = _values(text) | {"webhook_id": webhook_id, "tenant": tenant, "at_us": at_ns // 1000}
+        values |= {"project": project, "origin": origin}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("insert_alert_webhook"), values)
+
+        self._writer.store(write, 1)
+
+    def replace(self, webhook_id: str, version: int, text: WebhookText, at_ns: int) -> bool:
+        """Make it another one under the same id, if it has this version; False where it has not, or is not there.
+
+        One that is switched off gets nothing that waits for it.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = _values(text) | {"webhook_id": webhook_id, "version": version, "at_us": at_ns // 1000}
+        error = None if text.enabled else "the receiver was switched off"
+        return self._change(sql.query("update_alert_webhook"), values, error, tests=False)
+
+    def delete(self, webhook_id: str, version: int, at_ns: int) -> bool:
+        """Take it away, with what is secret of it, if it has this version; False where it has not, or is not there.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = {"webhook_id": webhook_id, "version": version, "at_us": at_ns // 1000}
+        return self._change(sql.query("delete_alert_webhook"), values, "the receiver was deleted", tests=True)
+
+    def _change(self, statement: str, values: dict[str, object], called_off: str | None, *, tests: bool) -> bool:
+        changed: list[object] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            changed.extend(cursor.execute(statement, values).fetchall())
+            if changed and called_off is not None:
+                why = {"webhook_id": values["webhook_id"], "at_us": values["at_us"]}
+                why |= {"error": called_off, "tests": tests}
+                cursor.execute(sql.query("cancel_alert_deliveries"), why)
+
+        self._writer.store(write, 1)
+        return bool(changed)
+
+    def _find(self, tenant: str | None, **filters: object) -> list[Webhook]:
+        values = {"webhook_id": None, "every": False, "project": None} | filters
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("alert_webhooks"), values | {"tenant": tenant})
+            return [Webhook(**row) for row in named(cursor)]
+
+
+def _values(text: WebhookText) -> dict[str, object]:
+    until_ns = text.previous_until_ns
+    return {
+        "url": text.url,
+        "template": text.template,
+        "events": list(text.events),
+        "enabled": text.enabled,
+        "sealed": text.sealed,
+        "has_secret": text.has_secret,
+        "rules": None if text.rules is None else list(text.rules),
+        "severities": None if text.severities is None else list(text.severities),
+        "previous_until_us": None if until_ns is None else until_ns // 1000,
+    }

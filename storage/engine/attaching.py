@@ -1,0 +1,170 @@
+"""A file attached to a DuckDB of its own, whatever DuckDB's log of it holds."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from storage.engine.opening import open_duckdb
+from storage.errors import ForeignFile, NewerFile, Unusable
+
+log = logging.getLogger(__name__)
+
+Settings = Mapping[str, str | int | bool]
+
+_LIMIT: Final = "memory_limit"
+_RAISE: Final = 4
+"""Each further attempt has so many times the memory of the one before, up to what DuckDB takes by itself, which is four
+fifths of the machine's. A guess: an attempt that fails takes seconds, so there must not be many."""
+LEAST_LOG: Final = "4MB"
+_MOST_LOG_BYTES: Final = 32 << 20
+_LOG_SHARE: Final = 64
+"""DuckDB's log of the file may have this part of the memory, within those bounds. A checkpoint writes the last row
+group of each table anew, and until it comes, what small commits stored stays in memory. With commits of 2,048 spans, a
+log of 4 MB took 113 µs of CPU a span and one of 32 MB 72, with 91 and 140 MB in memory; with those of 1,024, 4 MB took
+134 and 16 MB 87, with 92 and 99 MB."""
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")  # as DuckDB writes sizes
+
+
+class _NoMemory(Exception):
+    """To open the file takes more memory than there may be."""
+
+
+class FileOpener:
+    """Opens one file, with more memory than it was given where it cannot be opened otherwise.
+
+    DuckDB replays its log of the file as a whole, and a checkpoint writes the last row group anew, so that both may
+    take more than the transactions did that wrote them. What gets more memory then has what it was given again after
+    one checkpoint. Where that is not enough for a second time, such as for spans of 150 kB each at 256 MB, it keeps
+    what it got, for otherwise each commit would end like that.
+    """
+
+    def __init__(
+        self, path: Path, *, catalog: str, how: str, prepare: Callable[[duckdb.DuckDBPyConnection], None]
+    ) -> None:
+        """`how` is what `ATTACH` is told of the file; `prepare` is called with each connection before it is used."""
+        self._path = path
+        self._catalog = catalog
+        self._how = how
+        self._prepare = prepare
+        self._recoveries = 0  # that took more memory than there was to be
+        self.raised_bytes: int | None = None  # what DuckDB may hold instead of what it was given
+
+    def open(self, settings: Settings, *, because: str | None = None) -> duckdb.DuckDBPyConnection:
+        """A DuckDB with the file as its default catalogue, made if it is not there.
+
+        `because` is what DuckDB said when it declared the file invalid: where that was a want of memory, it has more at
+        once, for to open the file without a checkpoint takes little, and the next commit would end like that one.
+
+        Raises:
+            ForeignFile: the file is not a database of ours.
+            NewerFile: a newer DuckDB, or a newer version of us, wrote it.
+            Unusable: it cannot be opened.
+        """
+        if self.raised_bytes is not None:
+            settings = {**settings, _LIMIT: _text(self.raised_bytes)}
+        try:
+            if because is not None and _says_no_memory(because):
+                raise _NoMemory(because)  # noqa: TRY301 - as if it had been found out now
+            return self._attached(settings)
+        except _NoMemory as error:
+            problem = error
+        for nbytes in _larger(settings):
+            log.warning(
+                "to open %s takes more memory than it had, and it is tried with %s: %s",
+                self._path,
+                _text(nbytes),
+                problem,
+            )
+            try:
+                return self._recovered(settings, nbytes)
+            except _NoMemory as error:
+                problem = error
+        raise Unusable(f"{self._path} cannot be opened, there is too little memory: {problem}") from problem
+
+    def _recovered(self, settings: Settings, nbytes: int) -> duckdb.DuckDBPyConnection:
+        """Open it with more memory, until its log is empty."""
+        # In a DuckDB of its own: 1.5.5 does not raise the limit of a running one, it only says so.
+        connection = self._attached({**settings, _LIMIT: _text(nbytes)})
+        try:
+            connection.execute(f"CHECKPOINT {self._catalog}")
+        except duckdb.Error as error:
+            connection.close()
+            raise self._named(error) from error
+        self._recoveries += 1
+        if self._recoveries > 1:
+            self.raised_bytes = nbytes
+            log.warning(
+                "DuckDB may hold %s until the next start, because %s was not enough twice; set duckdb_memory: %s",
+                _text(nbytes),
+                settings[_LIMIT],
+                _text(nbytes),
+            )
+            return connection
+        connection.close()
+        log.warning("%s is recovered; DuckDB may hold %s again", self._path, settings[_LIMIT])
+        return self._attached(settings)
+
+    def _attached(self, settings: Settings) -> duckdb.DuckDBPyConnection:
+        connection = open_duckdb(settings)
+        literal = str(self._path).replace("'", "''")
+        try:
+            connection.execute(f"ATTACH '{literal}' AS {self._catalog} (TYPE duckdb, {self._how})")
+            connection.execute(f"USE {self._catalog}")
+            self._prepare(connection)
+        except duckdb.Error as error:
+            connection.close()
+            raise self._named(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _named(self, error: duckdb.Error) -> Exception:
+        """What went wrong, by what is to be done about it."""
+        text = str(error)
+        if isinstance(error, duckdb.OutOfMemoryException) or _says_no_memory(text):
+            return _NoMemory(text.partition("\n")[0])
+        if "not a valid DuckDB" in text:
+            return ForeignFile(f"{self._path} is not a DuckDB database; move it away, or choose another data directory")
+        if "newer version" in text or "version number" in text:
+            return NewerFile(f"{self._path} was written by a newer DuckDB: {text}")
+        return Unusable(f"{self._path} cannot be opened: {text}")
+
+
+def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """What a DuckDB may hold in memory."""
+    ((text,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    number, unit = text.split()
+    return int(float(number) * 1024 ** _UNITS.index(unit))
+
+
+def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> str:
+    """How long DuckDB's log may grow until it is moved into the file, by the memory that there is."""
+    nbytes = min(memory_bytes(connection) // _LOG_SHARE, _MOST_LOG_BYTES)
+    return f"{nbytes}B" if nbytes > 4 << 20 else LEAST_LOG
+
+
+_SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")
+"""As when the checkpoint after the replay fails, which is an error of another class."""
+
+
+def _says_no_memory(text: str) -> bool:
+    return any(words in text for words in _SAYS_NO_MEMORY)
+
+
+def _larger(settings: Settings) -> Iterator[int]:
+    """What it may hold instead, each time more."""
+    with open_duckdb({_LIMIT: settings[_LIMIT]}) as given, open_duckdb({}) as machine:
+        nbytes, most = memory_bytes(given), memory_bytes(machine)
+    while nbytes * _RAISE < most:
+        nbytes *= _RAISE
+        yield nbytes
+    if nbytes < most:
+        yield most
+
+
+def _text(nbytes: int) -> str:
+    return f"{nbytes >> 20}MiB"

@@ -1,0 +1,100 @@
+"""Checkpoints: when DuckDB moves its log into the file, and what it does with row groups on the way."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import duckdb
+
+from storage.engine.attaching import checkpoint_log
+from storage.errors import Busy
+
+log = logging.getLogger(__name__)
+
+PAUSE_S: Final = 0.01
+_WAIT_S: Final = 0.2
+"""DuckDB refuses to checkpoint until everybody has finished who began to read before the last update or deletion. The
+writer waits for that about as long as it takes to commit a row group."""
+_MERGES: Final = 4
+"""Merges of row groups in one checkpoint of a table (`max_vacuum_tasks`), during which all readers wait. With 5 million
+spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
+_NO_END: Final = "1TB"
+
+
+class Checkpoints:
+    """Makes the checkpoints of one database, and holds back those that DuckDB makes by itself."""
+
+    def __init__(self, connection: Callable[[], duckdb.DuckDBPyConnection], *, catalog: str) -> None:
+        self._connection = connection  # the one that is open now
+        self._catalog = catalog
+        self._holding = threading.Lock()
+        self._holds = 0
+        self.merges = False  # whether checkpoints merge small row groups that are neighbours
+        self.layout = 0
+        """How often the file was checkpointed or opened again. While checkpoints are held back and this is as it was,
+        rows are where they were: a checkpoint drops row groups, and all rows behind them move up."""
+
+    @property
+    def most_merges(self) -> int:
+        """How many row groups a checkpoint merges at most."""
+        return _MERGES if self.merges else 0
+
+    def make(self) -> None:
+        """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
+
+        Raises:
+            Busy: somebody still reads what was there before the last change.
+        """
+        until_s = time.monotonic() + _WAIT_S
+        with self._connection().cursor() as cursor:
+            while True:
+                try:
+                    cursor.execute(f"CHECKPOINT {self._catalog}")
+                except duckdb.TransactionException as error:
+                    if time.monotonic() > until_s:
+                        raise Busy("somebody reads what was there before the last change; try again") from error
+                    time.sleep(PAUSE_S)
+                else:
+                    self.layout += 1
+                    return
+
+    def hold(self) -> None:
+        """Checkpoint, and from then on do so only when asked, until `allow`. For the writer's thread.
+
+        Raises:
+            Busy: somebody still reads what was there before the last change.
+        """
+        self.make()
+        with self._holding, self._connection().cursor() as cursor:
+            self._holds += 1
+            try:
+                self.prepare(cursor)
+            except duckdb.Error:
+                self._holds -= 1  # nobody will take it back
+                raise
+
+    def allow(self) -> None:
+        """Take one `hold` back."""
+        with self._holding:
+            self._holds -= 1
+            try:
+                with self._connection().cursor() as cursor:
+                    self.prepare(cursor)
+            except (duckdb.FatalException, duckdb.ConnectionException) as error:  # whoever opens it again prepares it
+                log.debug("the database is invalid: %s", error)
+
+    def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Tell DuckDB how long its log may be."""
+        longest = _NO_END if self._holds else checkpoint_log(connection)
+        connection.execute(f"SET GLOBAL checkpoint_threshold = '{longest}'")
+
+    def merge_row_groups(self, *, allowed: bool) -> None:
+        """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.
+
+        Deleted rows are left out then, so that nothing tells any more where they were.
+        """
+        self.merges = allowed
+        with self._connection().cursor() as cursor:
+            cursor.execute(f"SET GLOBAL max_vacuum_tasks = {self.most_merges}")

@@ -1,0 +1,350 @@
+"""The DuckDB file: opened with what it needs, brought to the schema of this version, closed whole."""
+
+import logging
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+from storage import sql
+from storage.engine.attaching import LEAST_LOG, FileOpener, memory_bytes
+from storage.engine.checkpointing import PAUSE_S, Checkpoints
+from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug
+from storage.engine.holes import punch_free
+from storage.engine.migration import MARK, migrate
+from storage.errors import Busy, Reopened, Unusable
+from storage.timing import QUICK_S, Stopwatch
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "tracejury.duckdb"
+CATALOG = "tracejury"
+ROW_GROUP_ROWS = 8192
+"""Commits that fill whole row groups bypass DuckDB's log. Measured, µs of CPU a span and bytes on disk: commits of
+4,096 rows through the log 20 and 338; as whole groups of 4,096 rows 14 and 361, of 8,192 rows 13 and 349."""
+_STORAGE_VERSION = "v1.4.0"
+"""The oldest DuckDB that can open the file. With the default, which is far older, an insert costs 15 % more CPU and a
+read of an attribute 35 % more, because newer compression is not used."""
+_ALONE_WAIT_S = 1.0
+"""So long new readers wait at most for those before them to end, where something needs a moment without any: what takes
+longer is waited for by trying again later. A guess: a page takes some tenths of it on a busy machine."""
+_SCRATCH_SIZE = "4GB"
+"""A guess: more than a question of half a minute can fill, where DuckDB's own limit is nine tenths of the disk."""
+_END_S = 5.0
+"""For all who read to come to an end before the file is opened again, which it cannot be while one of them has it open:
+an interrupted statement ends within milliseconds. A guess at how long one may take that cannot be interrupted."""
+
+_Piece = TypeVar("_Piece")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseOptions:
+    """What DuckDB may use."""
+
+    memory_limit: str = "256MB"
+    query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
+    threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The blocks of a database file; free ones are used again before the file grows."""
+
+    block_bytes: int
+    blocks: int
+    free: int
+
+    @property
+    def used_bytes(self) -> int:
+        """What is in use."""
+        return (self.blocks - self.free) * self.block_bytes
+
+
+class Database:
+    """One open DuckDB file. Cursors may be used from different threads, each by one at a time."""
+
+    def __init__(self, directory: Path, options: DatabaseOptions) -> None:
+        """Open or create the file in `directory` and bring it to this version's schema.
+
+        Raises:
+            ForeignFile: the file is not one of ours.
+            NewerFile: a newer version wrote it.
+        """
+        self._path = directory / FILE_NAME
+        self._scratch = directory / "tmp"
+        self._options = options
+        self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
+        self._attempts = 0  # to open it again
+        self._cursors = Cursors()
+        self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG)
+        self._closed_since: tuple[float, str] | None = None
+        self.commits = Stopwatch(QUICK_S)
+        how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
+        self._is_current = False  # whether the file has the schema and the views of this version
+        self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
+        self._connection = self._connect()
+
+    @property
+    def query_bytes(self) -> int | None:
+        """What questions may take of the memory together; None where that is not bounded."""
+        return self._options.query_bytes
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self._path
+
+    @contextmanager
+    def cursor(self, *, mends: bool = True, may_end: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own on the same database, during the block.
+
+        Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
+        that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
+
+        Raises:
+            Reopened: this one had to end, or the database cannot be opened again now.
+        """
+        cursor = self._open_cursor(mends=mends, may_end=may_end)
+        try:
+            yield cursor
+        except (duckdb.Error, OSError, RuntimeError) as error:  # pyarrow has no other names for what DuckDB raises
+            if is_aftermath(error) or (self._cursors.was_ended(cursor) and not is_bug(error)):
+                raise Reopened from error
+            raise
+        finally:
+            cursor.close()
+            self._cursors.remove(cursor)
+
+    def _open_cursor(self, *, mends: bool, may_end: bool) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._usable_cursor(may_end=may_end, waits=mends)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:  # the latter where it could not be opened
+            if not mends:
+                raise Reopened from error
+            self.reopen()
+        try:
+            return self._usable_cursor(may_end=may_end, waits=True)
+        except (duckdb.FatalException, duckdb.ConnectionException) as error:
+            raise Reopened from error
+
+    def _usable_cursor(self, *, may_end: bool, waits: bool) -> duckdb.DuckDBPyConnection:
+        if not self._opening.acquire(blocking=waits):
+            raise Reopened
+        try:
+            cursor = self._connection.cursor()
+            self._cursors.add(cursor, may_end=may_end)
+        finally:
+            self._opening.release()
+        try:
+            cursor.execute(f"USE {CATALOG}")
+        except BaseException as error:
+            cursor.close()
+            self._cursors.remove(cursor)
+            if isinstance(error, duckdb.InterruptException):  # by who opens the file again
+                raise Reopened from error
+            raise
+        return cursor
+
+    def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
+        """An answer that holds a cursor for as long as its reader likes, which ends where the file is opened again."""
+        return self._cursors.stream(pieces)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor all of whose questions are answered as of one moment, whatever is committed or swept meanwhile."""
+        with self.cursor() as cursor, one_moment(cursor):
+            yield cursor
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
+        with self.cursor(may_end=False) as cursor:
+            began_s = time.perf_counter()
+            try:
+                cursor.begin()
+                yield cursor
+                cursor.commit()
+                self.commits.add(time.perf_counter() - began_s)
+            except BaseException:
+                _roll_back(cursor)
+                raise
+
+    def reopen(self) -> None:
+        """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
+
+        Who comes meanwhile waits, and shares the outcome.
+
+        Raises:
+            Reopened: it cannot be opened again now; try again.
+        """
+        attempts = self._attempts
+        with self._opening:
+            because = self._invalidity()
+            if because is None:
+                return
+            if self._attempts > attempts:  # somebody was faster
+                raise Reopened
+            self._attempts += 1
+            began_s = time.monotonic()
+            if not self._cursors.end(_END_S):
+                log.error(
+                    "the database is invalid, and cannot be opened again: %d cursors are open", len(self._cursors)
+                )
+                raise Reopened
+            try:
+                self._open_again(because)
+            except (duckdb.Error, Unusable) as error:
+                raise Reopened from error
+            log.warning("the database was invalid, and was opened again in %.2f s", time.monotonic() - began_s)
+
+    def _invalidity(self) -> str | None:
+        """Why DuckDB does nothing with the file any more, or None."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"FROM {CATALOG}.{MARK} LIMIT 0")
+        except duckdb.Error as error:
+            return str(error)
+        return None
+
+    def refresh(self) -> bool:
+        """Open the file again to free what DuckDB keeps of it in memory; False, and nothing, while a cursor is open.
+
+        Whoever asks for a cursor meanwhile waits. A refresh that fails leaves the database closed: repeat it.
+        """
+        with self._opening:
+            if len(self._cursors):
+                return False
+            self._open_again()
+            return True
+
+    def trim(self) -> int | None:
+        """Give free blocks of the file back to the file system: how many bytes it takes less than before.
+
+        The file is opened again for it. None, and nothing was done, while a cursor is open.
+        """
+        with self._opening:
+            if not self._is_alone():
+                return None
+            self._open_again()
+            self.checkpoints.make()  # so that the list of free blocks in the file is that of this moment
+            size = _size(self._connection)
+            return punch_free(self._path, block_bytes=size.block_bytes, blocks=size.blocks, free=size.free)
+
+    def _is_alone(self) -> bool:
+        """Whether nobody reads, or everybody who does comes to an end within a moment; for who holds `_opening`."""
+        until_s = time.monotonic() + _ALONE_WAIT_S
+        while len(self._cursors):
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(PAUSE_S)
+        return True
+
+    @property
+    def memory_bytes(self) -> int:
+        """What DuckDB may hold in memory."""
+        with self.cursor() as cursor:
+            return memory_bytes(cursor)
+
+    @property
+    def raised_bytes(self) -> int | None:
+        """What DuckDB may hold in memory where what was set was not enough; else None."""
+        return self._opener.raised_bytes
+
+    def size(self) -> Size:
+        """How large the file is, as DuckDB counts."""
+        with self.cursor() as cursor:
+            return _size(cursor)
+
+    def _open_again(self, because: str | None = None) -> None:
+        self._connection.close()
+        self.checkpoints.layout += 1
+        try:
+            self._connection = self._connect(because)
+        except (duckdb.Error, Unusable) as error:
+            if self._closed_since is None:
+                log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
+                self._closed_since = time.monotonic(), str(error)
+            raise
+        if self._closed_since is not None:
+            log.warning("the database is open again after %.1f s", time.monotonic() - self._closed_since[0])
+            self._closed_since = None
+
+    @property
+    def closed_s(self) -> float | None:
+        """For how long it could not be opened again after it had to be closed; None: it is open."""
+        return None if self._closed_since is None else time.monotonic() - self._closed_since[0]
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not, or None."""
+        return None if self._closed_since is None else self._closed_since[1]
+
+    def checkpoint_alone(self) -> None:
+        """Checkpoint while nobody reads, when DuckDB drops row groups that have no rows left. For the writer's thread.
+
+        Raises:
+            Busy: somebody reads, and goes on.
+        """
+        with self._opening:
+            if not self._is_alone():
+                raise Busy("somebody reads; try again")
+            self.checkpoints.make()
+
+    def close(self) -> None:
+        """Close the file; cursors that are still open see no more of it."""
+        self._connection.close()
+
+    def _connect(self, because: str | None = None) -> duckdb.DuckDBPyConnection:
+        return self._opener.open(
+            because=because,
+            settings={
+                "threads": self._options.threads,
+                "memory_limit": self._options.memory_limit,
+                "checkpoint_threshold": LEAST_LOG,
+                "max_vacuum_tasks": self.checkpoints.most_merges,
+                "temp_directory": str(self._scratch),
+                "max_temp_directory_size": _SCRATCH_SIZE,
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+            },
+        )
+
+    def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("SET TimeZone = 'UTC'")
+        self.checkpoints.prepare(connection)
+        if not self._is_current:  # once a process: it writes the views, and the file is opened again on a full disk too
+            migrate(connection, self._path, catalog=CATALOG)
+            self._is_current = True
+        connection.execute("SET enable_external_access = false")
+
+
+@contextmanager
+def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Answer all that the block asks of a cursor as of one moment."""
+    cursor.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        yield
+    finally:
+        _roll_back(cursor)
+
+
+def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction before its cursor is closed.
+
+    DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
+    database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
+    """
+    try:
+        cursor.rollback()
+    except duckdb.Error as error:
+        log.debug("nothing to roll back: %s", error)
+
+
+def _size(cursor: duckdb.DuckDBPyConnection) -> Size:
+    ((block_bytes, blocks, free),) = cursor.execute(sql.query("database_blocks"), {"catalog": CATALOG}).fetchall()
+    return Size(block_bytes=block_bytes, blocks=blocks, free=free)

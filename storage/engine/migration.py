@@ -1,0 +1,78 @@
+"""The file brought to the schema of this version, step by step."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.engine import widening
+from storage.errors import ForeignFile, NewerFile
+from storage.work import told
+
+log = logging.getLogger(__name__)
+
+MARK: Final = "tracejury_schema"
+"""The table that says which steps the file has seen."""
+
+Step: TypeAlias = tuple[int, str, str]
+"""The number of a schema step, its name and its statements."""
+
+_TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE database_name = $catalog AND NOT internal"
+
+
+def migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, catalog: str) -> None:
+    """Apply the schema steps that the file has not seen, each in a transaction with its record.
+
+    Raises:
+        ForeignFile: the tables are not ours.
+        NewerFile: a newer version made them.
+    """
+    steps = sql.migrations()
+    tables = {name for (name,) in connection.execute(_TABLES, {"catalog": catalog}).fetchall()}
+    if tables and MARK not in tables:
+        msg = f"{path} is a DuckDB database of something else (tables: {', '.join(sorted(tables)[:5])})"
+        raise ForeignFile(msg)
+    if not tables:
+        connection.execute(f"CREATE TABLE {MARK} (version INTEGER NOT NULL, name VARCHAR, applied_at TIMESTAMP)")
+    seen = {version for (version,) in connection.execute("SELECT version FROM tracejury_schema").fetchall()}
+    newest = max(seen, default=0)
+    if newest > steps[-1][0]:
+        msg = f"{path} has schema {newest}, this Tracejury knows {steps[-1][0]}: use the newer Tracejury that wrote it"
+        raise NewerFile(msg)
+    wanted = [step for step in steps if step[0] not in seen]  # some below the newest: steps may come in any order
+    if seen:
+        _one_by_one(connection, wanted)
+    with _transaction(connection):  # a commit waits for the disk: one for all views, and for all steps of a new file
+        if not seen:
+            _apply(connection, wanted)
+        for _, text in sql.views():
+            connection.execute(text)
+
+
+def _one_by_one(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """Bring a file with spans forward; killed at any moment, the next start goes on with the steps that are left."""
+    for step in steps:
+        with told(log, f"schema step {step[0]} ({step[1]})"):
+            if step[0] == widening.BEFORE_STEP:
+                widening.widen(connection)
+            with _transaction(connection):
+                _apply(connection, [step])
+
+
+@contextmanager
+def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What is executed within is there as a whole or not at all."""
+    connection.begin()
+    yield
+    connection.commit()
+
+
+def _apply(connection: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """The steps, each with its record, within the transaction of the caller."""
+    for number, name, text in steps:
+        connection.execute(text)
+        connection.execute("INSERT INTO tracejury_schema VALUES (?, ?, now()::TIMESTAMP)", [number, name])

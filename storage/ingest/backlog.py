@@ -1,0 +1,184 @@
+"""What waits for the writer: durable spans and log records, dealt out in commits, and write tasks between them."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+
+import duckdb
+
+from storage.engine.database import ROW_GROUP_ROWS
+from storage.errors import Overloaded, Unusable
+from storage.ingest.batch import SpanBatch, concatenate
+from storage.ingest.spool import Position, SpoolGroup
+
+MAX_COMMIT_ROWS = ROW_GROUP_ROWS
+"""Larger commits cost the same CPU a span and more disk (8,192 rows: 349 bytes a span, 32,768 rows: 464)."""
+
+SEQ_BITS = 20
+"""Of the number of a span, which numbers it within its commit: a commit has fewer rows than so many bits count."""
+
+_WRITE_TASK_PATIENCE_S = 1.0
+"""A guess: a commit of a whole row group takes a tenth of it, so write tasks cost spans little and are not starved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows that are committed together, and the position of the spool after them."""
+
+    batch: SpanBatch
+    after: Position
+    groups_done: int
+    nbytes_done: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Something else to do between the commits of spans, such as a transaction of its own."""
+
+    run: Callable[[], None]
+    rows: int
+    written: "Future[None]"
+    since_s: float
+
+
+class Backlog:
+    """Durable groups that are not committed yet, oldest first, counted in bytes."""
+
+    def __init__(self, position: Position) -> None:
+        self._groups: deque[tuple[float, SpoolGroup]] = deque()
+        self._write_tasks: deque[WriteTask] = deque()
+        self._changed = threading.Condition()
+        self._position = position
+        self._spans = 0
+        self._closed = False
+        self.nbytes = 0
+
+    def add(self, groups: list[SpoolGroup]) -> None:
+        """Put groups behind all others."""
+        now = time.monotonic()
+        with self._changed:
+            for group in groups:
+                self._groups.append((now, group))
+                self._spans += group.batch.spans.num_rows - self._committed_of(group)
+                self.nbytes += group.nbytes
+            self._changed.notify_all()
+
+    def ask(self, run: Callable[[], None], rows: int) -> "Future[None]":
+        """Let something else, of so many rows, be done soon; the future is cancelled if the writer stops first."""
+        write_task = WriteTask(run, rows, Future(), time.monotonic())
+        with self._changed:
+            if self._closed:
+                write_task.written.cancel()
+            else:
+                self._write_tasks.append(write_task)
+                self._changed.notify_all()
+        return write_task.written
+
+    def refuse_write_tasks(self, error: Exception) -> None:
+        """Let all write tasks that wait fail."""
+        with self._changed:
+            while self._write_tasks:
+                self._write_tasks.popleft().written.set_exception(error)
+
+    def close(self) -> None:
+        """Let nothing wait for more: what is here is due at once, and write tasks are off."""
+        with self._changed:
+            self._closed = True
+            while self._write_tasks:
+                self._write_tasks.popleft().written.cancel()
+            self._changed.notify_all()
+
+    def wait_empty(self, timeout_s: float) -> bool:
+        """Wait until all was taken out; False when that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._groups, timeout_s)
+
+    def next_work(
+        self, wait_s: Callable[[int], float], *, most_rows: int = 2 * MAX_COMMIT_ROWS
+    ) -> Chunk | WriteTask | None:
+        """Whole row groups as soon as there are some; all there is once the oldest has waited as long as it shall.
+
+        `wait_s` tells how long that is while so many bytes wait. None once closed and empty.
+
+        With fewer `most_rows`, so many spans and log records at once: until a chunk is `done`, the next one begins
+        where it began.
+
+        A write task is run where no commit is due, and before one if it has waited long.
+        """
+        with self._changed:
+            while True:
+                now_s = time.monotonic()
+                if self._write_tasks and now_s - self._write_tasks[0].since_s > _WRITE_TASK_PATIENCE_S:
+                    return self._write_tasks.popleft()
+                due_in_s = self._groups[0][0] + wait_s(self.nbytes) - now_s if self._groups else None
+                if self._spans >= min(most_rows, MAX_COMMIT_ROWS) or (
+                    due_in_s is not None and (due_in_s <= 0 or self._closed)
+                ):
+                    return self._take(most_rows)
+                if self._write_tasks:
+                    return self._write_tasks.popleft()
+                if self._closed and not self._groups:
+                    return None
+                self._changed.wait(due_in_s)
+
+    def done(self, chunk: Chunk) -> None:
+        """Take out what was committed."""
+        with self._changed:
+            for _ in range(chunk.groups_done):
+                self._groups.popleft()
+            self._spans -= chunk.batch.spans.num_rows
+            self.nbytes -= chunk.nbytes_done
+            self._position = chunk.after
+            self._changed.notify_all()
+
+    def _committed_of(self, group: SpoolGroup) -> int:
+        """The spans of a group that the last process committed before it ended."""
+        rows = self._position.rows if group.sequence == self._position.sequence + 1 else 0
+        return min(rows, int(group.batch.spans.num_rows))
+
+    def _take(self, most_rows: int) -> Chunk:
+        """Whole row groups of spans, or all there are, with the log records that came among them."""
+        most = min(self._spans, MAX_COMMIT_ROWS)
+        spans_left = most - most % ROW_GROUP_ROWS or most
+        logs_left, rows_left = MAX_COMMIT_ROWS, most_rows
+        batches: list[SpanBatch] = []
+        done, nbytes = 0, 0
+        sequence, skip = self._position.sequence, self._position.rows
+        for _, group in self._groups:
+            if batches and not (spans_left if group.batch.spans.num_rows else rows_left):
+                break
+            if group.sequence != sequence + 1:  # the group that was committed in part is lost; this is another one
+                skip = 0
+            part = group.batch.slice(skip, min(_fitting(group.batch, skip, spans_left, logs_left), rows_left))
+            batches.append(part)
+            spans_left -= part.spans.num_rows
+            logs_left -= part.logs.num_rows
+            rows_left -= part.num_rows
+            skip += part.num_rows
+            if skip < group.batch.num_rows:
+                break
+            sequence, skip, done, nbytes = group.sequence, 0, done + 1, nbytes + group.nbytes
+        return Chunk(concatenate(batches), Position(sequence, skip), done, nbytes)
+
+
+def _fitting(batch: SpanBatch, skip: int, spans_left: int, logs_left: int) -> int:
+    """How many of the rows after `skip` fit, of which log records come last."""
+    spans = max(batch.spans.num_rows - skip, 0)
+    return spans_left if spans > spans_left else min(batch.num_rows - skip, spans + logs_left)
+
+
+def wait_for(write_task: "Future[None]") -> None:
+    """Wait until it is done.
+
+    Raises:
+        Overloaded: it failed, or was cancelled.
+    """
+    try:
+        write_task.result()
+    except CancelledError:
+        raise Overloaded("the store is closing") from None
+    except (duckdb.Error, Unusable) as error:
+        raise Overloaded(f"the database cannot be written ({error})", retry_after_s=5) from error

@@ -1,0 +1,101 @@
+"""Resources and scopes as columns of the spans and log records that name them.
+
+A batch has each resource and scope once, and its rows name them by number. What is stored has them as texts beside each
+row: these repeat, so that they take no room, and no question has to join.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from storage.ingest.attributes import decode_attributes
+from storage.ingest.batch import SpanBatch
+from storage.records import EntityRef, Resource, Scope
+
+RESOURCE_COLUMNS: Final = ("resource_attributes", "resource_meta")
+SCOPE_COLUMNS: Final = ("scope_name", "scope_version", "scope_attributes", "scope_meta")
+"""Attributes are a JSON object of texts; `…_meta` is NULL or a JSON object of what is not as it is by default: `types`
+(the letters of the attributes' types), `dropped_attributes_count`, `schema_url`, `entity_refs`."""
+
+_NOTHING: Final = "{}"
+_KNOWN: Final = 1_024  # a guess: some kilobytes each
+
+
+def spelled_out(rows: pa.Table, batch: SpanBatch) -> pa.Table:
+    """Rows of spans or log records with their resources and scopes as columns, in the place of their numbers."""
+    resources = {row["resource_id"]: _of_resource(row) for row in batch.resources.to_pylist()}
+    scopes = {row["scope_id"]: _of_scope(row) for row in batch.scopes.to_pylist()}
+    columns = _columns(rows, "resource_id", (*RESOURCE_COLUMNS, "service_version"), resources)
+    columns |= _columns(rows, "scope_id", SCOPE_COLUMNS, scopes)
+    told = rows.drop_columns(["resource_id", "scope_id"])
+    for name, column in columns.items():
+        told = told.append_column(name, column)
+    return told
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def resource_of(attributes: str | None, meta: str | None) -> Resource:
+    """The resource that two columns tell of."""
+    told = json.loads(meta or _NOTHING)
+    return Resource(
+        attributes=decode_attributes(json.loads(attributes or _NOTHING), told.get("types")),
+        dropped_attributes_count=told.get("dropped_attributes_count", 0),
+        schema_url=told.get("schema_url", ""),
+        entity_refs=tuple(
+            EntityRef(
+                schema_url=ref["schema_url"],
+                type=ref["type"],
+                id_keys=tuple(ref["id_keys"]),
+                description_keys=tuple(ref["description_keys"]),
+            )
+            for ref in told.get("entity_refs", ())
+        ),
+    )
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def scope_of(name: str | None, version: str | None, attributes: str | None, meta: str | None) -> Scope:
+    """The scope that four columns tell of."""
+    told = json.loads(meta or _NOTHING)
+    return Scope(
+        name=name or "",
+        version=version or "",
+        attributes=decode_attributes(json.loads(attributes or _NOTHING), told.get("types")),
+        dropped_attributes_count=told.get("dropped_attributes_count", 0),
+        schema_url=told.get("schema_url", ""),
+    )
+
+
+def _of_resource(row: dict[str, Any]) -> tuple[str | None, ...]:
+    meta = _meta(row, "types", "dropped_attributes_count", "schema_url", "entity_refs")
+    return _attributes(row), meta, dict(row["attributes"] or ()).get("service.version")
+
+
+def _of_scope(row: dict[str, Any]) -> tuple[str | None, ...]:
+    return row["name"], row["version"], _attributes(row), _meta(row, "types", "dropped_attributes_count", "schema_url")
+
+
+def _attributes(row: Mapping[str, Any]) -> str:
+    return json.dumps(dict(row["attributes"] or ()), ensure_ascii=False, separators=(",", ":"))
+
+
+def _meta(row: dict[str, Any], *names: str) -> str | None:
+    letters = row["attribute_types"] or ""
+    told = row | {"types": "" if letters == "s" * len(letters) else letters}
+    found = {name: told[name] for name in names if told[name]}
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else None
+
+
+def _columns(
+    rows: pa.Table, number: str, names: tuple[str, ...], known: Mapping[int, tuple[str | None, ...]]
+) -> dict[str, pa.Array]:
+    """Of each row what its number stands for, column by column."""
+    found = rows.column(number).combine_chunks().dictionary_encode()
+    distinct = [known.get(each, (None,) * len(names)) for each in found.dictionary.to_pylist()]
+    return {
+        name: pa.array([texts[at] for texts in distinct], pa.string()).take(found.indices)
+        for at, name in enumerate(names)
+    }

@@ -1,0 +1,73 @@
+"""Which spans are stored already, so that each is stored once."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.ingest import presence
+from storage.ingest.backlog import SEQ_BITS
+from storage.ingest.presence import Hashes
+
+_ANY: Final = (1 << 63) - 1  # a number that those of all spans are below
+_KEYS_AT_ONCE: Final = 1 << 18
+
+
+class KnownSpans:
+    """The stored spans: the latest by their hashes in memory, all of them by questions. For the writer's thread.
+
+    A commit whose keys are all unknown to the hashes, which is nearly every one, asks only for spans that are older
+    than those: with 80,000 spans of the same seconds stored, 1.5 µs of CPU a span where to read their keys took 2.1.
+    """
+
+    def __init__(self) -> None:
+        self._recent = presence.RecentKeys()
+
+    def read_back(self, cursor: duckdb.DuckDBPyConnection, last_commit: int) -> None:
+        """Remember the spans that were stored last, before the process began."""
+        since = last_commit + 1
+        asked = {"rows": self._recent.capacity}
+        for keys in cursor.execute(sql.query("latest_keys"), asked).to_arrow_reader(_KEYS_AT_ONCE):
+            self._recent.add(presence.key_hashes(pa.Table.from_batches([keys])))
+            since = min(since, pc.min(keys.column("batch")).as_py())
+        self._recent.start(since)
+
+    def add(self, hashes: Hashes, commit: int) -> None:
+        """Remember spans that were committed."""
+        self._recent.add(hashes, commit)
+
+    def new_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> tuple[pa.Table, Hashes]:
+        """The spans that are not stored yet, each once, and their hashes."""
+        hashes = presence.key_hashes(spans)
+        if not spans.num_rows:
+            return spans, hashes
+        known = presence.repeated(spans, hashes)
+        suspects = self._recent.suspects(hashes)
+        before = _ANY if suspects.any() else self._recent.since << SEQ_BITS
+        cursor.register("incoming_keys", spans.select(presence.KEY))
+        known |= presence.matching(spans, _present(cursor, presence.windows(spans.column("start_time")), before))
+        suspects &= ~known
+        if suspects.any():
+            cursor.register("incoming_keys", spans.select(presence.KEY).filter(pa.array(suspects)))
+            known |= presence.matching(spans, _present(cursor, _times_of_traces(cursor), _ANY))
+        if not known.any():
+            return spans, hashes
+        return spans.filter(pa.array(~known)), hashes[~known]
+
+
+def _times_of_traces(cursor: duckdb.DuckDBPyConnection) -> Sequence[tuple[int, int]]:
+    """When the stored spans of the incoming traces start: a look at all spans would take long."""
+    from_ns, to_ns = cursor.execute(sql.query("bounds_of_keys")).fetchall()[0]
+    return [] if from_ns is None else [(from_ns, to_ns)]
+
+
+def _present(cursor: duckdb.DuckDBPyConnection, times: Sequence[tuple[int, int]], before: int) -> set[tuple[str, ...]]:
+    """Which of the incoming keys are stored, of spans that start at one of the times and have lesser numbers."""
+    found: set[tuple[str, ...]] = set()
+    for start, stop in times if before else ():
+        asked = {"from_ns": start, "to_ns": stop, "before": before}
+        found.update(cursor.execute(sql.query("present_in_window"), asked).fetchall())
+    return found

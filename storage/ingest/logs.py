@@ -1,0 +1,26 @@
+"""Log records in the database: which are new."""
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.ingest import presence
+
+
+def new_logs(cursor: duckdb.DuckDBPyConnection, logs: pa.Table) -> pa.Table:
+    """The log records that are not stored yet, each once.
+
+    A copy has the content of the first, its time included, so it is looked for at the times of the batch only.
+    """
+    cursor.register("incoming_logs", logs)
+    seen: set[tuple[object, ...]] = set()
+    for from_ns, to_ns in presence.windows(logs.column("logged_at")):
+        bounds = {"from_ns": from_ns, "to_ns": to_ns}
+        seen.update(cursor.execute(sql.query("present_logs_in_window"), bounds).fetchall())
+    new = []
+    keys = zip(*(logs.column(name).to_pylist() for name in ("tenant", "trace_id", "record_id")), strict=True)
+    for row, key in enumerate(keys):
+        if key not in seen:
+            seen.add(key)
+            new.append(row)
+    return logs if len(new) == logs.num_rows else logs.take(pa.array(new, pa.int64()))

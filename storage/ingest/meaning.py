@@ -1,0 +1,28 @@
+"""What spans and traces mean, as the store asks for it: told from outside, kept with the rows."""
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from storage.ingest.batch import MEANINGS
+
+
+class Reads(Protocol):
+    """Reads what spans mean. For one thread; it never raises, whatever they hold."""
+
+    @property
+    def edition(self) -> str:
+        """What tells apart two ways of reading: the same spans may mean something else by another."""
+
+    def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
+        """A row of `batch.MEANINGS` for each row of the table `span`, by the log records that belong to it."""
+
+
+class NobodyReads:
+    """Stands in where nothing reads: rows mean nothing, and are of no edition."""
+
+    edition = ""
+
+    def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:  # noqa: ARG002 - as the protocol has it
+        """Rows of NULL."""
+        return pa.table([pa.nulls(spans.num_rows, field.type) for field in MEANINGS], schema=MEANINGS)

@@ -1,0 +1,140 @@
+"""Rows of spans, complete: with their resources, scopes, and what they mean by the log records that belong to them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.ingest import presence
+from storage.ingest.batch import MEANINGS
+from storage.ingest.meaning import Reads
+from storage.ingest.windows import TraceKey, bounds_of, extents_of
+
+_SPAN_DIGITS: Final = 16
+_SCORE: Final = "gen_ai.evaluation.result"  # a log record of which nothing is read
+_KNOWN_LOGS: Final = 1 << 21
+"""Log records that may come before their span and are found: the latest of them, 8 bytes each. A guess at what comes
+while one span lasts."""
+
+_READ: Final = [
+    "tenant", "trace_id", "span_id", "event_name", "logged_at", "body", "body_type", "attributes", "attribute_types"
+]  # fmt: skip
+"""What of a log record is read."""
+
+_AT_ONCE: Final = 256  # spans that are read again together; a guess: some megabytes of large ones
+
+
+class SpanRows:
+    """Makes rows complete, and completes those again to which log records came later. For the writer's thread."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._logged = presence.RecentKeys(capacity=_KNOWN_LOGS)
+        self._edition: int | None = None
+
+    def start(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Read the latest keys of log records back. For a cursor within a transaction."""
+        if self._reads.edition:
+            cursor.execute(sql.query("use_edition"), {"digest": self._reads.edition})
+        self._edition = edition_number(cursor, self._reads.edition)
+        reader = cursor.execute(sql.query("latest_log_keys"), {"rows": self._logged.capacity}).to_arrow_reader(1 << 18)
+        for keys in reader:
+            self._logged.add(presence.key_hashes(pa.Table.from_batches([keys])))
+
+    def complete(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table) -> pa.Table:
+        """The rows with what they mean, by the log records that came with them and before."""
+        logs = self._logs_of(cursor, spans, _telling(came))
+        return _with_meanings(self._reads, self._edition, spans, logs)
+
+    def note(self, came: pa.Table) -> None:
+        """Remember log records that were committed."""
+        telling = _telling(came)
+        if telling.num_rows:
+            self._logged.add(presence.key_hashes(telling))
+
+    def complete_again(
+        self, cursor: duckdb.DuckDBPyConnection, came: pa.Table, *, before: int
+    ) -> Mapping[TraceKey, int]:
+        """Read stored spans again to which log records came, up to a number; how many of which traces were."""
+        telling = _telling(came)
+        if not telling.num_rows:
+            return {}
+        extents = extents_of(cursor, {TraceKey(*key) for key in _pairs(telling)})
+        found: dict[TraceKey, int] = {}
+        if not extents:
+            return found
+        cursor.register("wanted_spans", telling.select(presence.KEY))
+        numbers = cursor.execute(
+            sql.query("numbers_of_spans"), bounds_of(extents.values()) | {"before": before}
+        ).to_arrow_table()
+        for at in range(0, numbers.num_rows, _AT_ONCE):
+            for key in self._read_again(cursor, numbers.slice(at, _AT_ONCE)):
+                found[key] = found.get(key, 0) + 1
+        return found
+
+    def _read_again(self, cursor: duckdb.DuckDBPyConnection, numbers: pa.Table) -> Iterator[TraceKey]:
+        cursor.register("wanted_spans", numbers)
+        bounds = pc.min_max(numbers.column("seq"))
+        spans = cursor.execute(
+            sql.query("spans_by_seq"),
+            {"first": bounds["min"].as_py(), "last": bounds["max"].as_py(), "rows": numbers.num_rows},
+        ).to_arrow_table()
+        if not spans.num_rows:
+            return
+        replace_meanings(cursor, read_again(cursor, self._reads, self._edition, spans))
+        yield from (TraceKey(*key) for key in _pairs(spans))
+
+    def _logs_of(self, cursor: duckdb.DuckDBPyConnection, spans: pa.Table, came: pa.Table) -> pa.Table:
+        """The log records that belong to spans: of those that came now, and of those that are stored."""
+        suspects = self._logged.suspects(presence.key_hashes(spans))
+        if not suspects.any():
+            return came
+        stored = _stored_logs(cursor, spans.filter(pa.array(suspects)))
+        read = came.select(_READ)
+        return pa.concat_tables([stored.cast(read.schema), read])
+
+
+def replace_meanings(cursor: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
+    """Replace what stored spans mean, by their numbers."""
+    cursor.register("incoming_meanings", rows.select(["seq", *MEANINGS.names, "edition"]))
+    bounds = pc.min_max(rows.column("seq"))
+    cursor.execute(sql.query("replace_meanings"), {"first": bounds["min"].as_py(), "last": bounds["max"].as_py()})
+
+
+def read_again(cursor: duckdb.DuckDBPyConnection, reads: Reads, edition: int | None, spans: pa.Table) -> pa.Table:
+    """Stored rows of spans with what they mean by an edition, and by all log records that belong to them."""
+    bare = spans.drop_columns([*MEANINGS.names, "edition"])
+    return _with_meanings(reads, edition, bare, _stored_logs(cursor, spans))
+
+
+def edition_number(cursor: duckdb.DuckDBPyConnection, digest: str) -> int | None:
+    """The number that this file has for an edition; None for none."""
+    found = cursor.execute(sql.query("edition_number"), {"digest": digest}).fetchall()
+    return int(found[0][0]) if found else None
+
+
+def _with_meanings(reads: Reads, edition: int | None, spans: pa.Table, logs: pa.Table) -> pa.Table:
+    meanings = reads.spans(spans, logs)
+    for name in meanings.column_names:
+        spans = spans.append_column(name, meanings.column(name))
+    return spans.append_column("edition", pa.repeat(pa.scalar(edition, pa.int32()), spans.num_rows))
+
+
+def _stored_logs(cursor: duckdb.DuckDBPyConnection, spans: pa.Table) -> pa.Table:
+    cursor.register("logged_spans", spans.select(presence.KEY))
+    return cursor.execute(sql.query("logs_of_spans")).to_arrow_table()
+
+
+def _telling(logs: pa.Table) -> pa.Table:
+    """The log records that belong to spans and of which something is read."""
+    if not logs.num_rows:
+        return logs
+    is_whole = pc.equal(pc.utf8_length(logs.column("span_id")), _SPAN_DIGITS)
+    return logs.filter(pc.and_(is_whole, pc.not_equal(logs.column("event_name"), _SCORE)))
+
+
+def _pairs(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(rows.column("tenant").to_pylist(), rows.column("trace_id").to_pylist(), strict=True)

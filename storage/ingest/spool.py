@@ -1,0 +1,254 @@
+"""The spool: decoded groups on disk, synced before their senders are answered.
+
+A segment is a file of records, appended to by one thread. A record is a header (magic, CRC-32 of all that
+follows it, length of the body, sequence number) and the body, a `SpanBatch`. A record that is torn or damaged
+was not answered or is found by its checksum; reading goes on at the next whole record.
+"""
+
+import logging
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from storage.errors import Overloaded
+from storage.ingest.batch import SpanBatch
+
+log = logging.getLogger(__name__)
+
+_MAGIC = b"TJsp"
+_HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second is the end of the first
+_SUFFIX = ".spool"
+_SEGMENT_BYTES = 32 << 20
+"""A guess: few enough files under overload, little to keep when most of a segment is committed."""
+_sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+_VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far the database has come: all groups up to `sequence`, and `rows` of the one after it."""
+
+    sequence: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolGroup:
+    """A batch that is durable in the spool."""
+
+    sequence: int
+    batch: SpanBatch
+    nbytes: int
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: Path
+    last_sequence: int
+    size: int = 0
+
+
+class Spool:
+    """Append-only segments in one directory. `append` and `release` may be called from different threads."""
+
+    def __init__(self, directory: Path, *, after: Position) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._old = [_Segment(path, _last_sequence(path), path.stat().st_size) for path in _segments(directory)]
+        # The group that is committed in part has its number for good, also if the rest of it is lost.
+        taken = after.sequence + bool(after.rows)
+        self._sequence = max([taken, *(segment.last_sequence for segment in self._old)])
+        self._active: _Segment | None = None
+        self._opened = 0
+        self._file = -1
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last group that is durable."""
+        return self._sequence
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        active = self._active
+        return sum(segment.size for segment in list(self._old)) + (active.size if active else 0)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that the disk has left."""
+        return shutil.disk_usage(self._directory).free
+
+    def recover(self, after: Position) -> Iterator[SpoolGroup]:
+        """The groups on disk beyond `after`, oldest first."""
+        for path in _segments(self._directory):
+            for sequence, body in _records(path):
+                if sequence <= after.sequence:
+                    continue
+                try:
+                    yield SpoolGroup(sequence=sequence, batch=SpanBatch.from_buffer(body), nbytes=body.size)
+                except (pa.ArrowException, OSError, struct.error) as error:
+                    kept = self._directory / f"{sequence:020d}.unreadable"
+                    kept.write_bytes(body)
+                    log.error("spool: record %d cannot be read and is kept in %s: %s", sequence, kept, error)  # noqa: TRY400 - the text says it
+
+    def append(self, batches: Sequence[SpanBatch]) -> list[SpoolGroup]:
+        """Write the batches and sync them: all are durable on return, or none was stored.
+
+        Raises:
+            Overloaded: the disk is full or failing.
+        """
+        groups, buffers = [], []
+        for number, batch in enumerate(batches, self._sequence + 1):
+            body = batch.to_buffers()
+            size = sum(len(memoryview(buffer)) for buffer in body)
+            checksum = zlib.crc32(_NUMBERS.pack(size, number))
+            for buffer in body:
+                checksum = zlib.crc32(buffer, checksum)
+            buffers += [_HEADER.pack(_MAGIC, checksum, size, number), *body]
+            # What waits for its commit is what was written: the decoder's columns hold several times their own size,
+            # because all that was decoded together is freed together.
+            groups.append(SpoolGroup(sequence=number, batch=SpanBatch.from_streams(body[1:]), nbytes=size))
+        self._write(buffers, groups[-1].sequence)
+        self._sequence = groups[-1].sequence
+        return groups
+
+    def release(self, sequence: int) -> None:
+        """Forget the groups up to `sequence`; files that hold nothing else are removed."""
+        for segment in [segment for segment in self._old if segment.last_sequence <= sequence]:
+            segment.path.unlink(missing_ok=True)
+            self._old.remove(segment)
+
+    def close(self) -> None:
+        """Stop writing; the active segment is removed by the next start if all of it is committed."""
+        self.rotate()
+
+    def _write(self, buffers: list[pa.Buffer | bytes], last_sequence: int) -> None:
+        try:
+            segment = self._segment(last_sequence)
+        except OSError as error:
+            raise _refusal(error) from error
+        try:
+            size = _write_all(self._file, buffers)
+            _sync(self._file)
+        except OSError as error:
+            self._undo(segment, last_sequence)
+            raise _refusal(error) from error
+        segment.size += size
+        segment.last_sequence = last_sequence
+        if segment.size >= _SEGMENT_BYTES:
+            self.rotate()
+
+    def _segment(self, sequence: int) -> _Segment:
+        if self._active is None:
+            path = self._unused(sequence)
+            self._file = _create(path)
+            self._active = _Segment(path, sequence - 1)
+        return self._active
+
+    def _unused(self, sequence: int) -> Path:
+        while True:
+            self._opened += 1
+            path = self._directory / f"{sequence:020d}-{self._opened:06d}{_SUFFIX}"
+            if not path.exists():  # as one is that a start before this one left empty
+                return path
+
+    def _undo(self, segment: _Segment, last_sequence: int) -> None:
+        """Take back a failed append. What stays in spite of it is an unanswered copy, which storing twice forgives.
+
+        Its numbers are gone with it: a start after a crash would find two groups of the same number.
+        """
+        try:
+            os.ftruncate(self._file, segment.size)
+            os.lseek(self._file, segment.size, os.SEEK_SET)
+        except OSError:
+            log.exception("spool: could not take back a failed append; starting a new segment")
+            self._sequence = segment.last_sequence = last_sequence
+            self.rotate()
+
+    def rotate(self) -> None:
+        """Write what comes next to another file. For the thread that appends."""
+        if self._active is not None:
+            os.close(self._file)
+            self._old.append(self._active)
+            self._active = None
+
+
+def _refusal(error: OSError) -> Overloaded:
+    return Overloaded(f"the spool cannot be written: {error.strerror or error}", retry_after_s=5)
+
+
+def _write_all(file: int, buffers: Iterable[pa.Buffer | bytes]) -> int:
+    views = [memoryview(buffer).cast("B") for buffer in buffers]
+    views = [view for view in views if len(view)]
+    total = 0
+    while views:
+        written = os.writev(file, views[:_VECTORS])
+        total += written
+        while views and written >= len(views[0]):
+            written -= len(views.pop(0))
+        if written:
+            views[0] = views[0][written:]
+    return total
+
+
+def _create(path: Path) -> int:
+    """A new file, which is there after a power cut too."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _sync_directory(path.parent)
+    except OSError:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{_SUFFIX}"))
+
+
+def _last_sequence(path: Path) -> int:
+    return max((sequence for sequence, _ in _records(path)), default=0)
+
+
+def _records(path: Path) -> Iterator[tuple[int, pa.Buffer]]:
+    """The whole records of a segment; damage is skipped and said."""
+    if path.stat().st_size == 0:
+        return
+    with pa.memory_map(str(path)) as file:
+        data = file.read_buffer()
+    offset = 0
+    while 0 <= offset <= data.size - _HEADER.size:
+        magic, checksum, size, sequence = _HEADER.unpack(data.slice(offset, _HEADER.size).to_pybytes())
+        start = offset + _HEADER.size
+        whole = magic == _MAGIC and start + size <= data.size
+        if whole and zlib.crc32(body := data.slice(start, size), zlib.crc32(_NUMBERS.pack(size, sequence))) == checksum:
+            yield sequence, body
+            offset = start + size
+        else:
+            log.warning("spool: %s is torn or damaged at byte %d", path, offset)
+            offset = _find(data, _MAGIC, offset + 1)
+
+
+def _find(data: pa.Buffer, needle: bytes, start: int) -> int:
+    """Where `needle` next occurs, or -1."""
+    view, step = memoryview(data), 1 << 20
+    for offset in range(start, data.size, step):
+        found = bytes(view[offset : offset + step + len(needle) - 1]).find(needle)
+        if found >= 0:
+            return offset + found
+    return -1

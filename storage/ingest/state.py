@@ -1,0 +1,43 @@
+"""How far the database has come, and what became of the spans and log records so far."""
+
+from dataclasses import asdict, dataclass
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.spool import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What became of all spans and log records that were committed, over the life of the data directory."""
+
+    batch: int
+    stored: int
+    already_present: int
+    logs_stored: int = 0
+    logs_already_present: int = 0
+    set_aside: int = 0
+
+    def plus(self, other: "Totals") -> "Totals":
+        """The sums."""
+        return Totals(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where the database stands."""
+
+    position: Position
+    totals: Totals
+
+
+def read_state(database: Database) -> State:
+    """How far the spool is committed, and the totals."""
+    with database.cursor() as cursor:
+        row = cursor.execute(sql.query("ingest_state")).fetchone()
+        if row is None:
+            msg = "the table ingest_state is empty: the database was changed by other hands"
+            raise RuntimeError(msg)
+        state = {column[0]: count for column, count in zip(cursor.description or (), row, strict=True)}
+    position = Position(state.pop("spool_sequence"), state.pop("spool_rows"))
+    return State(position, Totals(**state))

@@ -1,0 +1,190 @@
+"""What traces mean: which are to be added up again, their spans, and where the sums are kept."""
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.meaning import Reads
+from storage.ingest.span_rows import edition_number, read_again, replace_meanings
+from storage.ingest.windows import Limits, TraceKey, bounds_of, extents_of, fetch, key_table, keys_of
+from storage.ingest.writer import Writer
+
+_MOST_CHANGES: Final = 200_000
+"""Traces that are remembered between two looks; what is forgotten is found again by its parts. A guess: 40 MB."""
+
+
+class Change(NamedTuple):
+    """A trace that changed: the number of a commit that it did in, and how many of its spans."""
+
+    batch: int
+    spans: int
+
+
+class Changes:
+    """The traces that commits changed, for one who follows. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._came = threading.Event()
+        self._traces: dict[TraceKey, Change] = {}
+        self._last_batch = 0
+        self._is_complete = False  # until somebody looked at what is stored
+
+    def note(self, traces: Mapping[TraceKey, int], batch: int) -> None:
+        """A commit changed so many spans of each of some traces."""
+        with self._lock:
+            known = self._traces
+            for key, spans in traces.items():
+                before = known.get(key)
+                known[key] = Change(batch, spans) if before is None else Change(before.batch, before.spans + spans)
+            self._last_batch = batch
+            if len(known) > _MOST_CHANGES:
+                self._is_complete = False
+                known.clear()
+        self._came.set()
+
+    def take(self) -> tuple[Mapping[TraceKey, Change], int, bool]:
+        """What changed since the last time, the last commit, and whether that is all that changed since then."""
+        with self._lock:
+            traces, self._traces = self._traces, {}
+            is_complete, self._is_complete = self._is_complete, True
+            return traces, self._last_batch, is_complete
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until something was committed, or the time is over."""
+        self._came.wait(timeout_s)
+        self._came.clear()
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._came.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSpans:
+    """The spans of some traces, with what they mean; where not all fit, the first of them alone."""
+
+    keys: Collection[TraceKey]
+    spans: pa.Table
+    from_ns: int  # no span of them starts before
+    is_cut: bool
+    deletions: int  # that had been made when they were taken out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSums:
+    """What some traces mean, as rows of `storage.ingest.batch.TRACES` and `TOOL_CALLS`.
+
+    It takes the place of all that is kept about the traces of `of`; with it, whatever commits up to `batch` changed is
+    added up.
+    """
+
+    of: TraceSpans
+    traces: pa.Table
+    tool_calls: pa.Table
+    batch: int
+
+
+class TraceMeanings:
+    """What traces mean. For one thread beside the writer's, which follows `changes`."""
+
+    def __init__(self, database: Database, writer: Writer, changes: Changes) -> None:
+        self._database = database
+        self._writer = writer
+        self.changes = changes
+
+    def changed(self) -> tuple[dict[TraceKey, Change], int]:
+        """The traces that changed since all were added up, as their parts and log records tell, and the last commit."""
+        with self._database.snapshot() as cursor:
+            rows = cursor.execute(sql.query("changed_traces")).fetchall()
+            ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
+        return {TraceKey(tenant, trace_id): Change(batch, spans) for tenant, trace_id, batch, spans in rows}, last_batch
+
+    def spans(self, keys: Collection[TraceKey], limits: Limits) -> TraceSpans:
+        """The spans of these traces, as many as fit."""
+        deletions = self._writer.deletions
+        with self._database.snapshot() as cursor:
+            extents = extents_of(cursor, keys)
+            bounds = bounds_of(extents.values()) if extents else _NOTHING
+            cursor.register("wanted_traces", key_table(keys))
+            spans, is_cut = fetch(cursor, sql.query("meanings_of_traces"), limits, **bounds)
+        from_ns = bounds["from_ns"] if len(extents) == len(keys) else _EARLIEST_NS
+        return TraceSpans(keys=keys, spans=spans, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
+
+    def store(self, sums: TraceSums) -> None:
+        """Store what traces mean; of those that were deleted since their spans were taken out nothing.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            is_whole = self._writer.deletions == sums.of.deletions
+            _store(cursor, sums if is_whole else _without_deleted(cursor, sums))
+
+        self._writer.store(write, sums.traces.num_rows)
+
+    def store_state(self, batch: int) -> None:
+        """Store that whatever commits up to one changed is added up.
+
+        Raises:
+            Overloaded: as for `store`.
+        """
+        self._writer.store(lambda cursor: cursor.execute(sql.query("update_trace_state"), {"batch": batch}), 0)
+
+    def read_older_spans(self, reads: Reads, limits: Limits) -> int:
+        """Read some spans again that were read by another edition; how many. 0: there are none left.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        with self._database.snapshot() as cursor:
+            edition = edition_number(cursor, reads.edition)
+            spans, _ = fetch(cursor, sql.query("older_spans"), limits, edition=edition)
+            if not spans.num_rows:
+                return 0
+            rows = read_again(cursor, reads, edition, spans)
+        self._writer.store(lambda cursor: replace_meanings(cursor, rows), rows.num_rows)
+        return int(rows.num_rows)
+
+    def older_traces(self, reads: Reads, most: int) -> list[TraceKey]:
+        """Some of the traces that were added up from spans that another edition read."""
+        with self._database.cursor() as cursor:
+            asked = {"edition": edition_number(cursor, reads.edition), "traces": most}
+            return [TraceKey(*row) for row in cursor.execute(sql.query("older_traces"), asked).fetchall()]
+
+
+_EARLIEST_NS: Final = -(2**63) + 2  # DuckDB's least instant, and a nanosecond
+_NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
+
+
+def _without_deleted(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> TraceSums:
+    there = extents_of(cursor, sums.of.keys)
+    traces, calls = (
+        table.filter(pa.array([key in there for key in keys_of(table)], pa.bool_()))
+        for table in (sums.traces, sums.tool_calls)
+    )
+    return replace(sums, traces=traces, tool_calls=calls)
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
+    """Store sums. The writer's thread calls this in a transaction."""
+    if sums.of.keys:
+        bounds = {"from_ns": sums.of.from_ns}
+        cursor.register("wanted_traces", key_table(sums.of.keys))
+        cursor.execute(sql.query("delete_tool_calls"), bounds)
+        cursor.execute(sql.query("delete_trace_readings"))
+        counts = sums.of.spans.group_by(["tenant", "trace_id"]).aggregate([("edition", "min"), ([], "count_all")])
+        cursor.register("incoming_traces", sums.traces)
+        cursor.register("incoming_counts", counts)
+        cursor.execute(sql.query("insert_trace_readings"))
+    if sums.tool_calls.num_rows:
+        cursor.register("incoming_tool_calls", sums.tool_calls)
+        cursor.execute(sql.query("insert_tool_calls"))
+    cursor.execute(sql.query("update_trace_state"), {"batch": sums.batch})

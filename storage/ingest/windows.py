@@ -1,0 +1,184 @@
+"""Spans taken out of the store with the log records that belong to them, as many as fit."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+
+_LOGS_EACH = 10
+"""Log records that are taken out for each span, in as many bytes as the spans. A guess."""
+
+TRACE_ID = re.compile("[0-9a-f]{32}")
+
+EVERYTHING = 2**63 - 1
+"""Beyond the number of any span."""
+
+
+class TraceKey(NamedTuple):
+    """What tells a trace from all others."""
+
+    tenant: str
+    trace_id: str
+
+
+class SessionKey(NamedTuple):
+    """What tells a session from all others."""
+
+    tenant: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much is taken out at once."""
+
+    rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanWindow:
+    """Spans as rows of the table `span`, and the log records of their traces.
+
+    `is_cut` says that the limits left out spans that were wanted, or log records of those that are here.
+    """
+
+    spans: pa.Table
+    logs: pa.Table
+    is_cut: bool
+    sessions: Mapping[SessionKey, Sequence[str]] = field(default_factory=dict)  # the traces of each, in order
+
+
+class Windows:
+    """Takes spans out of a store. Safe to use from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
+        """The spans of these traces up to number `until`, as many as fit; None when there are none."""
+        wanted = set(keys)
+        with self._database.snapshot() as cursor:
+            extents = extents_of(cursor, wanted)
+            if not extents:
+                return None
+            bounds = bounds_of(extents.values()) | {"until": until}
+            cursor.register("wanted_traces", key_table(wanted))
+            spans, is_cut = fetch(cursor, sql.query("spans_of_traces"), limits, **bounds)
+            if not spans.num_rows:
+                return None
+            return _window(cursor, spans, limits, is_cut=is_cut)
+
+    def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
+        """The spans of the traces of these sessions, as many as fit; None when there are none."""
+        found: dict[SessionKey, list[str]] = {}
+        tenants, ids = zip(*keys, strict=True)
+        wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
+        with self._database.cursor() as cursor:
+            cursor.register("wanted_sessions", wanted)
+            for tenant, session_id, trace_id in cursor.execute(sql.query("traces_of_session_keys")).fetchall():
+                found.setdefault(SessionKey(tenant, session_id), []).append(trace_id)
+        traces = [TraceKey(key.tenant, trace_id) for key, trace_ids in found.items() for trace_id in trace_ids]
+        window = self.traces(traces, until=EVERYTHING, limits=limits) if traces else None
+        return None if window is None else replace(window, sessions=found)
+
+    def spans(self, numbers: Iterable[int], *, limits: Limits) -> SpanWindow | None:
+        """The spans with these numbers, as many as fit; None when there are none."""
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return None
+        with self._database.snapshot() as cursor:
+            cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
+            bounds = {"first": wanted[0], "last": wanted[-1]}
+            spans, is_cut = fetch(cursor, sql.query("spans_by_seq"), limits, **bounds)
+            if not spans.num_rows:
+                return None
+            return _window(cursor, spans, limits, is_cut=is_cut)
+
+    def span_count(self, keys: Iterable[TraceKey]) -> int:
+        """How many spans of some traces are stored."""
+        with self._database.snapshot() as cursor:
+            return sum(extent.spans for extent in extents_of(cursor, keys).values())
+
+
+class Extent(NamedTuple):
+    """How many spans a trace has, when those start, and which commits brought them."""
+
+    spans: int
+    first_start_ns: int
+    last_start_ns: int
+    first_batch: int
+    last_batch: int
+
+
+def extents_of(cursor: duckdb.DuckDBPyConnection, wanted: Iterable[TraceKey]) -> dict[TraceKey, Extent]:
+    """The extents of those of the traces that are stored."""
+    cursor.register("wanted_traces", key_table(wanted))
+    rows = cursor.execute(sql.query("extents_of_traces")).fetchall()
+    return {TraceKey(tenant, trace_id): Extent(*numbers) for tenant, trace_id, *numbers in rows}
+
+
+def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
+    """What bounds the look-up of the spans of some traces, one at least, by the names that statements have for it."""
+    return {
+        "from_ns": min(extent.first_start_ns for extent in extents),
+        "to_ns": max(extent.last_start_ns for extent in extents),
+        "first_batch": min(extent.first_batch for extent in extents),
+        "last_batch": max(extent.last_batch for extent in extents),
+    }
+
+
+def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:
+    """The spans with the log records of their traces."""
+    cursor.register("wanted_traces", key_table(set(keys_of(spans))))
+    logs, is_cut_there = fetch(cursor, sql.query("logs_of_traces"), replace(limits, rows=_LOGS_EACH * limits.rows))
+    return SpanWindow(spans=spans, logs=logs, is_cut=is_cut or is_cut_there)
+
+
+def fetch(
+    cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int | None
+) -> tuple[pa.Table, bool]:
+    """The rows as far as they fit, one batch at least; and whether there may be more."""
+    reader = cursor.execute(select, parameters | {"rows": limits.rows}).to_arrow_reader(_ROWS_AT_ONCE)
+    batches, nbytes = [], 0
+    for batch in reader:
+        batches.append(batch)
+        nbytes += batch.nbytes
+        if nbytes > limits.nbytes:
+            break
+    rows = pa.Table.from_batches(batches, schema=reader.schema)
+    return rows, nbytes > limits.nbytes or rows.num_rows >= limits.rows
+
+
+_KEY_DIGITS = 16  # of a trace id, which the number is that its parts are found by
+_ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
+
+
+def keys_of(spans: pa.Table) -> Iterable[TraceKey]:
+    """The trace of each row."""
+    pairs = zip(spans.column("tenant").to_pylist(), spans.column("trace_id").to_pylist(), strict=True)
+    return (TraceKey(*pair) for pair in pairs)
+
+
+def counts_of(spans: pa.Table) -> dict[TraceKey, int]:
+    """How many spans of each trace there are."""
+    counts = spans.group_by(["tenant", "trace_id"]).aggregate([([], "count_all")])
+    return dict(zip(keys_of(counts), counts.column("count_all").to_pylist(), strict=True))
+
+
+def key_table(keys: Iterable[TraceKey]) -> pa.Table:
+    """The traces as a table, with the number that their parts are found by."""
+    listed = list(keys)
+    return pa.table(
+        {
+            "tenant": pa.array([key.tenant for key in listed], pa.string()),
+            "trace_id": pa.array([key.trace_id for key in listed], pa.string()),
+            "trace_key": pa.array([int(key.trace_id[-_KEY_DIGITS:], 16) for key in listed], pa.uint64()),
+        }
+    )

@@ -1,0 +1,1 @@
+"""What rules leave behind: the cursor, open traces, jobs, results, decisions, spending."""

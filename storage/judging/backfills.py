@@ -1,0 +1,225 @@
+"""Backfills: what a rule has to look at of what was stored before it, and how far it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.writer import Writer
+from storage.judging.open_sessions import settled_sessions, traces_of
+from storage.judging.open_traces import Settled, numbers_of
+from storage.judging.taking_out import SpanSelection, cursor_of, window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """A rule run over what started between two instants, and how far it is.
+
+    It has looked at spans up to `after_seq` of those up to `until_seq`, which is -1 until it begins.
+    """
+
+    backfill_id: str
+    revision: int
+    from_ns: int
+    to_ns: int
+    after_seq: int
+    until_seq: int
+    looked_at: int  # spans or traces about which it decided; what was decided before is passed over
+    matched: int
+    state: str  # running, done, cancelled or failed
+    error: str | None
+    created_at_ns: int
+    updated_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillStep:
+    """What one step brings, stored in one transaction if the backfill is where it was, and running."""
+
+    backfill: Backfill
+    after: int  # from now on
+    until: int
+    decisions: pa.Table
+    jobs: pa.Table
+    now_us: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left."""
+        return self.after >= self.until
+
+
+class BackfillTable:
+    """What backfills ask of a store. Steps are made by the matcher's thread, all else by any."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def all(self) -> list[Backfill]:
+        """All of them, oldest first."""
+        return self._found(sql.query("backfills"))
+
+    def of_rule(self, rule_id: str) -> list[Backfill]:
+        """Those of a rule's revisions, newest first."""
+        return self._found(sql.query("backfills_of_rule"), rule_id=rule_id)
+
+    def _found(self, select: str, **parameters: str) -> list[Backfill]:
+        with self._database.cursor() as cursor:
+            found = cursor.execute(select, parameters).to_arrow_table()
+            return [Backfill(**row) for row in found.to_pylist()]
+
+    def add(self, parameters: Mapping[str, Any]) -> None:
+        """Remember one that is to be run.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        self._writer.store(lambda cursor: _add(cursor, parameters), 1)
+
+    def end(self, backfill_id: str, state: str, error: str | None, *, now_us: int) -> bool:
+        """End one that is running; False where it is not.
+
+        Raises:
+            Overloaded: the database cannot be written now.
+        """
+        ended: list[int] = []
+        parameters = {"backfill_id": backfill_id, "state": state, "error": error, "now_us": now_us}
+        self._writer.store(lambda cursor: ended.append(_execute(cursor, "end", parameters)), 1)
+        return ended[-1] > 0
+
+    def spans(self, backfill: Backfill, tenant: str | None, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
+        """The next spans that the rule has not decided about, and up to where they are all; None after the last."""
+        statements = sql.query("numbers_to_backfill"), sql.query("spans_to_backfill")
+        with self._database.snapshot() as cursor:
+            return window(cursor, statements, _bounds(backfill, tenant), wanted, {"revision": backfill.revision})
+
+    def traces(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
+        """Traces of the next spans that have settled and are not decided about, and up to where; None: no more."""
+        with self._database.snapshot() as cursor:
+            bounds = _bounds(backfill, tenant)
+            found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            if not found.num_rows:
+                return None
+            last = pc.max(found["seq"]).as_py()
+            traces = cursor.execute(sql.query("traces_to_backfill"), bounds | {"until": last}).to_arrow_table()
+            cursor.register("wanted_traces", traces)
+            spans = numbers_of(cursor, until)
+            return _undecided(cursor, backfill.revision, traces, spans, until), last
+
+    def sessions(self, backfill: Backfill, tenant: str | None, *, until: int, rows: int) -> tuple[Settled, int] | None:
+        """Sessions of the next spans that are at rest and not decided about, and up to where; None: no more."""
+        with self._database.snapshot() as cursor:
+            bounds = _bounds(backfill, tenant)
+            found = cursor.execute(sql.query("numbers_to_backfill"), bounds | {"rows": rows}).to_arrow_table()
+            if not found.num_rows:
+                return None
+            last = pc.max(found["seq"]).as_py()
+            sessions = cursor.execute(sql.query("sessions_to_backfill"), bounds | {"until": last}).to_arrow_table()
+            traces = traces_of(cursor, sessions)
+            open_ones = traces.filter(traces["is_open"])["trace"].combine_chunks()
+            sessions = sessions.filter(pc.invert(pc.is_in(sessions["trace"], open_ones)))
+            spans = numbers_of(cursor, until)
+            spans = spans.filter(pc.is_in(spans["trace"], sessions["trace"].combine_chunks()))
+            left = sessions.filter(_is_undecided(cursor, backfill.revision, sessions, spans))
+            left = left.append_column("was_settled", pa.array(np.zeros(left.num_rows, bool)))
+            spans = spans.filter(pc.is_in(spans["trace"], left["trace"].combine_chunks()))
+            return settled_sessions(left, traces, spans, until), last
+
+    def store(self, step: BackfillStep) -> None:
+        """Store what a step brought, and how far the backfill is.
+
+        Raises:
+            Overloaded: it is not known whether it was stored; look again before it is tried again.
+            Moved: nothing was stored, because the backfill was cancelled, or is not where it was.
+        """
+        self._writer.store(lambda cursor: _store(cursor, step), step.decisions.num_rows // 8 + step.jobs.num_rows)
+
+
+def _bounds(backfill: Backfill, tenant: str | None) -> dict[str, Any]:
+    return {
+        "after": backfill.after_seq,
+        "until": backfill.until_seq,
+        "tenant": tenant,
+        "from_ns": backfill.from_ns,
+        "to_ns": backfill.to_ns,
+    }
+
+
+def _undecided(
+    cursor: duckdb.DuckDBPyConnection, revision: int, traces: pa.Table, spans: pa.Table, until: int
+) -> Settled:
+    """Those of the traces that a revision has not decided about."""
+    last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
+    left = traces.join(last, "trace", join_type="inner")
+    left = left.filter(_is_undecided(cursor, revision, left, spans))
+    left = left.append_column("was_settled", pa.array(np.zeros(left.num_rows, bool)))
+    return Settled(
+        until=until,
+        traces=left.append_column("session_trace", pa.nulls(left.num_rows, pa.string())),
+        spans=spans.filter(pc.is_in(spans["trace"], left["trace"])).select(["trace", "seq", "place"]),
+    )
+
+
+def _is_undecided(
+    cursor: duckdb.DuckDBPyConnection, revision: int, targets: pa.Table, spans: pa.Table
+) -> pa.ChunkedArray:
+    """Of which of these traces, or sessions, a revision has decided about none of their spans."""
+    decided = pa.array([], pa.int64())
+    if spans.num_rows:
+        cursor.register("wanted_spans", spans)
+        numbers = pc.min_max(spans["seq"])
+        bounds = {"revision": revision, "first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
+        decided = cursor.execute(sql.query("decided_traces"), bounds).to_arrow_table()["trace"]
+    return pc.invert(pc.is_in(targets["trace"], pa.array(decided.to_pylist(), pa.int64())))
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
+    """Store one step. The writer's thread calls this in a transaction."""
+    matched = pc.sum(pc.equal(step.decisions["outcome"], 2)).as_py() or 0
+    progress = {
+        "backfill_id": step.backfill.backfill_id,
+        "was_after": step.backfill.after_seq,
+        "after_seq": step.after,
+        "until_seq": step.until,
+        "looked_at": step.decisions.num_rows,
+        "matched": matched,
+        "state": "done" if step.is_last else "running",
+        "error": None,
+        "now_us": step.now_us,
+    }
+    if not _execute(cursor, "update", progress):
+        raise Moved(f"the backfill {step.backfill.backfill_id} is not running, or not where it was")
+    seq, last_job = cursor_of(cursor)
+    cursor.register("incoming_decisions", step.decisions)
+    if step.decisions.num_rows:
+        numbers = pc.min_max(step.decisions["seq"])
+        bounds = {"first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
+        cursor.execute(sql.query("delete_undecided"), bounds | {"revision": step.backfill.revision})
+    cursor.execute(sql.query("insert_decisions"), {"now_us": step.now_us})
+    cursor.register("incoming_jobs", step.jobs)
+    jobs = {"now_us": step.now_us, "last_job": last_job, "occasion": "backfill"}
+    cursor.execute(sql.query("insert_jobs"), jobs)
+    cursor.execute(sql.query("update_matching_state"), {"seq": seq, "last_job": last_job + step.jobs.num_rows})
+
+
+def _add(cursor: duckdb.DuckDBPyConnection, parameters: Mapping[str, Any]) -> None:
+    _execute(cursor, "insert", parameters)
+
+
+def _execute(cursor: duckdb.DuckDBPyConnection, what: str, parameters: Mapping[str, Any]) -> int:
+    """Make a change to a row; how many rows it changed."""
+    statements = {
+        "insert": sql.query("insert_backfill"),
+        "update": sql.query("update_backfill"),
+        "end": sql.query("end_backfill"),
+    }
+    ((changed,),) = cursor.execute(statements[what], dict(parameters)).fetchall()
+    return int(changed)

@@ -1,0 +1,315 @@
+"""The ledger of evaluations that are to be made, and of what came of each."""
+
+import datetime as dt
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.judging.repeating import Repeating, ids_table
+
+OutcomeName: TypeAlias = Literal["scored", "failed", "skipped"]
+
+SUPERSEDED = "superseded"
+"""The kind of error of what was skipped because its target is to be evaluated again anyway."""
+
+_RESULTS = pa.schema(
+    [
+        ("job_id", pa.int64()),
+        ("name", pa.string()),
+        ("fingerprint", pa.string()),
+        ("outcome", pa.string()),
+        ("score", pa.float64()),
+        ("passed", pa.bool_()),
+        ("threshold", pa.float64()),
+        ("reason", pa.string()),
+        ("error_kind", pa.string()),
+        ("metadata", pa.string()),
+        ("judge_model", pa.string()),
+        ("judge_calls", pa.int32()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
+        ("latency_ms", pa.float64()),
+    ]
+)
+_RETURNS = pa.schema(
+    [
+        ("job_id", pa.int64()),
+        ("attempts", pa.int32()),
+        ("not_before_us", pa.int64()),
+        ("error_kind", pa.string()),
+        ("error", pa.string()),
+        ("judge_calls", pa.int32()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An evaluation to be made, as its row was when it was claimed. Times are UTC, without a zone."""
+
+    job_id: int
+    revision: int
+    seq: int  # of its decision: the span's, or that of the trace's last span then
+    tenant: str
+    project: str | None
+    trace_id: str
+    span_id: str | None  # None: the trace, or the session
+    release: str | None
+    round: int
+    state: str
+    attempts: int  # with the one that it was claimed for
+    not_before: dt.datetime | None
+    claimed_until: dt.datetime | None
+    error_kind: str | None
+    error: str | None
+    created_at: dt.datetime
+    occasion: str  # live; backfill; or again: a score of an earlier round was counted
+    judge_calls: int | None = None  # of attempts before this one, and what they took
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    session_id: str | None = None  # None: it is not about a session; else `trace_id` is its latest trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """What came of a job."""
+
+    job_id: int
+    name: str
+    outcome: OutcomeName
+    fingerprint: str | None = None
+    score: float | None = None
+    passed: bool | None = None
+    threshold: float | None = None
+    reason: str | None = None
+    error_kind: str | None = None
+    metadata: str | None = None  # JSON
+    judge_model: str | None = None
+    judge_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """A job that was claimed and not done: for another attempt, not before a time. `attempts` are those that count."""
+
+    job_id: int
+    attempts: int
+    not_before_us: int | None = None
+    error_kind: str | None = None
+    error: str | None = None
+    judge_calls: int | None = None  # of this attempt, and what they took; None where no judge was asked
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A wish for jobs of some revisions, those that have been due for the longest."""
+
+    revisions: Sequence[int]
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one transaction does: all that is done, put back, held for longer, and wished for."""
+
+    now_us: int
+    until_us: int  # when the leases end that it gives and renews
+    finished: Sequence[JobResult] = ()
+    put_back: Sequence[PutBack] = ()
+    held: Sequence[int] = ()  # jobs whose leases are renewed; after that, leases that have ended are freed
+    sweeps: bool = False
+    claims: Sequence[Claim] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are meant; None lets all pass. `rule` is a name or an id; with a tenant, its own and those of none."""
+
+    state: str | None = None
+    rule: str | None = None
+    trace_id: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How many jobs of a revision are due, and when the next of the others is, if there are others."""
+
+    revision: int
+    due: int
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How many jobs are in a state, and when the oldest of them was made (UTC)."""
+
+    state: str
+    jobs: int
+    oldest: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Failed evaluations of one rule with one kind of error."""
+
+    rule_id: str
+    rule: str
+    error_kind: str | None
+    jobs: int
+    last_ns: int
+    error: str | None  # the latest, or its beginning
+
+
+class Jobs(Repeating):
+    """The jobs' side of a store. Safe to use from any thread but the writer's.
+
+    A job's row is there until its evaluation is stored, in the same transaction: so there is one evaluation a job,
+    whatever is repeated, and none is lost.
+    """
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        super().__init__(writer)
+        self._database = database
+        self.stored = threading.Event()  # set whenever results were stored; for the one who follows them
+
+    def release_all(self, *, now_us: int, longest_wait_us: int) -> None:
+        """Free what a process that has ended had claimed. For the start, before anything is claimed.
+
+        No job waits longer than `longest_wait_us` after it: the clock may have been wrong.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("release_jobs"), {"latest_us": now_us + longest_wait_us})
+
+        self._writer.store(write, 0)
+
+    def take_turn(self, turn: Turn) -> list[list[Job]]:
+        """Do what the turn says; the jobs that each of its claims got.
+
+        Doing it again does no harm: what is stored is not stored twice.
+
+        Raises:
+            Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
+        """
+        tables: list[pa.Table] = []
+        results, returns = results_table(turn.finished), _table(_RETURNS, turn.put_back)
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            tables.clear()
+            _finish(cursor, results, turn.now_us)
+            _put_back(cursor, returns, turn.now_us)
+            _renew(cursor, turn)
+            tables.extend(_claim(cursor, claim, turn) for claim in turn.claims)
+
+        self._writer.store(write, results.num_rows)
+        if results.num_rows or returns.num_rows:
+            self.stored.set()
+        return [[_job(row) for row in table.to_pylist()] for table in tables]
+
+    def waiting(self, now_us: int) -> list[Waiting]:
+        """What is ready to be claimed, or will be."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("waiting_jobs"), {"now_us": now_us}).fetchall()
+        return [Waiting(revision=revision, due=due, next_us=next_us) for revision, due, next_us in rows]
+
+    def counts(self, now_us: int) -> list[Depth]:
+        """How many jobs are not done, by state: waiting, ready, claimed."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()
+        return [Depth(state=state, jobs=jobs, oldest=oldest) for state, jobs, oldest in rows]
+
+    def page(self, wanted: JobFilter, *, limit: int, skipped: int = 0) -> list[dict[str, Any]]:
+        """Jobs as rows of the view `jobs`, newest first. Times are in nanoseconds."""
+        values = asdict(wanted) | {"jobs": limit, "skipped": skipped}
+        with self._database.cursor() as cursor:
+            rows: list[dict[str, Any]] = cursor.execute(sql.query("page_of_jobs"), values).to_arrow_table().to_pylist()
+        return rows
+
+    def failures_by_kind(self, *, limit: int, tenant: str | None = None) -> list[Failures]:
+        """What failed and still counts, by rule and kind of error, the most frequent first.
+
+        With a tenant, of its own jobs: what `retry_failed` would evaluate again for it.
+        """
+        names = [each.name for each in fields(Failures)]
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("failures"), {"kinds": limit, "tenant": tenant}).fetchall()
+        return [Failures(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def results_table(results: Iterable[JobResult]) -> pa.Table:
+    """The results as columns of the table `evaluation`."""
+    return _table(_RESULTS, results)
+
+
+def _table(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
+    listed = list(records)
+    columns = [pa.array([getattr(record, column.name) for record in listed], column.type) for column in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _finish(cursor: duckdb.DuckDBPyConnection, results: pa.Table, now_us: int) -> None:
+    if results.num_rows:
+        cursor.register("incoming_results", results)
+        ((stored,),) = cursor.execute(sql.query("store_evaluations"), {"now_us": now_us}).fetchall()
+        cursor.execute(sql.query("raise_last_result"), {"results": stored})
+        cursor.execute(sql.query("delete_jobs"))
+
+
+def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int) -> None:
+    """Let jobs be claimed again; those whose target has another job by now are not worth it."""
+    if not returns.num_rows:
+        return
+    cursor.register("incoming_jobs", returns)
+    cursor.execute(sql.query("put_jobs_back"))
+    late = [job_id for (job_id,) in cursor.execute(sql.query("superseded_among")).fetchall()]
+    why = "not evaluated, because the same is to be evaluated again anyway"
+    results = (
+        JobResult(job_id=job_id, name=SUPERSEDED, outcome="skipped", reason=why, error_kind=SUPERSEDED)
+        for job_id in late
+    )
+    _finish(cursor, results_table(results), now_us)
+
+
+def _renew(cursor: duckdb.DuckDBPyConnection, turn: Turn) -> None:
+    if turn.held:
+        cursor.register("held_jobs", ids_table(turn.held))
+        cursor.execute(sql.query("renew_jobs"), {"until_us": turn.until_us})
+    if turn.sweeps:
+        cursor.execute(sql.query("free_jobs"), {"now_us": turn.now_us})
+
+
+def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: Turn) -> pa.Table:
+    wanted = {"now_us": turn.now_us, "revisions": list(claim.revisions), "jobs": claim.jobs}
+    jobs = cursor.execute(sql.query("due_jobs"), wanted).to_arrow_table()
+    if jobs.num_rows:
+        cursor.register("claimed_jobs", jobs.select(["job_id"]))
+        cursor.execute(sql.query("claim_jobs"), {"until_us": turn.until_us})
+    return jobs
+
+
+def _job(row: dict[str, Any]) -> Job:
+    """A job as it is after it was claimed."""
+    return Job(**row | {"state": "claimed", "attempts": row["attempts"] + 1})

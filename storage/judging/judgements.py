@@ -1,0 +1,165 @@
+"""What became of traces and their spans by the rules: decisions, and evaluations; and what others made of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.backlog import SEQ_BITS
+from storage.ingest.windows import TRACE_ID, TraceKey, bounds_of, extents_of
+
+MAX_DECISIONS = 20_000
+"""Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvaluation:
+    """What came of one evaluation. None: not told, or there is none."""
+
+    job_id: int
+    rule_id: str
+    rule: str
+    revision: int
+    digest: str
+    evaluator: str  # the name of its kind
+    span_id: str | None  # None: of the trace, or the session
+    name: str  # what the evaluator's outcomes are called
+    fingerprint: str | None
+    outcome: str  # scored, failed or skipped
+    score: float | None
+    passed: bool | None
+    threshold: float | None
+    reason: str | None
+    error_kind: str | None
+    metadata: str | None  # JSON
+    judge_model: str | None
+    judge_calls: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    latency_ms: float | None
+    attempts: int
+    release: str | None
+    round: int
+    created_at_ns: int
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalScore:
+    """A score that somebody else gave and sent. None: not told."""
+
+    span_id: str | None  # None: of the trace
+    project: str | None
+    name: str
+    outcome: str  # scored, failed or skipped
+    score: float | None  # as it came
+    passed: bool | None  # as its label says
+    label: str | None
+    reason: str | None
+    error_kind: str | None
+    metadata: str | None  # JSON
+    created_at_ns: int  # when it came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDecision:
+    """What became of a span or a trace by one revision of a rule.
+
+    `decision` is filtered (`clause` says by which), sampled_out, waiting, ready, claimed, over_budget, rule_disabled,
+    failed, skipped, scored, undecided where that could not be found out, or matched where what came of it is not kept.
+    """
+
+    rule_id: str
+    rule: str
+    revision: int
+    digest: str
+    span_id: str | None  # None: of the trace
+    decision: str
+    clause: str | None
+    decided_at_ns: int | None  # None: it is not decided yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the rules, and others, made of a trace and its spans; `whole` unless there is more than is read at once."""
+
+    evaluations: Sequence[StoredEvaluation] = ()
+    decisions: Sequence[StoredDecision] = ()
+    external_scores: Sequence[ExternalScore] = ()
+    whole: bool = True
+
+
+class Judgements:
+    """Read-only questions about what the rules made of what is stored. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_trace(self, trace_id: str, *, tenant: str = "") -> Judged:
+        """What the rules made of one trace and its spans; nothing where it is not stored."""
+        key: dict[str, object] = {"tenant": tenant, "trace_ids": [trace_id], "session_id": None}
+        with self._database.snapshot() as cursor:
+            own = _numbers(cursor, tenant, [trace_id])
+            if own is None:
+                return Judged()
+            found = _evaluations(cursor, key | own)
+            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
+            about = {"tenant": tenant, "trace_id": trace_id, "rows": MAX_DECISIONS}
+            select = sql.query("external_scores_of_trace")
+            scores = [ExternalScore(**row) for row in _rows(cursor, select, about)]
+        evaluations = found.get(trace_id, [])
+        whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
+        return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
+
+    def evaluations_of(self, trace_ids: Collection[str], *, tenant: str) -> Mapping[str, list[StoredEvaluation]]:
+        """What came of the evaluations of traces and their spans, by trace id, 20,000 at most."""
+        with self._database.snapshot() as cursor:
+            own = _numbers(cursor, tenant, trace_ids)
+            key: dict[str, object] = {"tenant": tenant, "trace_ids": [*trace_ids], "session_id": None}
+            return {} if own is None else _evaluations(cursor, key | own)
+
+    def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
+        """What rules about sessions made of one; what became of its traces stands with these."""
+        with self._database.snapshot() as cursor:
+            wanted = {"tenant": [tenant], "session_id": [session_id]}
+            cursor.register("wanted_sessions", pa.table(wanted, pa.schema([(name, pa.string()) for name in wanted])))
+            traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]
+            own = _numbers(cursor, tenant, traces)
+            if own is None:
+                return Judged()
+            key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
+            found = _evaluations(cursor, key | own)
+            decisions = [StoredDecision(**row) for row in _rows(cursor, sql.query("decisions_of_trace"), key | own)]
+        evaluations = sorted((one for listed in found.values() for one in listed), key=lambda one: one.job_id)
+        whole = max(len(evaluations), len(decisions)) < MAX_DECISIONS
+        return Judged(evaluations=evaluations, decisions=decisions, whole=whole)
+
+
+def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collection[str]) -> dict[str, int] | None:
+    """Between which numbers the spans of traces are, and how many rows are read; None where none of them is stored."""
+    extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
+    if not extents:
+        return None
+    bounds = bounds_of(extents.values())
+    return {
+        "first_seq": bounds["first_batch"] << SEQ_BITS,
+        "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
+        "rows": MAX_DECISIONS,
+    }
+
+
+def _evaluations(cursor: duckdb.DuckDBPyConnection, asked: Mapping[str, object]) -> dict[str, list[StoredEvaluation]]:
+    found: dict[str, list[StoredEvaluation]] = {}
+    for row in _rows(cursor, sql.query("evaluations_of_traces"), dict(asked)):
+        found.setdefault(row.pop("trace_id"), []).append(StoredEvaluation(**row))
+    return found
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+    return rows

@@ -1,0 +1,112 @@
+"""The matcher's side of a store: spans that are committed and not matched, and where decisions and jobs are kept."""
+
+import re
+import threading
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.judging.backfills import BackfillTable
+from storage.judging.open_sessions import OpenSessions
+from storage.judging.open_traces import OpenTraces
+from storage.judging.taking_out import SpanSelection, last_job_of, window
+
+EVERYTHING = 2**63 - 1
+"""Beyond the number of any span."""
+
+_TRACE_ID, _KEY_DIGITS = re.compile("[0-9a-f]{32}"), 16
+
+_DECISIONS_A_ROW = 12
+"""Decisions that take as much memory of DuckDB's as a row of spans does, by their columns: a guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchingState:
+    """How far spans are matched, and the greatest number that a committed span may have."""
+
+    seq: int
+    committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchingStep:
+    """What matching one window brings, stored in one transaction if the cursor stands at `after` then."""
+
+    after: int
+    until: int
+    decisions: pa.Table
+    jobs: pa.Table
+    arrivals: pa.Table | None  # what came of each trace, while some rule is about traces
+    now_us: int
+
+
+class Matching:
+    """What the matcher asks of a store. For one thread beside the writer's."""
+
+    def __init__(self, database: Database, writer: Writer, committed: threading.Event) -> None:
+        self._database = database
+        self._writer = writer
+        self._committed = committed
+        self.open_traces = OpenTraces(database, writer)
+        self.open_sessions = OpenSessions(database, writer)
+        self.backfills = BackfillTable(database, writer)
+
+    def wait_for_spans(self, timeout_s: float) -> None:
+        """Wait until something was committed, or the time is over."""
+        self._committed.wait(timeout_s)
+        self._committed.clear()
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._committed.set()
+
+    def state(self) -> MatchingState:
+        """How far matching has come."""
+        with self._database.cursor() as cursor:
+            ((seq, committed),) = cursor.execute(sql.query("matching_state")).fetchall()
+        return MatchingState(seq=seq, committed=committed)
+
+    def window(self, *, after: int, until: int, wanted: SpanSelection) -> tuple[pa.Table, int] | None:
+        """The next spans in the order of their commits, and up to where they are all; None when there are none."""
+        statements = sql.query("numbers_after"), sql.query("spans_to_match")
+        with self._database.snapshot() as cursor:
+            return window(cursor, statements, {"after": after, "until": until}, wanted)
+
+    def pass_over(self, state: MatchingState) -> None:
+        """Move the cursor over spans that no rule is there for."""
+        self._writer.store(lambda cursor: _pass_over(cursor, state), 1)
+
+    def store(self, step: MatchingStep) -> None:
+        """Store what was decided, and how far.
+
+        Raises:
+            Overloaded: it is not known whether it was stored; look at the state before it is tried again.
+            Moved: nothing was stored, because the cursor is not where the window began.
+        """
+        rows = step.decisions.num_rows // _DECISIONS_A_ROW + step.jobs.num_rows
+        self._writer.store(lambda cursor: _store(cursor, step), rows)
+
+
+def _pass_over(cursor: duckdb.DuckDBPyConnection, state: MatchingState) -> None:
+    last_job = last_job_of(cursor, state.seq)
+    cursor.execute(sql.query("update_matching_state"), {"seq": state.committed, "last_job": last_job})
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, step: MatchingStep) -> None:
+    """Store one step. The writer's thread calls this in a transaction."""
+    last_job, now = last_job_of(cursor, step.after), {"now_us": step.now_us}
+    if step.decisions.num_rows:
+        cursor.register("incoming_decisions", step.decisions)
+        cursor.execute(sql.query("insert_decisions"), now)
+    if step.jobs.num_rows:
+        cursor.register("incoming_jobs", step.jobs)
+        cursor.execute(sql.query("insert_jobs"), now | {"last_job": last_job, "occasion": "live"})
+    if step.arrivals is not None:
+        cursor.register("incoming_arrivals", step.arrivals)
+        cursor.execute(sql.query("insert_open_traces"), now)
+    last_job += step.jobs.num_rows
+    cursor.execute(sql.query("update_matching_state"), {"seq": step.until, "last_job": last_job})

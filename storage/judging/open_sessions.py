@@ -1,0 +1,127 @@
+"""Sessions that have not come to rest, and what is decided of them once they have.
+
+A session is decided about as a trace is, over the spans of all its traces: in the tables of a settlement `trace`
+numbers sessions, `trace_id` is a session's id, and `session_trace` the id of its latest trace.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.writer import Writer
+from storage.judging.open_traces import Settled, Settlement, numbers_of, store_decisions
+from storage.judging.taking_out import last_job_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestedSessions:
+    """Some sessions that have been quiet for a time, and what there is of them to be decided about."""
+
+    settled: Settled
+    sessions: pa.Table  # all of them, also those of which nothing is stored: tenant, session_id, parts, first_part, …
+    settle_us: int
+    is_last: bool  # no rule waits longer
+
+
+class OpenSessions:
+    """What rules about sessions ask of a store. For the matcher's thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def turn_back(self, now_us: int) -> None:
+        """Let nothing have come later than now: the clock was set back since."""
+        statement = sql.query("turn_back_open_sessions")
+        self._writer.store(lambda cursor: cursor.execute(statement, {"now_us": now_us}), 1)
+
+    def forget(self, longest_us: int) -> None:
+        """Forget sessions about which all was decided, as no rule waits longer than this any more."""
+        statement = sql.query("forget_open_sessions")
+        self._writer.store(lambda cursor: cursor.execute(statement, {"longest_us": longest_us}), 1)
+
+    def rested(self, waits_us: Collection[int], settle_us: int, *, now_us: int, most: int) -> RestedSessions | None:
+        """Sessions that have been quiet for one of these times and are not decided about by it; None: there are none.
+
+        Those with a trace that has not settled are left out: its end opens them again.
+        """
+        asked = {"settle_us": settle_us, "now_us": now_us, "sessions": most}
+        with self._database.snapshot() as cursor:
+            due = cursor.execute(sql.query("open_sessions"), asked).to_arrow_table()
+            if not due.num_rows:
+                return None
+            due = due.add_column(0, "trace", pa.array(np.arange(due.num_rows)))
+            ((until, _),) = cursor.execute(sql.query("matching_state")).fetchall()
+            traces = traces_of(cursor, due)
+            waiting = traces.filter(traces["is_open"])["trace"]
+            due = due.filter(pc.invert(pc.is_in(due["trace"], waiting.combine_chunks())))
+            traces = traces.filter(pc.is_in(traces["trace"], due["trace"].combine_chunks()))
+            spans = numbers_of(cursor, until)
+        if not due.num_rows:
+            return None
+        spans = spans.filter(pc.is_in(spans["trace"], due["trace"].combine_chunks()))
+        counts = traces.group_by("trace").aggregate([([], "count_all")])
+        known = due.join(counts, "trace", join_type="inner")
+        again = pc.or_(known["was_decided"], pc.greater(known["count_all"], known["new_traces"]))
+        settled = settled_sessions(known.append_column("was_settled", again), traces, spans, until)
+        is_last = settle_us >= max(waits_us)
+        return RestedSessions(settled=settled, sessions=due, settle_us=settle_us, is_last=is_last)
+
+    def store(self, rested: RestedSessions, settlement: Settlement) -> None:
+        """Store what was decided, in the place of what was decided before, and for how long the sessions were quiet.
+
+        Raises:
+            Overloaded: it is not known whether it was stored; look again before it is tried again.
+            Moved: nothing was stored, because the sessions are not as they were.
+        """
+        rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
+        self._writer.store(lambda cursor: _store(cursor, rested, settlement), rows)
+
+
+def traces_of(cursor: duckdb.DuckDBPyConnection, sessions: pa.Table) -> pa.Table:
+    """The traces of sessions, which are from now on the wanted ones."""
+    cursor.register("wanted_sessions", sessions.select(["trace", "tenant", "session_id"]))
+    traces = cursor.execute(sql.query("traces_of_sessions")).to_arrow_table()
+    cursor.register("wanted_traces", traces)
+    return traces
+
+
+def settled_sessions(sessions: pa.Table, traces: pa.Table, spans: pa.Table, until: int) -> Settled:
+    """The sessions of which spans are stored, with the latest trace of each.
+
+    Of the sessions `trace`, `tenant`, `session_id` and `was_settled` are told.
+    """
+    last = spans.group_by("trace").aggregate([("seq", "max")]).rename_columns({"seq_max": "seq"})
+    latest = traces.sort_by([("trace", "ascending"), ("start_ns", "ascending"), ("trace_id", "ascending")])
+    latest = latest.group_by("trace", use_threads=False).aggregate([("trace_id", "last")])
+    latest = latest.rename_columns({"trace_id_last": "session_trace"})
+    told = sessions.select(["trace", "tenant", "session_id", "was_settled"]).rename_columns({"session_id": "trace_id"})
+    return Settled(
+        until=until,
+        traces=told.join(last, "trace", join_type="inner").join(latest, "trace", join_type="inner"),
+        spans=spans.select(["trace", "seq", "place"]),
+    )
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, rested: RestedSessions, settlement: Settlement) -> None:
+    """Store one settlement. The writer's thread calls this in a transaction."""
+    last_job = last_job_of(cursor, settlement.settled.until)
+    sessions = rested.sessions
+    cursor.register("rested_sessions", sessions.select(["tenant", "session_id"]))
+    bounds = {"first": pc.min(sessions["first_part"]).as_py(), "last": pc.max(sessions["last_part"]).as_py()}
+    if rested.is_last:
+        found = cursor.execute(sql.query("delete_open_sessions"), bounds)
+    else:
+        found = cursor.execute(sql.query("rest_open_sessions"), bounds | {"settle_us": rested.settle_us})
+    ((changed,),) = found.fetchall()
+    expected = pc.sum(sessions["parts"]).as_py()
+    if changed != expected:
+        raise Moved(f"{changed} traces of sessions have come to rest instead of {expected}")
+    store_decisions(cursor, settlement, last_job)

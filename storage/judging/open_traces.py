@@ -1,0 +1,268 @@
+"""Traces that have not settled, and what is decided of them once they have."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.writer import Writer
+from storage.judging.taking_out import SpanSelection, asked_for, fetch, last_job_of
+
+_FAR_ROWS: Final = 4096
+"""Spans that lie further apart are taken out one part after the other. A guess: at 2.2 µs a span, to read that many in
+vain takes 9 ms, which another statement should not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleWaits:
+    """How long is waited for more of a trace, in microseconds: after its root has ended, without that, and in all."""
+
+    after_root_us: int
+    quiet_us: int
+    longest_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Some traces that have settled, and their spans up to the cursor of matching, each by its number."""
+
+    until: int
+    traces: pa.Table  # trace, tenant, trace_id, session_trace, seq (of the last span), was_settled; parts of open ones
+    spans: pa.Table  # trace, seq, place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What settling brings, stored in one transaction."""
+
+    settled: Settled
+    decisions: pa.Table  # revision, seq, outcome, clause, trace
+    jobs: pa.Table
+    revisions: tuple[int, ...]  # those that decided
+    once: tuple[int, ...] = ()  # those of them whose decision stays once its evaluation was begun
+    opened: pa.Table | None = None  # traces whose sessions rules will decide about; None: there is no such rule
+    now_us: int
+
+
+class OpenTraces:
+    """What settling asks of a store. For the matcher's thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def turn_back(self, now_us: int) -> None:
+        """Let nothing have come later than now: the clock was set back since."""
+        self._writer.store(lambda cursor: _turn_back(cursor, now_us), 1)
+
+    def due(self, waits: SettleWaits, *, now_us: int, looked_us: int, most: int) -> pa.Table:
+        """The traces that have settled, and those that may have; as many as are dealt with at once."""
+        parameters = {
+            "after_root_us": waits.after_root_us,
+            "quiet_us": waits.quiet_us,
+            "longest_us": waits.longest_us,
+            "now_us": now_us,
+            "looked_us": looked_us,
+            "traces": most,
+        }
+        with self._database.cursor() as cursor:
+            traces = cursor.execute(sql.query("open_traces"), parameters).to_arrow_table()
+        return traces.add_column(0, "trace", pa.array(np.arange(traces.num_rows)))
+
+    def settled(self, due: pa.Table, *, until: int) -> Settled:
+        """Those of the traces that have settled, by what was found of all their spans."""
+        with self._database.snapshot() as cursor:
+            cursor.register("wanted_traces", due)
+            spans = numbers_of(cursor, until)
+        whole = spans.group_by("trace").aggregate([("seq", "max"), ("seq", "count"), ("is_ended_root", "any")])
+        traces = due.join(whole, "trace").rename_columns(
+            {"seq_max": "seq", "seq_count": "all_spans", "is_ended_root_any": "has_root"}
+        )
+        traces = traces.filter(pc.or_kleene(traces["has_settled"], traces["has_root"]))
+        was_settled = pc.greater(pc.coalesce(traces["all_spans"], traces["span_count"]), traces["span_count"])
+        traces = traces.append_column("was_settled", was_settled)
+        traces = traces.append_column("session_trace", pa.nulls(traces.num_rows, pa.string()))
+        return Settled(
+            until=until,
+            traces=traces.join(_sessions(spans), "trace"),
+            spans=spans.filter(pc.is_in(spans["trace"], traces["trace"])).select(["trace", "seq", "place"]),
+        )
+
+    def parts(self, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
+        """The spans with what is asked of them, in parts that are not too large."""
+        with self._database.snapshot() as cursor:
+            for near in _near(spans, wanted.limits.rows):
+                yield from _fitting(cursor, near, wanted)
+
+    def store(self, settlement: Settlement) -> None:
+        """Store what was decided, in the place of what was decided before, and forget that the traces are open.
+
+        Raises:
+            Overloaded: it is not known whether it was stored; look again before it is tried again.
+            Moved: nothing was stored, because the traces are not as they were.
+        """
+        rows = settlement.decisions.num_rows // 8 + settlement.jobs.num_rows
+        self._writer.store(lambda cursor: _store(cursor, settlement), rows)
+
+
+def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
+    """The spans of the wanted traces, up to one by number."""
+    from_ns, to_ns, first_batch, last_batch = cursor.execute(sql.query("extent_of_wanted_traces")).fetchall()[0]
+    bounds = {
+        "from_ns": from_ns or 0,
+        "to_ns": to_ns or 0,
+        "first_batch": first_batch or 0,
+        "last_batch": -1 if last_batch is None else last_batch,
+        "until": until,
+    }
+    return cursor.execute(sql.query("numbers_of_traces"), bounds).to_arrow_table()
+
+
+def _sessions(spans: pa.Table) -> pa.Table:
+    """The session that each trace tells, where one does: its root, else the first span that tells any."""
+    told = spans.filter(spans["session_id"].is_valid())
+    told = told.sort_by([("trace", "ascending"), ("is_child", "ascending"), ("start_time", "ascending")])
+    first = told.group_by("trace", use_threads=False).aggregate([("session_id", "first")])
+    return first.rename_columns({"session_id_first": "session_id"})
+
+
+def opened_sessions(traces: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
+    """Those of the traces that are of sessions of these tenants; None: of all."""
+    told = traces["session_id"].is_valid()
+    if tenants is not None:
+        told = pc.and_(told, pc.is_in(traces["tenant"], pa.array(tenants, pa.string())))
+    return traces.filter(told).select(["tenant", "session_id", "trace_id", "last_us", "seq", "was_settled"])
+
+
+def _near(spans: pa.Table, most: int) -> Iterator[pa.Table]:
+    """Spans in their order, those together that lie near to each other."""
+    places = spans["place"].to_numpy()
+    starts = [0, *(np.flatnonzero(np.abs(np.diff(places)) > _FAR_ROWS) + 1), spans.num_rows]
+    for start, stop in itertools.pairwise(starts):
+        for first in range(start, stop, most):
+            yield spans.slice(first, min(most, stop - first))
+
+
+def _fitting(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
+    """The spans with what is asked of them, at once or by halves."""
+    cursor.register("wanted_spans", spans)
+    text, parameters = asked_for(sql.query("spans_of_traces_to_match"), wanted.columns)
+    bounds = {"first": spans["seq"][0].as_py(), "last": spans["seq"][-1].as_py()}
+    found, nbytes = fetch(cursor, text, parameters | bounds, wanted.limits.nbytes)
+    if nbytes <= wanted.limits.nbytes or spans.num_rows == 1:
+        yield found
+        return
+    half = spans.num_rows // 2
+    del found
+    for part in (spans.slice(0, half), spans.slice(half)):
+        yield from _fitting(cursor, part, wanted)
+
+
+def _turn_back(cursor: duckdb.DuckDBPyConnection, now_us: int) -> None:
+    cursor.execute(sql.query("turn_back_open_traces"), {"now_us": now_us})
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> None:
+    """Store one settlement. The writer's thread calls this in a transaction."""
+    last_job = last_job_of(cursor, settlement.settled.until)
+    _close(cursor, settlement.settled.traces)
+    if settlement.opened is not None and settlement.opened.num_rows:
+        cursor.register("opened_sessions", settlement.opened)
+        cursor.execute(sql.query("insert_open_sessions"))
+    store_decisions(cursor, settlement, last_job)
+
+
+def store_decisions(cursor: duckdb.DuckDBPyConnection, settlement: Settlement, last_job: int) -> None:
+    """Store what was decided and the jobs that follow, in the place of what there was of the targets before."""
+    now = {"now_us": settlement.now_us}
+    settlement = decide_again(cursor, settlement)
+    cursor.register("incoming_decisions", settlement.decisions)
+    cursor.execute(sql.query("insert_decisions"), now)
+    cursor.register("incoming_jobs", settlement.jobs)
+    made = cursor.execute(sql.query("insert_jobs_again"), now | {"last_job": last_job}).fetchall()[0][0]
+    state = {"seq": settlement.settled.until, "last_job": last_job + made}
+    cursor.execute(sql.query("update_matching_state"), state)
+
+
+def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:
+    cursor.register("settled_traces", traces)
+    bounds = {"first": pc.min(traces["first_part"]).as_py(), "last": pc.max(traces["last_part"]).as_py()}
+    ((deleted,),) = cursor.execute(sql.query("delete_open_traces"), bounds).fetchall()
+    expected = pc.sum(traces["parts"]).as_py()
+    if deleted != expected:
+        raise Moved(f"{deleted} parts of traces have settled instead of {expected}")
+
+
+def decide_again(cursor: duckdb.DuckDBPyConnection, settlement: Settlement) -> Settlement:
+    """Take back what was decided about the same traces before, and see to the jobs that came of it.
+
+    What is left of the settlement is what is new: of rules that judge once, nothing about a trace that was judged.
+    """
+    again = settlement.settled.traces.filter(settlement.settled.traces["was_settled"])
+    if not again.num_rows:
+        cursor.register("earlier_jobs", _NO_JOBS)
+        return settlement
+    spans = settlement.settled.spans
+    spans = spans.filter(pc.is_in(spans["trace"], again["trace"]))
+    numbers = pc.min_max(spans["seq"])
+    bounds = {"first": numbers["min"].as_py(), "last": numbers["max"].as_py()}
+    decided = settlement.decisions.join(again.select(["trace", "tenant", "trace_id"]), "trace", join_type="inner")
+    cursor.register("decided_again", decided)
+    earlier = cursor.execute(sql.query("earlier_jobs"), bounds).to_arrow_table()
+    final = _final(earlier, settlement.once)
+    if final.num_rows:
+        settlement, earlier = _without(settlement, final), earlier.join(final, _TARGET, join_type="left anti")
+    cursor.register("earlier_jobs", earlier)
+    cursor.register("earlier_spans", spans)
+    cursor.register("final_decisions", final.join(again.select(["trace", "tenant", "trace_id"]), _TARGET[1:]))
+    cursor.execute(sql.query("delete_decisions"), bounds | {"revisions": list(settlement.revisions)})
+    cursor.execute(sql.query("supersede_earlier_jobs"), {"now_us": settlement.now_us})
+    cursor.execute(sql.query("delete_earlier_jobs"))
+    cursor.register("incoming_jobs", settlement.jobs)
+    cursor.execute(sql.query("update_jobs"))
+    return settlement
+
+
+_TARGET: Final = ["revision", "tenant", "trace_id"]
+
+
+def _final(earlier: pa.Table, once: tuple[int, ...]) -> pa.Table:
+    """What stays: the rules that judge once, and the traces of which they have begun an evaluation that counts."""
+    begun = pc.and_(pc.invert(earlier["is_ready"]), pc.invert(earlier["is_superseded"]))
+    of_once = pc.is_in(earlier["revision"], pa.array(once, pa.int32()))
+    return earlier.filter(pc.and_(begun, of_once)).select(_TARGET).group_by(_TARGET).aggregate([])
+
+
+def _without(settlement: Settlement, final: pa.Table) -> Settlement:
+    """The settlement without what these rules decided about these traces."""
+    traces = settlement.settled.traces.select(["trace", "tenant", "trace_id"])
+    by_number = final.join(traces, _TARGET[1:]).select(["revision", "trace"])
+    return replace(
+        settlement,
+        decisions=settlement.decisions.join(by_number, ["revision", "trace"], join_type="left anti"),
+        jobs=settlement.jobs.join(final, _TARGET, join_type="left anti"),
+    )
+
+
+_NO_JOBS: Final = pa.schema(
+    [
+        ("revision", pa.int32()),
+        ("tenant", pa.string()),
+        ("trace_id", pa.string()),
+        ("outcome", pa.uint8()),
+        ("job_id", pa.int64()),
+        ("round", pa.int32()),
+        ("is_ready", pa.bool_()),
+        ("is_superseded", pa.bool_()),
+        ("occasion", pa.string()),
+        ("counted", pa.bool_()),
+    ]
+).empty_table()

@@ -1,0 +1,121 @@
+"""Evaluating again what was evaluated, or left out: new jobs about the same targets, in place of those that count."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.ingest.writer import Writer
+
+MOST_RETRIED = 200_000
+"""Evaluations that are made again at once."""
+
+_LEFT_OUT = frozenset({"over_budget", "rule_disabled"})
+"""What was not evaluated although it could have been. That is final for us; a person may know better."""
+
+_REPEATABLE = _LEFT_OUT | {"failed"}
+"""What can be evaluated again by hand: what has no score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """What came of the wish to evaluate again: how many new jobs there are, and the state of a job that got none."""
+
+    jobs: int
+    refused: Mapping[int, str | None] = field(
+        default_factory=dict
+    )  # job id: its state; None where there is no such job
+
+
+class Repeating:
+    """The wish to evaluate again. Safe to use from any thread but the writer's."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def retry(self, job_ids: Sequence[int], *, now_us: int, tenant: str | None = None) -> Repeated:
+        """Evaluate again what failed; a job that waits for its next attempt is due at once, with all of them before it.
+
+        With a tenant, jobs of its own only: there are no others.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        fates: dict[int, str | None] = {}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            fates.clear()
+            fates.update((job_id, _fate(cursor, job_id, tenant)) for job_id in job_ids)
+            _repeat(cursor, [job_id for job_id, fate in fates.items() if fate in _REPEATABLE], now_us)
+            for job_id in [job_id for job_id, fate in fates.items() if fate == "ready"]:
+                cursor.execute(sql.query("hurry_job"), {"job_id": job_id})
+
+        self._writer.store(write, len(job_ids))
+        refused = {job_id: fate for job_id, fate in fates.items() if fate not in {*_REPEATABLE, "ready"}}
+        return Repeated(jobs=len(fates) - len(refused), refused=refused)
+
+    def retry_failed(
+        self, *, rule: str | None, error_kind: str | None, now_us: int, tenant: str | None = None
+    ) -> Repeated:
+        """Evaluate again what failed: of one rule, by name or id, and with one kind of error, where these are given.
+
+        With the kind `over_budget` or `rule_disabled`, what was left out for that.
+
+        With a tenant, of its own jobs. Of more than `MOST_RETRIED` the oldest.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        found: list[int] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            wanted = {"rule": rule, "error_kind": error_kind, "jobs": MOST_RETRIED, "tenant": tenant}
+            found[:] = [job_id for (job_id,) in cursor.execute(sql.query("failed_jobs"), wanted).fetchall()]
+            _repeat(cursor, found, now_us)
+
+        self._writer.store(write, 1)
+        return Repeated(jobs=len(found))
+
+    def retry_over_budget(self, *, after_us: int, before_us: int, now_us: int) -> int:
+        """Evaluate again what was left out for want of money between two instants; how many there are.
+
+        Of more than `MOST_RETRIED` the oldest.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        found: list[int] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            wanted = {"after_us": after_us, "before_us": before_us, "jobs": MOST_RETRIED}
+            found[:] = [job_id for (job_id,) in cursor.execute(sql.query("jobs_over_budget"), wanted).fetchall()]
+            _repeat(cursor, found, now_us)
+
+        self._writer.store(write, 1)
+        return len(found)
+
+
+def _fate(cursor: duckdb.DuckDBPyConnection, job_id: int, tenant: str | None) -> str | None:
+    found = cursor.execute(sql.query("fate_of_job"), {"job_id": job_id, "tenant": tenant}).fetchall()
+    if not found:
+        return None
+    state, error_kind = found[0]
+    return str(error_kind if state == "skipped" and error_kind in _LEFT_OUT else state)
+
+
+def _repeat(cursor: duckdb.DuckDBPyConnection, job_ids: Sequence[int], now_us: int) -> None:
+    """Make jobs of finished ones. The numbers are taken in the transaction that uses them: there is one writer."""
+    if not job_ids:
+        return
+    cursor.register("repeated_jobs", ids_table(job_ids))
+    ((last_job,),) = cursor.execute(sql.query("last_job")).fetchall()
+    cursor.execute(sql.query("repeat_jobs"), {"now_us": now_us, "last_job": last_job})
+    cursor.execute(sql.query("supersede_jobs"), {"now_us": now_us})
+    cursor.execute(sql.query("raise_last_job"), {"jobs": len(job_ids)})
+
+
+def ids_table(job_ids: Sequence[int]) -> pa.Table:
+    """The ids as a table for statements about many jobs."""
+    return pa.table({"job_id": pa.array(list(job_ids), pa.int64())})

@@ -1,0 +1,124 @@
+"""Results on their way to somebody else: those that were not told yet, and how far that has come."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.windows import TraceKey, key_table
+from storage.ingest.writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultToTell:
+    """What came of one evaluation that was scored or failed. None: not told, or there is none."""
+
+    number: int
+    job_id: int
+    tenant: str
+    project: str | None
+    trace_id: str
+    span_id: str | None  # None: of the trace, or the session
+    session_id: str | None  # whose latest trace it is
+    rule_id: str
+    rule: str
+    digest: str
+    evaluator: str  # the name of its kind
+    name: str
+    fingerprint: str | None
+    outcome: str
+    score: float | None
+    passed: bool | None
+    threshold: float | None
+    reason: str | None
+    error_kind: str | None
+    judge_model: str | None
+    release: str | None
+    round: int
+    occasion: str
+    created_at_ns: int
+    root_span_id: str | None = None  # of a result about a trace that is still there
+
+    @property
+    def key(self) -> TraceKey:
+        """The trace."""
+        return TraceKey(self.tenant, self.trace_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutState:
+    """Results up to `number` were told; `instance` is what this data directory is called by its results."""
+
+    number: int
+    instance: str
+
+
+class ResultsOut:
+    """What is asked about results to be told. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def state(self) -> OutState:
+        """How far results were told."""
+        with self._database.cursor() as cursor:
+            ((number, instance),) = cursor.execute(sql.query("results_out")).fetchall()
+        return OutState(number=number, instance=instance)
+
+    def behind(self) -> int:
+        """How many results, at most, are still to be told."""
+        with self._database.cursor() as cursor:
+            ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
+            ((number, _),) = cursor.execute(sql.query("results_out")).fetchall()
+        return int(last - number)
+
+    def page(self, after: int, most: int) -> tuple[list[ResultToTell], int]:
+        """The next results in order, and up to where they are all."""
+        with self._database.snapshot() as cursor:
+            ((last,),) = cursor.execute(sql.query("last_result")).fetchall()
+            if last <= after:
+                return [], after
+            table = cursor.execute(sql.query("results_to_tell"), {"after": after, "rows": most}).to_arrow_table()
+            found = [ResultToTell(**row) for row in table.to_pylist()]
+            roots = _roots(cursor, {each.key for each in found if each.span_id is None})
+        told = [replace(each, root_span_id=roots.get(each.key)) if each.span_id is None else each for each in found]
+        return told, found[-1].number if len(found) == most else last
+
+    def move(self, after: int, until: int) -> None:
+        """Note that results up to one were told.
+
+        Raises:
+            Overloaded: it is not known whether it was noted; look at the state before going on.
+            Moved: it was not, because the state is not where this began.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            bounds = {"after": after, "until": until}
+            if cursor.execute(sql.query("move_results_out"), bounds).fetchall() != [(1,)]:
+                raise Moved(f"results are not told up to {after}")
+
+        self._writer.store(write, 1)
+
+
+def _roots(cursor: duckdb.DuckDBPyConnection, keys: Iterable[TraceKey]) -> dict[TraceKey, str]:
+    """The id of the root of each trace that is there."""
+    wanted = key_table(keys)
+    if not wanted.num_rows:
+        return {}
+    cursor.register("wanted_traces", wanted)
+    extents: pa.Table = cursor.execute(sql.query("extents_of_traces")).to_arrow_table()
+    if not extents.num_rows:
+        return {}
+    bounds = {
+        "from_ns": min(extents.column("first_start_ns").to_pylist()),
+        "to_ns": max(extents.column("last_start_ns").to_pylist()),
+        "first_batch": min(extents.column("first_batch").to_pylist()),
+        "last_batch": max(extents.column("last_batch").to_pylist()),
+    }
+    rows = cursor.execute(sql.query("roots_of_traces"), bounds).fetchall()
+    return {TraceKey(tenant, trace_id): span_id for tenant, trace_id, span_id in rows}

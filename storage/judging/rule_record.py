@@ -1,0 +1,112 @@
+"""What one rule said and did: its revisions, its latest results, what it decided by which clause, what waits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from storage import sql
+from storage.engine.database import Database
+
+_DAY_US: Final = 86_400_000_000
+_AVERAGED: Final = 200
+"""Evaluations of which an average is made. A guess: enough to be steady, and only of late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRevision:
+    """What a rule said from some time on."""
+
+    revision: int
+    digest: str
+    rule: str  # its name then
+    project: str | None
+    document: str  # everything it says, as JSON
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastResult:
+    """What came of one evaluation. None: not told, or there is none."""
+
+    revision: int
+    trace_id: str
+    span_id: str | None  # None: of the trace, or the session
+    session_id: str | None  # whose latest trace it is
+    outcome: str  # scored, failed or skipped
+    passed: bool | None
+    score: float | None
+    reason: str | None
+    error_kind: str | None
+    cost_usd: float | None
+    latency_ms: float | None
+    release: str | None
+    occasion: str
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedBy:
+    """How many targets one thing became of; of those filtered, by one clause."""
+
+    decision: str  # filtered, sampled_out, matched or undecided
+    clause: str | None
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastCost:
+    """What one evaluation took on average. None: nobody knows."""
+
+    evaluations: int  # of which the average is made
+    tokens: float | None
+    usd: float | None
+
+
+class RuleRecord:
+    """Read-only questions about single rules. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def revisions(self, rule_id: str) -> list[PastRevision]:
+        """Everything that the rule ever said, the latest first."""
+        return [PastRevision(**row) for row in self._rows(sql.query("revisions_of_rule"), {"rule_id": rule_id})]
+
+    def results(self, rule_id: str, *, rows: int, tenant: str | None = None) -> list[PastResult]:
+        """Its latest results, the last first; with a tenant those about spans of it and of nobody."""
+        wanted = {"rule_id": rule_id, "rows": rows, "tenant": tenant}
+        return [PastResult(**row) for row in self._rows(sql.query("results_of_rule"), wanted)]
+
+    def decided(self, revision: int, now_ns: int) -> list[DecidedBy]:
+        """What a revision decided in the last 24 hours."""
+        bounds = {"revision": revision, "since_us": now_ns // 1_000 - _DAY_US}
+        return [DecidedBy(**row) for row in self._rows(sql.query("clauses_of_revision"), bounds)]
+
+    def waiting(self, tenant: str | None = None) -> dict[str, int]:
+        """By the id of each rule that has any, how many evaluations are to be made: of a tenant; None for all."""
+        counts: dict[str, int] = {}
+        for row in self._rows(sql.query("waiting_by_rule"), {"tenant": tenant}):
+            counts[row["rule_id"]] = counts.get(row["rule_id"], 0) + row["amount"]
+        return counts
+
+    def cost(self, evaluator: str, *, tenant: str | None = None) -> PastCost:
+        """What an evaluation by this evaluator took of late, where it asked a judge: of a tenant; None for all."""
+        with self._database.cursor() as cursor:
+            bounds = {"evaluator": evaluator, "rows": _AVERAGED, "tenant": tenant}
+            ((count, tokens, usd),) = cursor.execute(sql.query("cost_of_evaluations"), bounds).fetchall()
+        return PastCost(evaluations=count, tokens=tokens, usd=usd)
+
+    def start_of_newest(self, since_ns: int, rows: int, *, tenant: str | None = None) -> tuple[int | None, int]:
+        """When the first of the newest `rows` spans since an instant started, and how many there are in all.
+
+        None where there are not more than that. With a tenant, of its spans.
+        """
+        with self._database.cursor() as cursor:
+            bounds = {"since_ns": since_ns, "rows": rows, "tenant": tenant}
+            ((start_ns, count),) = cursor.execute(sql.query("start_of_newest"), bounds).fetchall()
+        return (int(start_ns) if count > rows else None), int(count)
+
+    def _rows(self, select: str, parameters: Mapping[str, object]) -> Sequence[dict[str, Any]]:
+        with self._database.cursor() as cursor:
+            found: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+        return found

@@ -1,0 +1,176 @@
+"""Rules and their revisions as rows, and the projects that they are about."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from typing import Final, TypeVar
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Conflict, Moved, Overloaded
+from storage.ingest.writer import Writer
+from storage.judging.rule_change import RuleChange, RuleDraft, StoredRevision, StoredRule
+
+Made = TypeVar("Made")
+
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project that was made, or one that only traces name: that has no id."""
+
+    tenant: str
+    name: str
+    project_id: str | None
+    created_at_ns: int | None
+
+
+class Rulebook:
+    """The rules' side of a store. Safe to use from any thread; what changes it takes turns.
+
+    Of one rule, the same digest is the same revision whenever it comes back.
+    """
+
+    def __init__(self, database: Database, writer: Writer, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._database = database
+        self._writer = writer
+        self._now_ns = now_ns
+        self._changing = threading.Lock()
+
+    def rules(self) -> list[StoredRule]:
+        """Every rule that there is or was, oldest first."""
+        with self._database.cursor() as cursor:
+            return _rules(cursor)
+
+    def revisions(self, numbers: Collection[int]) -> list[StoredRevision]:
+        """The revisions of these numbers, as far as there are such."""
+        with self._database.cursor() as cursor:
+            found = cursor.execute(sql.query("rule_revisions"), {"numbers": list(numbers)}).fetchall()
+        names = [field.name for field in fields(StoredRevision)]
+        return [StoredRevision(**(dict(zip(names, row, strict=True)) | {"clauses": tuple(row[-1])})) for row in found]
+
+    def projects(self, tenant: str | None = None) -> list[Project]:
+        """Projects that were made, and those that traces name, by name: of a tenant and of none; None for all."""
+        with self._database.cursor() as cursor:
+            return [_project(row) for row in cursor.execute(sql.query("projects"), {"tenant": tenant}).fetchall()]
+
+    def project(self, tenant: str | None, key: str) -> Project | None:
+        """The project of that name or id, of a tenant or of none; None where nobody made it and no trace names it."""
+        with self._database.cursor() as cursor:
+            row = cursor.execute(sql.query("project_of"), {"tenant": tenant, "key": key}).fetchone()
+            if row is not None:
+                return _project(row)
+            named = cursor.execute(sql.query("project_is_traced"), {"tenant": tenant, "name": key}).fetchone()
+        return Project(tenant=tenant or "", name=key, project_id=None, created_at_ns=None) if named else None
+
+    def project_ids(self, tenant: str | None = None) -> dict[tuple[str, str], str]:
+        """The ids of the projects that were made, by tenant and name: of a tenant and of none; None for all."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("project_ids"), {"tenant": tenant}).fetchall()
+        return {(owner, name): project_id for owner, name, project_id in rows}
+
+    def create(self, draft: RuleDraft) -> StoredRule:
+        """Store a new rule, and its project if there is none of that name.
+
+        Raises:
+            Conflict: the name is taken, or there are too many rules.
+            Overloaded: the database cannot be written now.
+        """
+
+        def make(change: RuleChange) -> StoredRule:
+            change.refuse_taken(draft)
+            change.refuse_many(draft)
+            return change.put(draft, None)
+
+        return self._changed(make)
+
+    def replace(self, rule_id: str, draft: RuleDraft, *, seen: Collection[int] | None = None) -> StoredRule:
+        """Let a rule say something else, if it has one of the versions that were seen; None: whichever.
+
+        Raises:
+            Missing: there is none of that id.
+            Stale: it has another version.
+            Conflict: another rule has that name.
+            Overloaded: the database cannot be written now.
+        """
+
+        def make(change: RuleChange) -> StoredRule:
+            current = change.living(rule_id, seen)
+            change.refuse_taken(draft, but=rule_id)
+            return change.put(draft, current)
+
+        return self._changed(make)
+
+    def delete(self, rule_id: str, *, seen: Collection[int] | None = None) -> None:
+        """Let a rule be no more, if it has one of the versions in `seen`.
+
+        Raises:
+            Missing: there is no such rule.
+            Stale: it has another version.
+            Overloaded: the database cannot be written now.
+        """
+        self._changed(lambda change: change.delete(change.living(rule_id, seen)))
+
+    def follow_files(self, drafts: Sequence[RuleDraft], *, keep: Collection[str]) -> list[tuple[RuleDraft, str]]:
+        """Let the rules from files be these, all in one transaction; a rule whose file is in `keep` stays as it is.
+
+        A rule that comes back after its file was gone is the same rule.
+
+        Returns:
+            Those that were refused, with the reason.
+
+        Raises:
+            Overloaded: nothing was stored, because the database cannot be written now.
+        """
+
+        def make(change: RuleChange) -> list[tuple[RuleDraft, str]]:
+            refused: list[tuple[RuleDraft, str]] = []
+            followed: set[str] = set()
+            for draft in drafts:
+                try:
+                    followed.add(change.follow(draft))
+                except Conflict as error:
+                    refused.append((draft, str(error)))
+            left = {*keep, *(draft.file for draft, _ in refused)}
+            for rule in change.of_files():
+                if rule.rule_id not in followed and rule.file not in left:
+                    change.delete(rule)
+            return refused
+
+        return self._changed(make)
+
+    def _changed(self, make: Callable[[RuleChange], Made]) -> Made:
+        """What `make` made of the rules. They change by this alone, but for what a commit left that seemed to fail."""
+        with self._changing:
+            for _ in range(_TRIES):
+                change = self._change()
+                made = make(change)
+                try:
+                    self._apply(change)
+                except Moved:
+                    continue
+                return made
+        raise Overloaded("the rules are being changed")
+
+    def _change(self) -> RuleChange:
+        with self._database.cursor() as cursor:
+            numbers = cursor.execute(sql.query("revision_numbers")).fetchall()
+            return RuleChange(_rules(cursor), numbers, self._now_ns() // 1_000)
+
+    def _apply(self, change: RuleChange) -> None:
+        if change.changed:
+            self._writer.store(change.write, len(change.changed) + len(change.revisions))
+
+
+def _rules(cursor: duckdb.DuckDBPyConnection) -> list[StoredRule]:
+    rows = cursor.execute(sql.query("rules")).to_arrow_table().to_pylist()
+    return [StoredRule(**row) for row in rows]
+
+
+def _project(row: Sequence[object]) -> Project:
+    tenant, name, project_id, created_at_ns = row
+    return Project(tenant=tenant, name=name, project_id=project_id, created_at_ns=created_at_ns)  # type: ignore[arg-type] # as the statement says

@@ -1,0 +1,1 @@
+"""Datasets, runs and what was scored in them."""

@@ -1,0 +1,348 @@
+"""Datasets: cases that an application is run on, in numbered versions that never change.
+
+What an item says is stored once, however many versions have it; a version is the list of its items. Items are stored
+first and are seen by nobody until the version that has them is, in a transaction of its own: an import that is killed
+leaves items behind that no version has, which the same import finds again.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.errors import Conflict, Missing, Stale
+from storage.ingest.writer import Writer
+
+MOST_ITEMS: Final = 1_000_000
+"""Of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they are read."""
+
+_ITEMS_AT_ONCE: Final = 8_192
+"""Items of one transaction, as spans have it."""
+
+_PAGE: Final = 2_000  # items that are read at once for an export
+
+Mode: TypeAlias = Literal["replace", "append"]
+"""`replace`: the version has the given items and no others. `append`: those of the version before it too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An item to be stored. The texts are JSON objects; `digest` is equal for items that say the same."""
+
+    item_id: str
+    digest: str
+    inputs: str
+    expected_outputs: str
+    metadata: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item(NewItem):
+    """An item of a version."""
+
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetText:
+    """What people say of a dataset. Schemas are JSON."""
+
+    description: str = ""
+    tags: Sequence[str] = ()
+    input_schema: str | None = None
+    expected_schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A dataset, with its latest version; 0 where there is none."""
+
+    tenant: str
+    dataset_id: str
+    name: str
+    description: str
+    tags: Sequence[str]
+    input_schema: str | None
+    expected_schema: str | None
+    version: int  # of what is said of it
+    created_at_ns: int
+    updated_at_ns: int
+    latest_version: int
+    latest_item_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A version of a dataset. The counts compare it with the version before it."""
+
+    dataset_id: str
+    version: int
+    version_key: int
+    description: str
+    item_count: int
+    added: int
+    removed: int
+    changed: int
+    created_by: str | None
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An item that differs between two versions. What one of them does not have is None."""
+
+    status: Literal["ADDED", "REMOVED", "CHANGED"]
+    item_id: str
+    inputs_before: str | None
+    expected_before: str | None
+    metadata_before: str | None
+    inputs_after: str | None
+    expected_after: str | None
+    metadata_after: str | None
+
+
+class Datasets:
+    """The datasets of a store. Safe to use from any thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def all(self, tenant: str | None) -> list[Dataset]:
+        """Those of a tenant and the shared ones, or with None those of all, by name."""
+        return self._datasets(tenant, None)
+
+    def named(self, tenant: str | None, key: str) -> list[Dataset]:
+        """Those of that name or id: of a tenant and shared ones; None for all. Names are unique within a tenant."""
+        return self._datasets(tenant, key)
+
+    def create(self, tenant: str, name: str, text: DatasetText, *, now_us: int) -> Dataset:
+        """Add a dataset without versions.
+
+        Raises:
+            Conflict: there is one of that name.
+            Overloaded: nothing was stored.
+        """
+        values = _values(text) | {"tenant": tenant, "dataset_id": uuid.uuid4().hex, "name": name, "now_us": now_us}
+        if not self._written(sql.query("insert_dataset"), values):
+            raise Conflict(f"there is a dataset {name!r} already")
+        (made,) = self._datasets(None, str(values["dataset_id"]))
+        return made
+
+    def change(self, dataset: Dataset, text: DatasetText, *, now_us: int) -> Dataset:
+        """Let it say something else about itself, if it still has this version.
+
+        Raises:
+            Stale: it was changed meanwhile.
+            Overloaded: nothing was stored.
+        """
+        values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
+        if not self._written(sql.query("update_dataset"), values):
+            raise Stale(self._current(dataset))
+        (changed,) = self._datasets(None, dataset.dataset_id)
+        return changed
+
+    def delete(self, dataset: Dataset, *, now_us: int) -> None:
+        """Take a dataset away with its versions and items, if it still has this version; runs that used it stay.
+
+        Raises:
+            Stale: it was changed meanwhile.
+            Overloaded: it may be gone, with some of its items left that nobody sees.
+        """
+        values = {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
+        if not self._written(sql.query("mark_dataset_deleted"), values):
+            raise Stale(self._current(dataset))
+        of_it = {"dataset_id": dataset.dataset_id}
+
+        def forget(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("delete_dataset_members"), of_it)
+            cursor.execute(sql.query("delete_dataset_versions"), of_it)
+
+        self._writer.store(forget, 1)
+        while self._deleted_items(dataset.dataset_id):
+            pass
+
+    def add_items(self, dataset: Dataset, items: Iterable[NewItem], *, now_us: int) -> pa.Table:
+        """Store items that no version has yet; what `add_version` is to be told of them.
+
+        Raises:
+            Overloaded: some of them may be stored.
+        """
+        values = {"tenant": dataset.tenant, "dataset_id": dataset.dataset_id, "now_us": now_us}
+        names: list[pa.Table] = []
+        first, rest = 0, iter(items)
+        while batch := list(islice(rest, _ITEMS_AT_ONCE)):
+            table = _table(batch, first)
+            first += len(batch)
+
+            def store(cursor: duckdb.DuckDBPyConnection, rows: pa.Table = table) -> None:
+                cursor.register("new_items", rows)
+                cursor.execute(sql.query("insert_dataset_items"), values)
+
+            self._writer.store(store, len(batch))
+            names.append(table.select(["ordinal", "item_id", "digest"]))
+        return pa.concat_tables(names) if names else _table([], 0).select(["ordinal", "item_id", "digest"])
+
+    def add_version(
+        self,
+        dataset: Dataset,
+        wanted: pa.Table,
+        *,
+        mode: Mode,
+        description: str = "",
+        created_by: str | None = None,
+        now_us: int,
+    ) -> tuple[Version, bool]:
+        """The version with these items, which were stored before, and whether it is new: not if the latest is equal.
+
+        Raises:
+            Conflict: it would have no items, or too many.
+            Missing: the dataset was deleted.
+            Overloaded: nothing was stored.
+        """
+        made = _NextVersion(
+            dataset=dataset,
+            wanted=wanted,
+            mode=mode,
+            values={"description": description, "created_by": created_by, "now_us": now_us},
+        )
+        self._writer.store(made.run, wanted.num_rows)
+        (version,) = self.versions(dataset, version=made.number)
+        return version, made.is_new
+
+    def versions(self, dataset: Dataset, *, version: int | None = None, skip: int = 0, most: int = 1) -> list[Version]:
+        """Its versions, newest first, or one of them."""
+        asked = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("dataset_versions"), asked)
+            return [Version(**row) for row in named(cursor)]
+
+    def items(self, version: Version, *, first: int, most: int) -> list[Item]:
+        """Items of a version from a place on, in their order."""
+        asked = {"version_key": version.version_key, "first": first, "items": most}
+        return self._items(sql.query("items_of_version"), asked)
+
+    def items_by_id(self, version: Version, ids: Sequence[str]) -> list[Item]:
+        """Those of some items that a version has."""
+        return self._items(sql.query("items_by_id"), {"version_key": version.version_key, "ids": list(ids)})
+
+    def items_of_run(self, dataset_id: str, version: int, ids: Sequence[str]) -> dict[str, Item]:
+        """Those of some items that the version of a run has, by their ids; of a deleted dataset none."""
+        with self._database.cursor() as cursor:
+            asked = {"dataset_id": dataset_id, "version": version, "versions": 1, "skip": 0}
+            cursor.execute(sql.query("dataset_versions"), asked)
+            found = [Version(**row) for row in named(cursor)]
+        return {item.item_id: item for each in found for item in self.items_by_id(each, ids)}
+
+    def every_item(self, version: Version) -> Iterator[Item]:
+        """All items of a version in their order, read in pages."""
+        first = 0
+        while page := self.items(version, first=first, most=_PAGE):
+            yield from page
+            first += len(page)
+
+    def changes(self, earlier: Version, later: Version, *, skip: int, most: int) -> tuple[list[Change], int]:
+        """How two versions of a dataset differ, and in how many items in all."""
+        keys = {"earlier_key": earlier.version_key, "later_key": later.version_key}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("changes_of_versions"), keys | {"changes": most, "skip": skip})
+            rows = named(cursor)
+        total = max((row.pop("total") for row in rows), default=0)
+        return [Change(**row) for row in rows], total
+
+    def _items(self, select: str, asked: Mapping[str, object]) -> list[Item]:
+        with self._database.cursor() as cursor:
+            cursor.execute(select, asked)
+            return [Item(**row) for row in named(cursor)]
+
+    def _datasets(self, tenant: str | None, key: str | None) -> list[Dataset]:
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("datasets"), {"tenant": tenant, "key": key})
+            return [Dataset(**row) for row in named(cursor)]
+
+    def _current(self, dataset: Dataset) -> int:
+        """The version that it has.
+
+        Raises:
+            Missing: it was deleted.
+        """
+        found = self._datasets(None, dataset.dataset_id)
+        if not found:
+            raise Missing(f"there is no dataset {dataset.name!r} any more")
+        return found[0].version
+
+    def _written(self, statement: str, values: dict[str, object]) -> list[Any]:
+        """What a statement that writes one row returns."""
+        rows: list[Any] = []
+        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
+        return rows
+
+    def _deleted_items(self, dataset_id: str) -> int:
+        deleted: list[int] = []
+
+        def delete(cursor: duckdb.DuckDBPyConnection) -> None:
+            values = {"dataset_id": dataset_id, "items": _ITEMS_AT_ONCE}
+            ((rows,),) = cursor.execute(sql.query("delete_dataset_items"), values).fetchall()
+            deleted.append(rows)
+
+        self._writer.store(delete, _ITEMS_AT_ONCE)
+        return deleted[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class _NextVersion:
+    """A version that is made in the writer's transaction, so that no other version comes between."""
+
+    dataset: Dataset
+    wanted: pa.Table
+    mode: Mode
+    values: dict[str, object]
+    number: int = 0
+    is_new: bool = False
+
+    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        of_it = {"dataset_id": self.dataset.dataset_id}
+        if not cursor.execute(sql.query("datasets"), {"tenant": None, "key": self.dataset.dataset_id}).fetchall():
+            raise Missing(f"there is no dataset {self.dataset.name!r} any more")
+        latest = cursor.execute(sql.query("latest_dataset_version"), of_it).fetchone()
+        number, version_key = latest or (0, -1)
+        cursor.register("wanted_items", self.wanted)
+        staged = sql.query("replaced_members") if self.mode == "replace" else sql.query("appended_members")
+        before = {"version_key": version_key}
+        asked = of_it | before if "$version_key" in staged else of_it
+        cursor.register("next_member", cursor.execute(staged, asked).to_arrow_table())
+        ((items, added, removed, changed, moved),) = cursor.execute(sql.query("compare_members"), before).fetchall()
+        if not 0 < items <= MOST_ITEMS:
+            raise Conflict(f"a version has from 1 to {MOST_ITEMS:,} items, and this one would have {items:,}")
+        if latest is not None and not (added or removed or changed or moved):
+            self.number = number
+            return
+        counts = {"items": items, "added": added, "removed": removed, "changed": changed, "version": number + 1}
+        row = {"tenant": self.dataset.tenant} | of_it | counts | self.values
+        ((key,),) = cursor.execute(sql.query("insert_dataset_version"), row).fetchall()
+        cursor.execute(sql.query("insert_dataset_members"), {"version_key": key})
+        self.number, self.is_new = number + 1, True
+
+
+def _values(text: DatasetText) -> dict[str, object]:
+    return {
+        "description": text.description,
+        "tags": list(text.tags),
+        "input_schema": text.input_schema,
+        "expected_schema": text.expected_schema,
+    }
+
+
+def _table(items: Sequence[NewItem], first: int) -> pa.Table:
+    columns: dict[str, pa.Array] = {"ordinal": pa.array(range(first, first + len(items)), pa.int32())}
+    for name in ("item_id", "digest", "inputs", "expected_outputs", "metadata", "source"):
+        columns[name] = pa.array([getattr(item, name) for item in items], pa.string())
+    return pa.table(columns)

@@ -1,0 +1,123 @@
+"""Evaluators that are asked about the items of runs: what is to be done, and how far that is."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.offline.runs import Run
+
+State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvaluation:
+    """An evaluator that is to be asked. `configuration` is its rule as JSON."""
+
+    evaluator: str
+    name: str
+    configuration: str
+    connection: str | None
+    created_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """An evaluator that is asked about a run."""
+
+    tenant: str
+    run_id: str
+    project: str
+    run_state: str
+    evaluation_id: str
+    evaluator: str
+    name: str
+    configuration: str
+    connection: str | None
+    state: State
+    error: str | None
+    created_by: str | None
+    created_at_ns: int
+    ended_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
+    """An item that is to be scored. The maps are JSON."""
+
+    item_number: int
+    inputs: str
+    expected_outputs: str
+    actual_outputs: str
+    metadata: str
+    has_failed: bool  # the task, so that there is nothing to judge
+
+
+class RunEvaluations:
+    """The evaluations of runs. Safe to use from any thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def add(self, run: Run, new: NewEvaluation, *, now_us: int) -> Evaluation:
+        """Ask an evaluator about a run; it waits until the run has ended.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        evaluation_id = uuid.uuid4().hex
+        values: dict[str, object] = {
+            "tenant": run.tenant,
+            "run_id": run.run_id,
+            "evaluation_id": evaluation_id,
+            "evaluator": new.evaluator,
+            "name": new.name,
+            "configuration": new.configuration,
+            "connection": new.connection,
+            "created_by": new.created_by,
+            "now_us": now_us,
+        }
+        self._writer.store(lambda cursor: cursor.execute(sql.query("insert_run_evaluation"), values), 1)
+        return next(each for each in self.of_run(run.run_id) if each.evaluation_id == evaluation_id)
+
+    def of_run(self, run_id: str) -> list[Evaluation]:
+        """What was asked about a run, in that order."""
+        return self._found(run_id=run_id)
+
+    def open(self) -> list[Evaluation]:
+        """What can be done now: the run has ended, and the evaluation has not."""
+        return self._found(only_open=True)
+
+    def set_state(self, evaluation_id: str, state: State, *, error: str | None = None, now_us: int) -> bool:
+        """Say how far one is; False where it is over already.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        rows: list[Any] = []
+        values = {"evaluation_id": evaluation_id, "state": state, "error": error, "now_us": now_us}
+        statement = sql.query("update_run_evaluation")
+        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
+        return bool(rows)
+
+    def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
+        """Items of which it has said nothing, after a number."""
+        asked = {
+            "run_id": evaluation.run_id,
+            "evaluation_id": evaluation.evaluation_id,
+            "after": after,
+            "items": most,
+        }
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("unscored_run_items"), asked)
+            return [Unscored(**row) for row in named(cursor)]
+
+    def _found(self, *, run_id: str | None = None, only_open: bool = False) -> list[Evaluation]:
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("run_evaluations"), {"run_id": run_id, "only_open": only_open})
+            return [Evaluation(**row) for row in named(cursor)]

@@ -1,0 +1,358 @@
+"""The items of runs and their scores: each item is stored once for its key and trial, however often it is told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.errors import Conflict, Missing
+from storage.ingest.writer import Writer
+from storage.offline.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewScore:
+    """What an evaluator said of an item. `metadata` is JSON."""
+
+    name: str
+    outcome: str
+    score: float | None = None
+    label: str | None = None
+    passed: bool | None = None
+    threshold: float | None = None
+    direction: str | None = None
+    reason: str | None = None
+    error_kind: str | None = None
+    fingerprint: str | None = None
+    evaluator_version: str | None = None
+    metadata: str | None = None
+    judge_model: str | None = None
+    judge_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunItem:
+    """What came of an item in one trial. The maps are JSON; `digest` is equal for items that say the same."""
+
+    item_key: str
+    is_keyed: bool
+    dataset_item_id: str | None
+    trial: int
+    digest: str
+    inputs: str
+    expected_outputs: str
+    actual_outputs: str
+    metadata: str
+    error: str | None = None
+    error_kind: str | None = None
+    stop_reason: str | None = None
+    cached: bool | None = None
+    retries: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cached: int | None = None
+    tokens_reasoning: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What became of items that were told: stored, there already, and there already with something else."""
+
+    stored: int
+    already_present: int
+    conflicting: Sequence[str]  # keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsLike:
+    """Which items of a run are wanted, and in which order. `evaluator` names one that they fell short of."""
+
+    outcome: str | None = None
+    text: str | None = None
+    evaluator: str | None = None
+    sort: Literal["order", "score", "cost", "latency"] = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedItem:
+    """An item of a run in short."""
+
+    number: int
+    key: str
+    trial: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedTrial:
+    """What one evaluator said in one trial of a run."""
+
+    name: str
+    trial: int
+    scored: int
+    passed: int
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvaluator:
+    """How an evaluator judged the items of a run; `is_one` says whether it judged all of them so."""
+
+    name: str
+    direction: str | None
+    threshold: float | None
+    fingerprint: str | None
+    is_one: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStamp:
+    """What changes of a run whenever its items or scores do."""
+
+    items: int  # each trial one
+    scores: int
+    last_score: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunColumns:
+    """The items of a run and their scores as columns, and its evaluators by name."""
+
+    items: pa.Table  # the trials of a case together
+    scores: pa.Table
+    evaluators: Sequence[StoredEvaluator]
+
+
+class RunItems:
+    """The items of the runs of a store. Safe to use from any thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def add(
+        self, run: Run, items: Sequence[NewRunItem], scores: Sequence[Sequence[NewScore]], *, now_us: int
+    ) -> Reported:
+        """Store items, each with its scores, in one transaction; those that the run has already are left as they are.
+
+        Raises:
+            Conflict: the run has ended, and some of them are new to it.
+            Missing: it was deleted.
+            Overloaded: nothing was stored.
+        """
+        adding = _Adding(run=run, items=items, scores=scores, now_us=now_us)
+        self._writer.store(adding.run_in, len(items))
+        assert adding.reported is not None  # noqa: S101 - it ran
+        return adding.reported
+
+    def add_scores(self, run: Run, evaluation_id: str, scores: Sequence[tuple[int, NewScore]], *, now_us: int) -> None:
+        """Store what an evaluation said of items, by their numbers; earlier scores under the same names count no more.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        rows = _score_table([(number, score) for number, score in scores])
+        values = {"run_id": run.run_id, "evaluation_id": evaluation_id}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.register("new_run_scores", rows)
+            cursor.execute(sql.query("supersede_run_scores"), values)
+            ((_, last_score),) = cursor.execute(sql.query("last_run_numbers")).fetchall()
+            more = {"tenant": run.tenant, "last_score": last_score, "now_us": now_us}
+            cursor.execute(sql.query("insert_run_scores"), values | more)
+
+        self._writer.store(write, len(scores))
+
+    def page(self, run_id: str, *, outcome: str | None = None, skip: int, most: int) -> list[dict[str, Any]]:
+        """Items of a run in the order in which they came, each as a row with its scores under `scores`."""
+        asked: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip}
+        with self._database.snapshot() as cursor:
+            if outcome is None:
+                cursor.execute(sql.query("run_items"), asked)
+            else:
+                cursor.execute(sql.query("run_items_by_outcome"), asked | {"outcome": outcome})
+            return _with_scores(cursor, run_id, named(cursor))
+
+    def chosen(self, run_id: str, like: ItemsLike, *, skip: int, most: int) -> tuple[list[int], int]:
+        """The numbers of the items of a run that are like this, in the wanted order, and how many there are in all."""
+        asked: dict[str, object] = {"run_id": run_id, "items": most, "skip": skip, **asdict(like)}
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("chosen_run_items"), asked).fetchall()
+        return [number for number, _ in rows], max((total for _, total in rows), default=0)
+
+    def by_number(self, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Some items of a run, in the order in which they are named; those that are not there are left out."""
+        with self._database.snapshot() as cursor:
+            cursor.execute(sql.query("run_items_by_number"), _numbered(run_id, numbers))
+            found = {item["item_number"]: item for item in _with_scores(cursor, run_id, named(cursor))}
+        return [found[number] for number in numbers if number in found]
+
+    def outline(self, run_id: str) -> list[OutlinedItem]:
+        """All items of a run in short, the trials of a case together."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("outline_of_run"), {"run_id": run_id}).fetchall()
+        return [OutlinedItem(*row) for row in rows]
+
+    def stamp(self, run_id: str) -> RunStamp:
+        """What tells whether the items or scores of a run are those of before."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id})
+            return RunStamp(**named(cursor)[0])
+
+    def columns(self, run_id: str) -> RunColumns:
+        """What a comparison reads of a run, as of one moment."""
+        asked = {"run_id": run_id}
+        with self._database.snapshot() as cursor:
+            items = cursor.execute(sql.query("items_of_run_in_columns"), asked).to_arrow_table()
+            scores = cursor.execute(sql.query("scores_of_run_in_columns"), asked).to_arrow_table()
+            cursor.execute(sql.query("evaluators_of_run"), asked)
+            evaluators = [StoredEvaluator(**row) for row in named(cursor)]
+        return RunColumns(items=items, scores=scores, evaluators=evaluators)
+
+    def texts(self, run_id: str) -> list[tuple[str, str]]:
+        """The input and the metadata of each case, in the order of `columns`."""
+        with self._database.cursor() as cursor:
+            return cursor.execute(sql.query("texts_of_run"), {"run_id": run_id}).fetchall()
+
+    def evaluators_by_trial(self, run_id: str) -> list[EvaluatedTrial]:
+        """What each evaluator said in each trial of a run."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("evaluators_of_trials"), {"run_id": run_id})
+            return [EvaluatedTrial(**row) for row in named(cursor)]
+
+    def find(self, tenant: str | None, number: int) -> dict[str, Any] | None:
+        """An item by its number, with the dataset of its run; of a tenant or of none, with None of all."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("run_item_by_number"), {"tenant": tenant, "item_number": number})
+            return next(iter(named(cursor)), None)
+
+    def keys(self, run_id: str, *, after: int, most: int) -> list[tuple[int, str, int]]:
+        """Numbers, keys and trials of the items that a run has, after a number."""
+        asked = {"run_id": run_id, "after": after, "items": most}
+        with self._database.cursor() as cursor:
+            return cursor.execute(sql.query("keys_of_run"), asked).fetchall()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Adding:
+    """Items that are added in the writer's transaction, so that nobody adds the same at the same time."""
+
+    run: Run
+    items: Sequence[NewRunItem]
+    scores: Sequence[Sequence[NewScore]]
+    now_us: int
+    reported: Reported | None = None
+
+    def run_in(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        of_it: dict[str, object] = {"run_id": self.run.run_id}
+        state = cursor.execute(sql.query("state_of_run"), of_it).fetchone()
+        if state is None:
+            raise Missing(f"there is no run {self.run.run_id} any more")
+        places, conflicting = self._places(cursor, of_it)
+        if places and not state[0]:
+            raise Conflict("the run has ended, and takes no more items")
+        self.reported = Reported(
+            stored=len(places), already_present=len(self.items) - len(places), conflicting=conflicting
+        )
+        if not places:
+            return
+        stamp = of_it | {"tenant": self.run.tenant, "now_us": self.now_us}
+        ((last_item, last_score),) = cursor.execute(sql.query("last_run_numbers")).fetchall()
+        cursor.register("new_run_items", _item_table([self.items[place] for place in places]))
+        cursor.execute(sql.query("insert_run_items"), stamp | {"last_item": last_item})
+        rows = [
+            (last_item + number, score) for number, place in enumerate(places, start=1) for score in self.scores[place]
+        ]
+        if rows:
+            cursor.register("new_run_scores", _score_table(rows))
+            more = {"last_score": last_score, "evaluation_id": None}
+            cursor.execute(sql.query("insert_run_scores"), stamp | more)
+        cursor.execute(sql.query("touch_run"), of_it | {"now_us": self.now_us})
+
+    def _places(self, cursor: duckdb.DuckDBPyConnection, of_it: dict[str, object]) -> tuple[list[int], list[str]]:
+        """Which of the items are new, and the keys of those that the run knows with something else."""
+        cursor.register("new_run_items", _item_table(self.items))
+        known = cursor.execute(sql.query("known_run_items"), of_it).fetchall()
+        gone = {place for place, _, _ in known}
+        conflicting = [key for _, key, same in known if not same]
+        first: dict[tuple[str, int], int] = {}
+        for place, item in enumerate(self.items):
+            before = first.setdefault((item.item_key, item.trial), place)
+            if before != place and place not in gone and self.items[before].digest != item.digest:
+                conflicting.append(item.item_key)
+        return [place for place in first.values() if place not in gone], conflicting
+
+
+def _with_scores(
+    cursor: duckdb.DuckDBPyConnection, run_id: str, items: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Items with the scores that count, and with what came of them."""
+    cursor.execute(sql.query("scores_of_run_items"), _numbered(run_id, [item["item_number"] for item in items]))
+    scores: dict[int, list[dict[str, Any]]] = {}
+    for row in named(cursor):
+        scores.setdefault(row["item_number"], []).append(row)
+    told = [item | {"scores": scores.get(item["item_number"], [])} for item in items]
+    return [item | {"outcome": _outcome(item)} for item in told]
+
+
+def _numbered(run_id: str, numbers: Sequence[int]) -> dict[str, object]:
+    """Some items of a run, as statements ask for them."""
+    bounds = {"first": min(numbers, default=0), "last": max(numbers, default=0)}
+    return {"run_id": run_id, "numbers": list(numbers), **bounds}
+
+
+def _outcome(item: Mapping[str, Any]) -> str:
+    """What came of an item, as the view `outcome_of_run_item` says it of all of them."""
+    if item["error"] is not None or item["error_kind"] is not None:
+        return "error"
+    said = {(score["outcome"], score["passed"]) for score in item["scores"]}
+    if ("scored", False) in said:
+        return "not_passed"
+    if any(outcome == "failed" for outcome, _ in said):
+        return "not_evaluated"
+    return "passed" if ("scored", True) in said else "unjudged"
+
+
+_TYPES: Final = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+}
+
+
+def _schema(shape: type[NewRunItem] | type[NewScore], *more: tuple[str, pa.DataType]) -> pa.Schema:
+    told = [
+        (field.name, _TYPES[getattr(field.type, "__name__", str(field.type)).split(" ")[0]]) for field in fields(shape)
+    ]
+    return pa.schema([*told, *more])
+
+
+_ITEMS: Final = _schema(NewRunItem, ("place", pa.int64()))
+_SCORES: Final = _schema(NewScore, ("item_number", pa.int64()), ("place", pa.int64()))
+
+
+def _item_table(items: Sequence[NewRunItem]) -> pa.Table:
+    rows = [{field.name: getattr(item, field.name) for field in fields(NewRunItem)} for item in items]
+    return pa.Table.from_pylist([row | {"place": place} for place, row in enumerate(rows)], schema=_ITEMS)
+
+
+def _score_table(scores: Sequence[tuple[int, NewScore]]) -> pa.Table:
+    rows = [
+        {field.name: getattr(score, field.name) for field in fields(NewScore)} | {"item_number": number, "place": place}
+        for place, (number, score) in enumerate(scores)
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCORES)

@@ -1,0 +1,46 @@
+"""Runs that have ended and were not looked at yet whether they are worse, and telling that they are."""
+
+import duckdb
+
+from storage import sql
+from storage.alerting.outbox import Outbox, WebhookEvent, queue_event
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+
+
+class RunLooks:
+    """Which runs are to be looked at. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer, outbox: Outbox) -> None:
+        self._database = database
+        self._writer = writer
+        self._outbox = outbox
+
+    def due(self, *, most: int) -> list[str]:
+        """Runs that have ended, or were judged again, since they were last looked at."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("runs_to_look_at"), {"runs": most}).fetchall()
+        return [run_id for (run_id,) in rows]
+
+    def is_asked_for(self, tenant: str, project: str, event_type: str) -> bool:
+        """Whether a receiver wants such events of a project."""
+        asked = {"tenant": tenant, "project": project, "type": event_type}
+        with self._database.cursor() as cursor:
+            ((wanted,),) = cursor.execute(sql.query("wanting_run_events"), asked).fetchall()
+        return bool(wanted)
+
+    def note(self, run_id: str, at_ns: int, event: WebhookEvent | None = None) -> None:
+        """Note that a run was looked at, and queue what is to be told of it, in one transaction.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("note_run_look"), {"run_id": run_id, "at_us": at_ns // 1000})
+            if event is not None:
+                queue_event(cursor, event)
+
+        self._writer.store(write, 1)
+        if event is not None:
+            self._outbox.changed()

@@ -1,0 +1,289 @@
+"""Experiments and their runs: what was begun, how it ended, and what its items sum up to."""
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.errors import Conflict, Missing
+from storage.ingest.writer import Writer
+from storage.offline.run_sums import KeptSums, Sums
+
+Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
+Ending: TypeAlias = Literal["SUCCESS", "FAILED", "CANCELLED"]
+
+_ROWS_AT_ONCE: Final = 8_192
+"""Rows of one transaction that deletes."""
+
+_EXPIRED_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run that is to be begun."""
+
+    tenant: str
+    project: str
+    experiment: str
+    run_key: str | None = None
+    name: str | None = None
+    metadata: str = "{}"  # JSON
+    git_sha: str | None = None
+    git_branch: str | None = None
+    triggered_by: str | None = None
+    dataset_id: str | None = None
+    dataset: str | None = None
+    dataset_version: int | None = None
+    trials: int = 1
+    idle_s: int
+    created_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of an experiment."""
+
+    tenant: str
+    run_id: str
+    experiment_id: str
+    project: str
+    experiment: str
+    run_key: str | None
+    name: str | None
+    metadata: str
+    git_sha: str | None
+    git_branch: str | None
+    triggered_by: str | None
+    dataset_id: str | None
+    dataset: str | None
+    dataset_version: int | None
+    trials: int
+    status: Status
+    state_reason: str | None
+    verdict: str | None
+    idle_s: int
+    created_by: str | None
+    is_pinned: bool  # is kept beyond its expiry
+    started_at_ns: int
+    reported_at_ns: int
+    completed_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What runs are runs of."""
+
+    tenant: str
+    experiment_id: str
+    project: str
+    name: str
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetRun:
+    """A run as the dataset that it was run on tells of it."""
+
+    run_id: str
+    experiment_id: str
+    project: str
+    experiment: str
+    dataset_version: int
+    state: str
+    started_at_ns: int
+
+
+class Runs:
+    """The experiments and runs of a store. Safe to use from any thread."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+        self._sums = KeptSums(database)
+
+    def begin(self, new: NewRun, *, now_us: int) -> tuple[Run, bool]:
+        """Begin a run, with its project and experiment where there are none; not again where its key is known.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        values = asdict(new) | {"run_id": _run_id(), "now_us": now_us}
+        project = _project(new.tenant, new.project, now_us)
+        experiment = {name: values[name] for name in ("tenant", "project", "experiment", "now_us")}
+        experiment |= {"experiment_id": uuid.uuid4().hex}
+        key = {name: values[name] for name in ("tenant", "project", "experiment", "run_id", "run_key")}
+        found: list[str] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.register("new_projects", project)
+            cursor.execute(sql.query("insert_projects"))
+            cursor.execute(sql.query("insert_experiment"), experiment)
+            cursor.execute(sql.query("insert_run"), values)
+            found.extend(run_id for (run_id,) in cursor.execute(sql.query("run_by_key"), key).fetchall())
+
+        self._writer.store(write, 1)
+        run = self.find(None, found[0])
+        if run is None:
+            raise Missing("the run was deleted at once")
+        return run, run.run_id == values["run_id"]
+
+    def find(self, tenant: str | None, run_id: str) -> Run | None:
+        """A run of a tenant or of none; None for all."""
+        return next(iter(self._runs(tenant=tenant, run_id=run_id)), None)
+
+    def of_experiment(self, experiment_id: str, *, skip: int = 0, most: int = 1) -> list[Run]:
+        """The runs of an experiment, newest first."""
+        return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
+
+    def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
+        """The latest runs on versions of a dataset, newest first: of a tenant and of none, or with None of all."""
+        asked = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("runs_on_dataset"), asked)
+            return [DatasetRun(**row) for row in named(cursor)]
+
+    def experiments(
+        self, tenant: str | None, *, project: str | None = None, experiment_id: str | None = None
+    ) -> list[Experiment]:
+        """Those of a tenant and of none, or with None those of all, by name."""
+        asked = {"tenant": tenant, "project": project, "experiment_id": experiment_id}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("experiments"), asked)
+            return [Experiment(**row) for row in named(cursor)]
+
+    def sums(self, run_ids: Sequence[str]) -> Mapping[str, Sums]:
+        """What the items of some runs sum up to, by run."""
+        return self._sums.of(run_ids)
+
+    def end(self, run: Run, state: Ending, *, reason: str | None = None, now_us: int) -> Run:
+        """Let a run have ended; one that has ended so is left as it is. Its sums are there for the next look.
+
+        Raises:
+            Conflict: it has ended otherwise.
+            Overloaded: nothing was stored.
+        """
+        values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
+        ended = self._written(sql.query("end_run"), values)
+        found = self._again(run)
+        if not ended and found.status not in {state, "EVALUATING"}:
+            raise Conflict(f"the run is {found.status}, which is how it ended")
+        self.sums([run.run_id])
+        return found
+
+    def touch(self, run: Run, *, now_us: int) -> None:
+        """Note that a run goes on.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        self._written(sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
+
+    def set_verdict(self, run: Run, verdict: str) -> Run:
+        """Note what a gate said of a run.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        self._written(sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
+        return self._again(run)
+
+    def pin(self, run: Run, *, keep: bool, now_us: int) -> Run:
+        """Keep a run until it is deleted, or no longer.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        self._written(sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
+        return self._again(run)
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run with its items and scores.
+
+        Raises:
+            Overloaded: it may be gone, with rows left that the same deletion takes.
+        """
+        of_it = {"run_id": run_id}
+
+        def forget(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("delete_run"), of_it)
+            cursor.execute(sql.query("delete_run_evaluations"), of_it)
+            cursor.execute(sql.query("delete_superseded_scores"), of_it)
+            cursor.execute(sql.query("delete_run_annotations"), of_it)
+            cursor.execute(sql.query("delete_run_review_turns"), of_it)
+            cursor.execute(sql.query("delete_run_review_entries"), of_it)
+
+        for statement in (sql.query("delete_run_scores"), sql.query("delete_run_items")):
+            while self._deleted(statement, run_id):
+                pass
+        self._writer.store(forget, 1)
+
+    def abandon(self, *, now_us: int) -> int:
+        """Let runs of which nothing was heard for too long have ended; how many.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return len(self._written(sql.query("abandon_runs"), {"now_us": now_us}))
+
+    def expire(self, *, before_us: int) -> int:
+        """Delete runs that ended before a moment, but for those that are pinned; how many.
+
+        Raises:
+            Overloaded: whole runs were deleted.
+        """
+        expired = 0
+        while found := self._expired(before_us):
+            for run_id in found:
+                self.delete(run_id)
+            expired += len(found)
+        return expired
+
+    def _expired(self, before_us: int) -> list[str]:
+        asked = {"before_us": before_us, "runs": _EXPIRED_AT_ONCE}
+        with self._database.cursor() as cursor:
+            return [run_id for (run_id,) in cursor.execute(sql.query("expired_runs"), asked).fetchall()]
+
+    def _again(self, run: Run) -> Run:
+        found = self.find(None, run.run_id)
+        if found is None:
+            raise Missing(f"there is no run {run.run_id} any more")
+        return found
+
+    def _runs(self, **asked: object) -> list[Run]:
+        everything = {"tenant": None, "run_id": None, "experiment_id": None, "runs": 1, "skip": 0}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("runs"), everything | asked)
+            return [Run(**row) for row in named(cursor)]
+
+    def _written(self, statement: str, values: Mapping[str, object]) -> list[Any]:
+        rows: list[Any] = []
+        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
+        return rows
+
+    def _deleted(self, statement: str, run_id: str) -> int:
+        values: dict[str, object] = {"run_id": run_id, "rows": _ROWS_AT_ONCE}
+        ((rows,),) = self._written(statement, values)
+        return int(rows)
+
+
+def _run_id() -> str:
+    """A UUID of version 7: its first digits are the time, which keeps the rows of a run together for the database."""
+    milliseconds = time.time_ns() // 1_000_000
+    number = (milliseconds << 80) | int.from_bytes(os.urandom(10), "big")
+    number = number & ~(0xF << 76) | 0x7 << 76
+    number = number & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=number))
+
+
+def _project(tenant: str, name: str, now_us: int) -> pa.Table:
+    columns = {"tenant": tenant, "name": name, "project_id": uuid.uuid4().hex}
+    table = {key: pa.array([value], pa.string()) for key, value in columns.items()}
+    return pa.table(table | {"created_at_us": pa.array([now_us], pa.int64())})

@@ -1,0 +1,1 @@
+"""Keys, connections, gauges and the status of the server."""

@@ -1,0 +1,90 @@
+"""Where judges are reached, as rows: documents without their keys, and the keys encrypted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Moved
+from storage.ingest.writer import Writer
+
+Origin: TypeAlias = Literal["API", "FILE"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionRow:
+    """One connection. Those of files keep their id when they go and come again."""
+
+    tenant: str
+    connection_id: str
+    name: str
+    origin: Origin
+    document: str  # JSON, without the key
+    secret: bytes | None = field(repr=False)
+    version: int
+    created_at: datetime  # UTC without a zone, as DuckDB has it
+    updated_at: datetime
+    is_deleted: bool = False
+
+
+class Connections:
+    """The connections' side of a store."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def all(self) -> list[ConnectionRow]:
+        """All that are there, and those of files that were."""
+        with self._database.cursor() as cursor:
+            return [_row(*values) for values in cursor.execute(sql.query("llm_connections")).fetchall()]
+
+    def store(self, *, new: Sequence[ConnectionRow] = (), changed: Sequence[ConnectionRow] = ()) -> None:
+        """Store rows, all of them or none; a changed one has the number of the version after the stored one.
+
+        Raises:
+            Moved: nothing was stored, because a changed one has another version by now.
+            Overloaded: nothing was stored, because the database cannot be written now, or is being closed.
+        """
+        self._writer.store(_storing(new, changed), len(new) + len(changed))
+
+    def named_by_rules(self, tenant: str) -> list[tuple[str, str]]:
+        """Each enabled rule that names a connection, and how it names it."""
+        with self._database.cursor() as cursor:
+            return cursor.execute(sql.query("connections_of_rules"), {"tenant": tenant}).fetchall()
+
+
+def _storing(
+    new: Sequence[ConnectionRow], changed: Sequence[ConnectionRow]
+) -> Callable[[duckdb.DuckDBPyConnection], None]:
+    def write(cursor: duckdb.DuckDBPyConnection) -> None:
+        for row in new:
+            created = {"tenant": row.tenant, "origin": row.origin, "created_at": row.created_at}
+            cursor.execute(sql.query("insert_llm_connection"), _told(row) | created)
+        for row in changed:
+            told = _told(row) | {"is_deleted": row.is_deleted}
+            ((stored,),) = cursor.execute(sql.query("update_llm_connection"), told).fetchall()
+            if not stored:
+                raise Moved(f"the connection {row.name!r} was changed meanwhile")
+
+    return write
+
+
+def _told(row: ConnectionRow) -> dict[str, object]:
+    return {
+        "connection_id": row.connection_id,
+        "name": row.name,
+        "document": row.document,
+        "secret": row.secret,
+        "version": row.version,
+        "updated_at": row.updated_at,
+    }
+
+
+def _row(*values: object) -> ConnectionRow:
+    names = tuple(ConnectionRow.__dataclass_fields__)
+    return ConnectionRow(**dict(zip(names, values, strict=True)))  # type: ignore[arg-type] # the statement's columns

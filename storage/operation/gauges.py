@@ -1,0 +1,127 @@
+"""How far whatever follows the spans is behind them, how much work there is, and what lies on the disk."""
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.timing import Times
+
+_KEPT_S: Final = 0.5
+"""One look serves all the numbers of one scrape. A guess."""
+
+_BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system
+
+_JOBS: Final = ("ready", "waiting", "claimed")
+_ALERTS: Final = ("open", "acknowledged")
+_DELETIONS: Final = ("deleting", "erasing")
+_DELIVERIES: Final = ("pending", "delivered", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """Spans that wait, and the time since the first of them came."""
+
+    spans: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingCounts:
+    """What waits. Each mapping has a number for each state that there may be."""
+
+    stale: Behind  # of which the traces are not added up
+    unmatched: Behind
+    jobs: Mapping[str, int]
+    alerts: Mapping[str, int]
+    deliveries: Mapping[str, int]
+    deletions: Mapping[str, int]
+    results: int  # over the life of the data directory
+    unwatched_results: int
+    untold_results: int
+
+
+class Gauges:
+    """Looks at what waits; a cursor of its own each time. Safe to use from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._looking = threading.Lock()
+        self._looked_at_s = float("-inf")
+        self._standing: WaitingCounts | None = None
+
+    @property
+    def commits(self) -> Times:
+        """How long the transactions took that were committed since the start."""
+        return self._database.commits.times
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the database file."""
+        return self._database.path.stat().st_size
+
+    @property
+    def disk_bytes(self) -> Mapping[str, int]:
+        """What the data directory takes on the disk: the database, its log, the spool, and the rest."""
+        database = self._database.path
+        log = database.with_name(f"{database.name}.wal")
+        found = {"database": _on_disk(database), "log": _on_disk(log), "spool": _in_folder(database.parent / "spool")}
+        return found | {"other": _in_folder(database.parent / "tmp") + _in_folder(database.parent / "set-aside")}
+
+    def look(self) -> WaitingCounts:
+        """What waits now, or half a second ago."""
+        with self._looking:
+            if self._standing is None or time.monotonic() - self._looked_at_s > _KEPT_S:
+                self._standing, self._looked_at_s = self._look(), time.monotonic()
+            return self._standing
+
+    def _look(self) -> WaitingCounts:
+        with self._database.snapshot() as cursor:
+            now_us = time.time_ns() // 1000
+            jobs = [row[:2] for row in cursor.execute(sql.query("count_jobs"), {"now_us": now_us}).fetchall()]
+            ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
+            ((results, watched, told),) = cursor.execute(sql.query("result_numbers")).fetchall()
+            return WaitingCounts(
+                stale=_behind(cursor, added_up, now_us),
+                unmatched=_behind(cursor, matched, now_us),
+                jobs=dict.fromkeys(_JOBS, 0) | dict(jobs),
+                alerts=dict.fromkeys(_ALERTS, 0) | _pairs(cursor, sql.query("alerts_by_state")),
+                deliveries=dict.fromkeys(_DELIVERIES, 0) | _pairs(cursor, sql.query("deliveries_by_state")),
+                deletions=dict.fromkeys(_DELETIONS, 0) | _pairs(cursor, sql.query("deletions_by_state")),
+                results=results,
+                unwatched_results=results - watched,
+                untold_results=results - told,
+            )
+
+
+def _behind(cursor: duckdb.DuckDBPyConnection, seq: int, now_us: int) -> Behind:
+    ((spans, since_ns),) = cursor.execute(sql.query("spans_behind"), {"seq": seq}).fetchall()
+    return Behind(spans=spans, seconds=0.0 if since_ns is None else max(now_us / 1e6 - since_ns / 1e9, 0.0))
+
+
+def _pairs(cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, int]:
+    rows: Sequence[tuple[str, int]] = cursor.execute(select).fetchall()
+    return dict(rows)
+
+
+def _on_disk(path: Path) -> int:
+    """What a file takes; nothing where it is gone."""
+    try:
+        return path.stat().st_blocks * _BLOCK_BYTES
+    except OSError:
+        return 0
+
+
+def _in_folder(folder: Path) -> int:
+    try:
+        with os.scandir(folder) as entries:
+            return sum(_on_disk(Path(entry.path)) for entry in entries)
+    except OSError:
+        return 0

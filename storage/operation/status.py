@@ -1,0 +1,133 @@
+"""How the store stands: what is stored, what is behind, what is to be done, what failed, and what was spent."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.state import Totals, read_state
+
+_DAY_US = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """Spans that are stored, and not matched yet, or the traces of which are not added up."""
+
+    spans: int
+    since_ns: int | None  # when the first of them came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSpending:
+    """What judges took."""
+
+    calls: int
+    tokens: int
+    usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How the store stands at one moment."""
+
+    totals: Totals
+    matching: Lag
+    adding_up: Lag  # traces
+    older_spans: int  # that another edition of the conventions read
+    jobs: Mapping[str, int]  # ready, waiting and claimed
+    oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
+    open_traces: int
+    deletions: Mapping[str, int]  # that are not done: deleting and erasing
+    outcomes: Mapping[str, int]  # of the last 24 hours: scored, failed and skipped
+    spent_today: JudgeSpending  # by UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSize:
+    """What is stored of a project."""
+
+    tenant: str
+    project: str | None
+    roots: int  # about as many as traces
+    spans: int
+    first_ns: int
+    last_ns: int
+
+
+class StatusReader:
+    """Reads how a store stands, and what its rules did. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def status(self, now_ns: int) -> Status:
+        """How it stands."""
+        now_us = now_ns // 1_000
+        totals = read_state(self._database).totals
+        with self._database.snapshot() as cursor:
+            ((matched, added_up),) = cursor.execute(sql.query("cursors")).fetchall()
+            ((older,),) = cursor.execute(sql.query("count_older_spans")).fetchall()
+            queue = cursor.execute(sql.query("queue"), {"now_us": now_us}).fetchall()
+            outcomes = cursor.execute(sql.query("outcomes_since"), {"since_us": now_us - _DAY_US}).fetchall()
+            deletions = dict(cursor.execute(sql.query("deletions_by_state")).fetchall())
+            ((calls, tokens, usd),) = cursor.execute(sql.query("spent_on"), {"day": _day(now_us)}).fetchall()
+            matching, adding_up = (_lag(cursor, seq) for seq in (matched, added_up))
+        jobs = {state: count for state, count, _ in queue if state != "open"}
+        return Status(
+            totals=totals,
+            matching=matching,
+            adding_up=adding_up,
+            older_spans=older,
+            jobs=dict.fromkeys(("ready", "waiting", "claimed"), 0) | jobs,
+            oldest_job_ns=min((since for state, _, since in queue if state in {"ready", "waiting"}), default=None),
+            open_traces=sum(count for state, count, _ in queue if state == "open"),
+            deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,
+            outcomes=dict.fromkeys(("scored", "failed", "skipped"), 0) | dict(outcomes),
+            spent_today=JudgeSpending(calls=calls, tokens=tokens, usd=usd),
+        )
+
+    def arrivals(self, now_ns: int, *, stretches: int, step_s: int) -> list[int]:
+        """How many spans came in each of the stretches of time that end now, oldest first."""
+        step_us = step_s * 1_000_000
+        since_us = now_ns // 1_000 - stretches * step_us
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("spans_by_time"), {"since_us": since_us, "step_us": step_us}).fetchall()
+        counts = dict(rows)
+        return [counts.get(stretch, 0) for stretch in range(stretches)]
+
+    def projects(self) -> list[ProjectSize]:
+        """What is stored of each project of each tenant, by name; spans of no project come last."""
+        names = [field.name for field in fields(ProjectSize)]
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("project_sizes")).fetchall()
+        return [ProjectSize(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def rule_activity(self, now_ns: int, tenant: str | None = None) -> dict[str, dict[str, float]]:
+        """By the id of each rule that did something in the last 24 hours, or whose judges took something today.
+
+        With a tenant, what was done about its spans.
+
+        Counted are decisions (filtered, sampled_out, matched, undecided), evaluations (passed, not_passed, failed,
+        skipped), and what judges took (calls, tokens, usd).
+        """
+        now_us = now_ns // 1_000
+        activity: dict[str, dict[str, float]] = {}
+        asked = {"since_us": now_us - _DAY_US, "day": _day(now_us), "tenant": tenant}
+        with self._database.cursor() as cursor:
+            for rule_id, counted, amount in cursor.execute(sql.query("rule_activity"), asked).fetchall():
+                activity.setdefault(rule_id, {})[counted] = amount
+        return activity
+
+
+def _lag(cursor: duckdb.DuckDBPyConnection, seq: int) -> Lag:
+    ((spans, since_ns),) = cursor.execute(sql.query("spans_behind"), {"seq": seq}).fetchall()
+    return Lag(spans=spans, since_ns=since_ns)
+
+
+def _day(now_us: int) -> dt.date:
+    return (_EPOCH + dt.timedelta(microseconds=now_us)).date()

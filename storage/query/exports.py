@@ -1,0 +1,258 @@
+"""Any number of spans, by start time, in windows that fit into memory.
+
+A window is read whole before its first span is handed out, so nothing of DuckDB is open while whoever asked is slow.
+Spans that are stored or leave meanwhile may or may not be among those that are handed out; no span is twice.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Overloaded
+from storage.query.queries import summaries_of
+from storage.query.rows import spans_of
+from storage.records import Span
+
+_Item = TypeVar("_Item")
+
+WINDOW_ROWS: Final = 8192
+"""Spans of one window. Where its spans lie in seven row groups, because thousands came in a second, reading one costs
+17 µs of CPU with 2,048, and 6 with 8,192; where they came in the order of their start, less with either."""
+
+WINDOW_BYTES: Final = 16 << 20
+"""What is read of a window before it is cut: 8,192 spans of agents have some 12 MB."""
+
+BATCH_ROWS: Final = 512
+"""Spans that are handed out at once. Measured, ms of CPU for a window of 7,063: 282 with 64, 67 with 256, 52 with
+1,024 and 48 with all of them; and 512 are some 900 kB of OTLP/JSON, little enough for one request."""
+
+_FILLED: Final = 0.75  # of it, by spans as large as the last ones, so that few windows are read in vain; a guess
+_AT_ONCE: Final = 4  # exports that may run; a guess: each holds a window or two
+_RETRY_AFTER_S: Final = 30  # a guess
+_STRETCHES: Final = 1024  # that are counted at once, 84 s of a day each; a guess
+_MAX_INT64: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """The spans of which tenants and traces; None: of all."""
+
+    tenant: str | None
+    or_tenant: str | None
+    trace_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """When spans start and which numbers they have, from the first to the last; `rows` when they were counted."""
+
+    first_ns: int
+    last_ns: int
+    first_seq: int = 0
+    last_seq: int = _MAX_INT64
+    rows: int = _MAX_INT64  # not counted
+
+
+class _Pace:
+    """How many spans a window may hold: as many as fit if they are as large as the last ones that were read."""
+
+    def __init__(self) -> None:
+        self.rows = WINDOW_ROWS
+
+    def note(self, rows: int, nbytes: int) -> None:
+        """Learn how large spans are."""
+        self.rows = max(1, min(WINDOW_ROWS, int(rows * _FILLED * WINDOW_BYTES / max(nbytes, 1))))
+
+
+class _Export(NamedTuple, Generic[_Item]):
+    """What is read of which spans, and what becomes of the rows of a window."""
+
+    select: str
+    selection: _Selection
+    finish: Callable[[pa.Table], Iterable[_Item]]
+    pace: _Pace
+
+
+class Exports:
+    """Reads what leaves as a whole. Safe to use from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+
+    def rows(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[pa.RecordBatch]:
+        """The rows of the view `spans` that start between two instants, after an empty batch with the schema.
+
+        They are those of a tenant and the shared ones, or with None those of all.
+
+        Raises:
+            Overloaded: at the first batch: as many are exported at once as may be.
+        """
+        select = sql.query("export_spans").replace("FROM span", "FROM spans")
+        selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
+        export = _Export(select, selection, _rows, _Pace())
+        with self._place():
+            with self._database.cursor() as cursor:
+                schema = _open(cursor, export, _Window(first_ns=1, last_ns=0)).schema
+            yield pa.RecordBatch.from_pylist([], schema=schema)
+            yield from self._read(export, _Window(first_ns=from_ns, last_ns=to_ns - 1))
+
+    def spans(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[list[Span]]:
+        """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
+
+        Raises:
+            Overloaded: at the first batch: as many are exported at once as may be.
+        """
+        selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
+        export = _Export(sql.query("export_spans"), selection, _spans, _Pace())
+        with self._place():
+            yield from self._read(export, _Window(first_ns=from_ns, last_ns=to_ns - 1))
+
+    def trace(self, trace_id: str, *, tenant: str | None) -> Iterator[list[Span]] | None:
+        """All spans of one trace, some hundreds at a time; None when no span of it is stored.
+
+        Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+        """
+        with self._database.snapshot() as cursor:
+            found = summaries_of(cursor, tenant, [trace_id])
+        if not found:
+            return None
+        summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+        selection = _Selection(tenant=summary.tenant, or_tenant=summary.tenant, trace_id=trace_id)
+        window = _Window(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
+        return self._read(_Export(sql.query("export_spans"), selection, _spans, _Pace()), window)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise Overloaded(f"{_AT_ONCE} exports run already; try again later", retry_after_s=_RETRY_AFTER_S)
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _read(self, export: _Export[_Item], window: _Window) -> Iterator[_Item]:
+        """What becomes of the rows of a window, of its parts where it holds more than fits."""
+        if window.rows <= export.pace.rows:
+            items = self._whole(export, window)
+            if items is not None:
+                yield from items
+                return
+        for part in self._parts(export, window):
+            yield from self._read(export, part)
+
+    def _whole(self, export: _Export[_Item], window: _Window) -> Iterable[_Item] | None:
+        """What becomes of the rows of a window; None if they fit neither here nor into what DuckDB may have."""
+        try:
+            with self._database.snapshot() as cursor:
+                table = _fetch(cursor, export, window)
+            return None if table is None else export.finish(table)
+        except duckdb.OutOfMemoryException:
+            if window.rows == 1:
+                raise
+            export.pace.rows = max(1, window.rows // 2)
+            return None
+
+    def _parts(self, export: _Export[_Item], window: _Window) -> Iterator[_Window]:
+        """Windows that fit, in order, and that together hold the spans of this one."""
+        gathered: _Window | None = None
+        for part in self._stretches(export.selection, window):
+            if gathered is not None and gathered.rows + part.rows <= export.pace.rows:
+                gathered = _joined(gathered, part)
+                continue
+            if gathered is not None:
+                yield gathered
+                gathered = None
+            if part.rows > export.pace.rows:
+                yield from self._parts(export, part)
+            else:
+                gathered = part
+        if gathered is not None:
+            yield gathered
+
+    def _stretches(self, selection: _Selection, window: _Window) -> list[_Window]:
+        """A window by equal stretches of its time; where that is a nanosecond, of its numbers."""
+        if window.first_ns < 0 <= window.last_ns:  # DuckDB's whole numbers could not count so long a time
+            return [replace(window, last_ns=-1), replace(window, first_ns=0)]
+        in_time = window.last_ns > window.first_ns
+        first, last = (window.first_ns, window.last_ns) if in_time else (window.first_seq, window.last_seq)
+        step = 1 + (last - first) // _STRETCHES
+        select = sql.query("span_stretches").replace("$axis", "epoch_ns(start_time)" if in_time else "seq")
+        with self._database.cursor() as cursor:
+            counts = cursor.execute(select, _named(selection, window) | {"start": first, "step": step}).fetchall()
+        found = [
+            replace(window, first_seq=first_seq, last_seq=last_seq, rows=rows)
+            for _, rows, first_seq, last_seq in counts
+        ]
+        if not in_time:
+            return found
+        starts = [first + number * step for number, *_ in counts]
+        return [
+            replace(one, first_ns=at, last_ns=min(at + step - 1, last)) for one, at in zip(found, starts, strict=True)
+        ]
+
+
+def _joined(window: _Window, later: _Window) -> _Window:
+    return _Window(
+        first_ns=window.first_ns,
+        last_ns=later.last_ns,
+        first_seq=min(window.first_seq, later.first_seq),
+        last_seq=max(window.last_seq, later.last_seq),
+        rows=window.rows + later.rows,
+    )
+
+
+def _named(selection: _Selection, window: _Window) -> dict[str, object]:
+    """The parameters that the statements have in common."""
+    bounds = asdict(window)
+    del bounds["rows"]
+    return asdict(selection) | bounds
+
+
+def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Window) -> pa.RecordBatchReader:
+    return cursor.execute(export.select, _named(export.selection, window)).to_arrow_reader(BATCH_ROWS)
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Window) -> pa.Table | None:
+    """The rows of a window; None where they do not fit. Those of a single span always do.
+
+    Raises:
+        duckdb.OutOfMemoryException: DuckDB cannot even read a single span.
+    """
+    batches, rows, nbytes = [], 0, 0
+    reader = _open(cursor, export, window)
+    try:
+        for batch in reader:
+            batches.append(batch)
+            rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+            if nbytes > WINDOW_BYTES and window.rows > 1:
+                break
+    finally:
+        if rows:
+            export.pace.note(rows, nbytes)
+    is_whole = nbytes <= WINDOW_BYTES or window.rows == 1
+    return pa.Table.from_batches(batches, schema=reader.schema).combine_chunks() if is_whole else None
+
+
+def _rows(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows by their start."""
+    return (table.take(some).to_batches()[0] for some in _by_start(table))
+
+
+def _spans(table: pa.Table) -> Iterator[list[Span]]:
+    """The spans by their start."""
+    return (spans_of(table.take(some)) for some in _by_start(table))
+
+
+def _by_start(table: pa.Table) -> list[pa.Array]:
+    """The numbers of the rows in the order of their start, some at a time."""
+    order = pc.sort_indices(table, sort_keys=[("start_time", "ascending")])  # equal ones stay as they are
+    return [order.slice(first, BATCH_ROWS) for first in range(0, len(order), BATCH_ROWS)]

@@ -1,0 +1,82 @@
+"""A trace in short, however many spans it has, and one of its spans with all that it said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from storage import sql
+from storage.engine.database import Database
+from storage.query.queries import MAX_LOGS, MAX_SPANS, summaries_of
+from storage.query.rows import logs_of, spans_of
+from storage.records import LogRecord, Span, TraceSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanLine:
+    """One span, as a line of a tree shows it."""
+
+    span_id: str
+    parent_span_id: str | None
+    name: str
+    start_ns: int | None
+    end_ns: int | None
+    is_error: bool
+    span_type: str
+    model: str | None
+    tool_name: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A trace's summary and its first spans by start time."""
+
+    summary: TraceSummary
+    spans: tuple[SpanLine, ...]
+    bounds: Mapping[str, int]
+
+    @property
+    def commits(self) -> tuple[int, int]:
+        """The first and the last that brought spans of it."""
+        return self.bounds["first_batch"], self.bounds["last_batch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeSpan:
+    """A span, and the log records that belong to it."""
+
+    span: Span
+    logs: tuple[LogRecord, ...]
+
+
+class Outlines:
+    """Read-only questions about one trace. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of_trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Outline | None:
+        """A trace in short; None when no span of it is stored. Of several with one id, the one that `trace` shows."""
+        with self._database.snapshot() as cursor:
+            found = summaries_of(cursor, tenant, [trace_id])
+            if not found:
+                return None
+            summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+            key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
+            found_rows = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
+            rows: list[dict[str, Any]] = found_rows.to_pylist()
+        lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
+        return Outline(summary=summary, spans=tuple(SpanLine(**line) for line in lines), bounds=bounds)
+
+    def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
+        """One span of it; None when there is none of that id."""
+        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id}
+        with self._database.snapshot() as cursor:
+            bounds = {**outline.bounds, "span_id": span_id}
+            rows = cursor.execute(sql.query("span_of_trace"), key | bounds).to_arrow_table()
+            if not rows.num_rows:
+                return None
+            logs = logs_of(cursor.execute(sql.query("logs_of_trace"), key | {"logs": MAX_LOGS}).to_arrow_table())
+        (span,) = spans_of(rows)
+        return WholeSpan(span=span, logs=tuple(log for log in logs if log.span_id == span_id))

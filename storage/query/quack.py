@@ -1,0 +1,350 @@
+"""The side of DuckDB's remote protocol (Quack) that serves: a DuckDB with nothing in it that asks somebody else.
+
+Clients see the views as tables. What they ask of these is written to a file of its own by whoever has the data, and
+what is run in its place reads that file and nothing else. What they ask of the catalog is answered by a second DuckDB,
+which has the views as empty tables, and which a hostile statement may break.
+"""
+
+import importlib.util
+import itertools
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Final, Protocol
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from duckdb.func import FunctionNullHandling
+
+from storage import sql
+from storage.engine.cursors import is_bug
+from storage.engine.opening import open_duckdb
+from storage.errors import BadQuery, Unusable
+from storage.query.calls import refuse_calls
+from storage.query.named import reads_catalog_only, reads_one_file
+
+log = logging.getLogger(__name__)
+
+_EXTENSIONS: Final = ("httpfs", "quack")  # the second needs the cryptography of the first
+_MEMORY: Final = "256MB"
+"""A guess: what is kept here for a moment are 24 vectors of each answer on its way to a client."""
+
+MAX_SESSIONS: Final = 1_000
+"""A guess. Quack forgets a session when its client says so, and never that of a client that was killed."""
+
+_CATALOG_S: Final = 5.0  # for a question about the catalog alone, which has a few hundred rows; a guess
+_KEPT_S: Final = 600.0
+"""A guess. Who still reads has the file open, and keeps it."""
+
+_CALLBACKS: Final = ("tracejury_admit", "tracejury_answer")
+
+
+class QuackRefused(Exception):
+    """Not for this key, or not now; the message is for the client."""
+
+
+class QuackServer(Protocol):
+    """Whoever has the data. Safe to use from any thread."""
+
+    def admit(self, token: str) -> bool:
+        """Whether this key is known."""
+
+    def batches(self, token: str, statement: str) -> Iterator[pa.RecordBatch]:
+        """An answer bit by bit; the first batch is empty, and its schema tells DuckDB's types.
+
+        Raises:
+            Refused: there is none.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuackOptions:
+    """Where it listens, what it shows, and where answers may lie for a while."""
+
+    address: str
+    views: Mapping[str, Sequence[tuple[str, str]]]  # name, and names and types of columns in their order
+    answers: Path
+    answer_bytes: int  # a client that reads on beyond is told that it was too much
+    all_bytes: int  # that the answers of all clients may take on the disk
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    token: str
+    files: list[Path] = field(default_factory=list)
+
+
+def require_extensions() -> None:
+    """Look whether the extensions are installed that fit this DuckDB.
+
+    Raises:
+        Unusable: they are not.
+    """
+    for name in _EXTENSIONS:
+        _extension(name)
+
+
+class Quack:
+    """Serves from the call of `serve` to the end of the process."""
+
+    def __init__(self, options: QuackOptions, desk: QuackServer) -> None:
+        self._options = options
+        self._desk = desk
+        self._sessions: dict[str, _Session] = {}
+        self._new: set[str] = set()  # sessions that Quack may not list yet
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._connection = self._connect()
+        self._catalog = _catalog_of(options.views)
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether there are too many sessions for another, and nobody asks: the time for a new process."""
+        return len(self._sessions) >= MAX_SESSIONS and not self._asking
+
+    def serve(self) -> None:
+        """Take clients, in threads of DuckDB's.
+
+        Raises:
+            Unusable: the address cannot be bound.
+        """
+        start = "CALL quack_serve($uri, token := $token, allow_other_hostname := true)"
+        try:
+            self._connection.execute(start, {"uri": f"quack:{self._options.address}", "token": token_hex(32)})
+        except duckdb.Error as error:
+            raise Unusable(f"Quack cannot listen on {self._options.address}: {error}") from error
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        connection = open_duckdb(
+            {
+                "threads": 1,
+                "memory_limit": _MEMORY,
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
+        for name in _EXTENSIONS:
+            connection.execute(f"LOAD '{_literal(str(_extension(name)))}'")
+        admit, answer = _CALLBACKS
+        how = partial(connection.create_function, null_handling=FunctionNullHandling.SPECIAL, side_effects=True)
+        how(admit, self._admit, ["VARCHAR"] * 3, "BOOLEAN")
+        how(answer, self._answer, ["VARCHAR"] * 2, "VARCHAR")
+        for setting, value in (
+            ("quack_authentication_function", admit),
+            ("quack_authorization_function", answer),
+            ("allowed_directories", [f"{self._options.answers}/"]),
+            ("temp_directory", ""),
+            ("TimeZone", "UTC"),
+            ("enable_external_access", False),
+            ("lock_configuration", True),
+        ):
+            connection.execute(f"SET GLOBAL {setting} = {_value(value)}")
+        return connection
+
+    def _admit(self, session_id: str | None, token: str | None, _ours: str | None) -> bool:
+        """Whether a client may open a session; asked by Quack."""
+        if not session_id or not token or len(self._sessions) >= MAX_SESSIONS:
+            return False
+        if not self._desk.admit(token):
+            return False
+        self._new.add(session_id)
+        self._sessions[session_id] = _Session(token=token)
+        return True
+
+    def tidy(self) -> None:
+        """Remove the answers of clients that left, and those that nobody can still be reading."""
+        before_s = time.time() - _KEPT_S
+        for path in self._options.answers.iterdir():
+            if path.stat().st_mtime < before_s:
+                path.unlink(missing_ok=True)
+        known = set(self._sessions)
+        with self._connection.cursor() as cursor:
+            alive = cursor.execute("SELECT connection_id FROM quack_active_connections()").fetchall()
+        for session_id in known - {name for (name,) in alive} - self._new:
+            _discard(self._sessions.pop(session_id).files)
+        self._new.clear()
+
+    def _answer(self, session_id: str | None, statement: str | None) -> str | None:
+        """What is run in place of a client's statement; None for nothing. Asked by Quack, before every statement."""
+        session = self._sessions.get(session_id or "")
+        if session is None or statement is None:
+            return None
+        with self._lock:
+            self._asking += 1
+        try:
+            return self._instead(session, statement)
+        except (QuackRefused, BadQuery, duckdb.Error, pa.ArrowException, OSError) as error:
+            if is_bug(error):
+                self._mend_catalog(str(error))
+            return f"SELECT error('{_literal(str(error))}')"
+        except Exception:  # noqa: BLE001 - DuckDB would swallow it, and so would nobody ever learn of it
+            log.exception("a statement could not be looked at")
+            return None
+        finally:
+            with self._lock:
+                self._asking -= 1
+
+    def _instead(self, session: _Session, statement: str) -> str | None:
+        _discard(session.files)
+        with self._catalog.cursor() as cursor:
+            kinds = [one.type for one in cursor.extract_statements(statement)]
+            match kinds:
+                case [duckdb.StatementType.SELECT | duckdb.StatementType.EXPLAIN]:
+                    tree = _tree(cursor, statement)
+                case [duckdb.StatementType.TRANSACTION]:
+                    return "SELECT true AS done"  # each answer is of one moment, and two are not of the same
+                case [duckdb.StatementType.INSERT]:
+                    return None  # of rows that a client sends, where what is run in its place would not matter
+                case _:
+                    raise QuackRefused("this is read-only: one SELECT is allowed here, and nothing that writes or sets")
+            if tree and reads_catalog_only(tree):
+                refuse_calls(tree)
+                with self._of_catalog(statement) as batches:
+                    select = self._written(session, batches)
+            else:
+                select = self._written(session, self._desk.batches(session.token, statement))
+            tree = _tree(cursor, select)
+            if not tree or not reads_one_file(tree):  # whatever the names of columns and types are made to be
+                raise QuackRefused("the columns of this answer have names or types that cannot be handed on")
+            return select
+
+    def _mend_catalog(self, why: str) -> None:
+        """Make the catalog anew, which a statement made invalid; nobody notices but who asks it at this moment."""
+        log.error("a statement made DuckDB fail in itself: %s", why.partition("\n")[0])
+        with self._lock:
+            self._catalog = _catalog_of(self._options.views)
+
+    @contextmanager
+    def _of_catalog(self, statement: str) -> Iterator[Iterator[pa.RecordBatch]]:
+        with self._catalog.cursor() as cursor:
+            alarm = threading.Timer(_CATALOG_S, cursor.interrupt)
+            alarm.start()
+            try:
+                reader = cursor.execute(statement).to_arrow_reader()
+                yield itertools.chain([pa.RecordBatch.from_pylist([], schema=reader.schema)], reader)
+            finally:
+                alarm.cancel()
+
+    def _written(self, session: _Session, batches: Iterator[pa.RecordBatch]) -> str:
+        """Write an answer down; the SELECT that reads it."""
+        if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
+            raise QuackRefused("the answers of all clients take too much room at this moment; try again later")
+        path = self._options.answers / f"{token_hex(16)}.parquet"
+        session.files.append(path)
+        writer, rows, nbytes, is_whole = None, 0, 0, True
+        schema = pa.schema([])
+        try:
+            for batch in batches:
+                if writer is None:
+                    schema = batch.schema
+                    writer = pq.ParquetWriter(path, _numbered(schema), compression="none", use_dictionary=False)
+                if nbytes > self._options.answer_bytes:
+                    is_whole = False
+                    break
+                writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=_numbered(schema)))
+                rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+        finally:
+            _close(batches)
+            if writer is not None:
+                writer.close()
+        return _reading(path, schema, rows if is_whole else rows - 1, is_whole=is_whole, limit=self._options)
+
+
+def _catalog_of(views: Mapping[str, Sequence[tuple[str, str]]]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB with the views as empty tables, which is asked what there is, and looks into statements."""
+    connection = open_duckdb(
+        {
+            "threads": 1,
+            "memory_limit": _MEMORY,
+            "temp_directory": "",
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    for name, columns in views.items():
+        described = ", ".join(f"{_name(column)} {kind}" for column, kind in columns)
+        connection.execute(f"CREATE TABLE {_name(name)} ({described})")
+    for setting, value in (("TimeZone", "UTC"), ("enable_external_access", False), ("lock_configuration", True)):
+        connection.execute(f"SET GLOBAL {setting} = {_value(value)}")
+    return connection
+
+
+def _reading(path: Path, schema: pa.Schema, rows: int, *, is_whole: bool, limit: QuackOptions) -> str:
+    """The SELECT of what was written, in DuckDB's types. Where that is not all, its last row is an error."""
+    told = json.loads((schema.metadata or {}).get(b"duckdb", b"[]"))
+    too_much = (
+        f"this needs more than {limit.answer_bytes >> 20} MiB of the server's rows: filters on an attached table are "
+        "not sent there. Ask FROM tj.query('SELECT … WHERE …') instead, with tj as what you called it"
+    )
+    columns = []
+    for number, column in enumerate(schema):
+        value = f"c{number}::{told[number]}" if told else f"c{number}"
+        if not is_whole:
+            value = f"CASE WHEN file_row_number < {rows} THEN {value} ELSE error('{_literal(too_much)}') END"
+        columns.append(f"{value} AS {_name(column.name)}")
+    select = sql.query("read_answer").replace("/* file */", _literal(str(path)))
+    return select.replace("/* columns */", ", ".join(columns))
+
+
+def _numbered(schema: pa.Schema) -> pa.Schema:
+    """The schema with names that occur once."""
+    return pa.schema([column.with_name(f"c{number}") for number, column in enumerate(schema)])
+
+
+def _tree(cursor: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """A SELECT as JSON; empty for what is none."""
+    ((tree,),) = cursor.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": statement}).fetchall()
+    return str(tree) if tree.startswith('{"error":false') else ""
+
+
+def _discard(files: list[Path]) -> None:
+    while files:
+        files.pop().unlink(missing_ok=True)
+
+
+def _close(batches: Iterator[pa.RecordBatch]) -> None:
+    close: Callable[[], None] | None = getattr(batches, "close", None)
+    if close is not None:
+        close()
+
+
+def _extension(name: str) -> Path:
+    package = f"duckdb_extension_{name}"
+    found = importlib.util.find_spec(package)
+    folders = list(found.submodule_search_locations or ()) if found else []
+    for folder in folders:
+        path = Path(folder, "extensions", f"v{duckdb.__version__}", f"{name}.duckdb_extension")
+        if path.is_file():
+            return path
+    wheel = package.replace("_", "-")
+    why = "does not fit this DuckDB" if folders else "is not installed"
+    raise Unusable(f"quack: the package {wheel} {why}: pip install {wheel}=={duckdb.__version__}")
+
+
+def _literal(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _name(text: str) -> str:
+    quoted = text.replace('"', '""')
+    return f'"{quoted}"'
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(_value(each) for each in value)}]"
+        case _:
+            return f"'{_literal(str(value))}'"

@@ -1,0 +1,331 @@
+"""Questions to the store; each runs on a cursor of its own and never waits for the writer."""
+
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.cursors import is_bug
+from storage.engine.database import Database, one_moment
+from storage.errors import BadQuery, Reopened
+from storage.ingest.windows import TRACE_ID
+from storage.memory import LackOfMemory, advice
+from storage.query.alarm import QueryAlarm
+from storage.query.nanoseconds import with_texts
+from storage.query.offences import Offences
+from storage.query.rows import logs_of, spans_of
+from storage.query.statements import Parameter, Statement, checked
+from storage.query.terms import NOBODY, QueryOptions
+from storage.records import Column, Judging, Table, Trace, TraceSummary
+
+log = logging.getLogger(__name__)
+
+MAX_SPANS = 10_000
+"""Spans of one trace that are read at once, some 50 MB of records. A guess: more than a person looks at."""
+
+MAX_LOGS = 10_000
+"""Log records of one trace that are read at once. A guess, as many as spans: each tells one message or one call."""
+
+_MAX_ANSWER_BYTES, _ROWS_AT_ONCE = 64 << 20, 64
+"""A guess: more than anybody reads, little enough for several at the same time."""
+
+_ROWS_OF_ARROW = 2048  # DuckDB's own measure
+
+_KEY_DIGITS = 16
+"""The last half of an id is its key: some senders leave the first half zero, or put the time there."""
+
+_Result = TypeVar("_Result")
+
+
+TYPES: Final = b"duckdb"
+"""In the metadata of a schema: DuckDB's types of its columns, as JSON; none where DuckDB does not tell."""
+
+_NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
+
+
+class Queries:
+    """Read-only questions. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.offences = Offences()
+
+    def newest_traces(
+        self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
+    ) -> list[TraceSummary]:
+        """Traces by start time, newest first: those of a tenant and the shared ones, or with None those of all."""
+        if limit <= 0:
+            return []
+        parts = 4 * (offset + limit)
+        with self._database.snapshot() as cursor:
+            while True:
+                summaries, exhausted = self._newest(cursor, tenant, project, parts)
+                if exhausted or len(summaries) >= offset + limit:
+                    return summaries[offset : offset + limit]
+                parts *= 4
+
+    def judged_traces(
+        self, wanted: Judging, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50
+    ) -> list[TraceSummary]:
+        """Traces of which such an evaluation counts, by start time, newest first; of tenants as in `newest_traces`."""
+        bounds = {"tenant": tenant, "project": project, "offset": offset, "limit": limit}
+        with self._database.snapshot() as cursor:
+            found = cursor.execute(sql.query("judged_traces"), asdict(wanted) | bounds).fetchall()
+            order = {key: place for place, key in enumerate(found)}
+            summaries = [summary for summary, _ in summaries_of(cursor, tenant, [trace_id for _, trace_id in order])]
+        judged = [summary for summary in summaries if (summary.tenant, summary.trace_id) in order]
+        return sorted(judged, key=lambda summary: order[summary.tenant, summary.trace_id])
+
+    def trace(self, trace_id: str, *, tenant: str | None = "", max_spans: int = MAX_SPANS) -> Trace | None:
+        """A trace with its first `max_spans` spans and its first log records; None when no span of it is stored.
+
+        Of traces with the same id, a tenant is shown its own before the shared one, and None the shared one first.
+        """
+        with self._database.snapshot() as cursor:
+            found = summaries_of(cursor, tenant, [trace_id])
+            if not found:
+                return None
+            summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
+            key = {"tenant": summary.tenant, "trace_id": trace_id, "spans": max_spans}
+            rows = _arrow(cursor, sql.query("spans_of_trace"), key | bounds)
+            wanted = {"tenant": summary.tenant, "trace_id": trace_id, "logs": MAX_LOGS}
+            logs = logs_of(_arrow(cursor, sql.query("logs_of_trace"), wanted))
+        spans = spans_of(rows)
+        return Trace(summary=summary, spans=tuple(spans), logs=tuple(logs))
+
+    def sql(
+        self,
+        statement: str,
+        parameters: Mapping[str, Parameter] = _NO_PARAMETERS,
+        *,
+        max_rows: int,
+        timeout_s: float,
+        terms: QueryOptions | None = None,
+    ) -> Table:
+        """The answer to one SELECT (or EXPLAIN) with these values for its `$name`s; nothing can be written.
+
+        Raises:
+            BadQuery: the text is not one such statement, fails, runs longer than `timeout_s`, or has other parameters.
+            Barred: this asker's statements made the database fail too often.
+            Reopened: the database was opened again in the middle of it, twice.
+        """
+
+        def ask() -> Table:
+            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
+                return _answer(cursor, question, max_rows)
+
+        return _twice(ask)
+
+    def arrow(
+        self,
+        statement: str,
+        parameters: Mapping[str, Parameter] = _NO_PARAMETERS,
+        *,
+        max_rows: int,
+        timeout_s: float,
+        terms: QueryOptions | None = None,
+    ) -> tuple[pa.Table, bool]:
+        """The answer to an SQL query as Arrow, and whether there were more rows.
+
+        Raises:
+            BadQuery: it cannot be answered; the message says why.
+        """
+
+        def ask() -> tuple[pa.Table, bool]:
+            with self._asking(statement, parameters, timeout_s, terms or QueryOptions()) as (cursor, question):
+                return _arrow_answer(cursor, question, max_rows)
+
+        return _twice(ask)
+
+    def batches(
+        self, statement: str, *, timeout_s: float, terms: QueryOptions | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The answer to an SQL query bit by bit, after an empty batch whose schema tells DuckDB's types (`TYPES`).
+
+        Until it is closed it holds a cursor, also beyond `timeout_s`.
+
+        Raises:
+            BadQuery: it cannot be answered; the message says why.
+        """
+        return self._database.stream(self._batches(statement, timeout_s, terms or QueryOptions()))
+
+    def _batches(self, statement: str, timeout_s: float, terms: QueryOptions) -> Generator[pa.RecordBatch, None, None]:
+        with self._asking(statement, _NO_PARAMETERS, timeout_s, terms) as (cursor, question):
+            types = [column.type for column in _columns(cursor, question)]
+            reader = cursor.execute(question.statement).to_arrow_reader(_ROWS_OF_ARROW)
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema.with_metadata({TYPES: json.dumps(types)}))
+            yield from reader
+
+    def columns_of_views(self) -> dict[str, list[tuple[str, str]]]:
+        """Names and types of the columns of each documented view."""
+        with self._database.cursor() as cursor:
+            return {
+                view: [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {view}").fetchall()]
+                for view in sql.documented_views()
+            }
+
+    @contextmanager
+    def _asking(
+        self, statement: str, parameters: Mapping[str, Parameter], timeout_s: float, terms: QueryOptions
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Statement]]:
+        """A cursor for one statement that reads, which ends when the time is over or somebody asks it to."""
+        self.offences.check(terms.asker, statement)
+        why = None
+        try:
+            with self._database.cursor() as cursor:
+                alarm = QueryAlarm(self._database, cursor.interrupt, timeout_s)
+                try:
+                    question = checked(cursor, statement, parameters, views_only=terms.views_only)
+                    with one_moment(cursor), alarm, terms.stop.armed(cursor.interrupt):
+                        yield cursor, question
+                finally:
+                    why = NOBODY if terms.stop.asked else alarm.why
+        except _FAILURES as error:
+            if is_bug(error):
+                raise self._broke(statement, terms.asker, str(error).partition("\n")[0]) from error
+            raise BadQuery(why or (advice(error) if isinstance(error, LackOfMemory) else str(error))) from error
+
+    def _broke(self, statement: str, asker: str, told: str) -> BadQuery:
+        """Note who broke the database, and open it again."""
+        self.offences.add(asker, statement)
+        log.error("a statement of key %s made DuckDB fail in itself: %s", asker or "(none)", told)
+        self._database.reopen()
+        return BadQuery(f"this statement makes the database fail, and is refused from now on: {told}")
+
+    @staticmethod
+    def _newest(
+        cursor: duckdb.DuckDBPyConnection, tenant: str | None, project: str | None, parts: int
+    ) -> tuple[list[TraceSummary], bool]:
+        """The newest traces as far as the newest `parts` parts tell surely, and whether those were all parts.
+
+        A trace starts with its earliest part, so all parts of a trace that starts at or after the oldest
+        part seen are among those seen.
+        """
+        bounds = {"tenant": tenant, "project": project, "parts": parts}
+        seen = cursor.execute(sql.query("newest_parts"), bounds).fetchall()
+        exhausted = len(seen) < parts
+        floor = None if exhausted else seen[-1][1]
+        summaries = summaries_of(cursor, tenant, list({trace_id for trace_id, _ in seen}))
+        surely = [
+            summary
+            for summary, _ in summaries
+            if (floor is None or summary.start_ns > floor) and (project is None or summary.project == project)
+        ]
+        return sorted(surely, key=lambda summary: (-summary.start_ns, summary.trace_id, summary.tenant)), exhausted
+
+
+_FAILURES: Final = (duckdb.Error, RuntimeError, OverflowError, UnicodeError, pa.ArrowException, OSError)
+"""What may be raised because of a statement, by DuckDB, pyarrow, or Python where a value has no place in its types."""
+
+
+def _twice(ask: Callable[[], _Result]) -> _Result:
+    """Ask, and again where the database was opened again meanwhile because of somebody else.
+
+    Raises:
+        Reopened: it was that twice.
+    """
+    try:
+        return ask()
+    except Reopened:
+        return ask()
+
+
+def _arrow(cursor: duckdb.DuckDBPyConnection, select: str, parameters: dict[str, object]) -> pa.Table:
+    return cursor.execute(select, parameters).to_arrow_table()
+
+
+Bounds: TypeAlias = dict[str, int]
+"""What bounds the look-up of a trace's spans, by the names that statements have for it."""
+
+
+def summaries_of(
+    cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: list[str]
+) -> list[tuple[TraceSummary, Bounds]]:
+    """Traces by their ids, in any order, each with what bounds the look-up of its spans."""
+    ids = [trace_id for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)]
+    if not ids:
+        return []
+    keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(ids)}
+    marks = ", ".join(f"${name}::UBIGINT" for name in keys)
+    select = sql.query("traces_by_id").replace("$keys", marks).replace("$roll_up", sql.select_of("trace_roll_up"))
+    return [
+        (
+            TraceSummary(
+                trace_id=row[0],
+                tenant=row[1],
+                project=row[2],
+                service_name=row[3],
+                root_name=row[4],
+                start_ns=row[5],
+                end_ns=row[6],
+                span_count=row[7],
+                error_count=row[8],
+                expires_at_ns=row[9],
+            ),
+            {"from_ns": row[5], "to_ns": row[10], "first_batch": row[11], "last_batch": row[12]},
+        )
+        for row in cursor.execute(select, {**keys, "tenant": tenant, "ids": ids}).fetchall()
+    ]
+
+
+def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> Table:
+    statement, parameters = question
+    columns = _columns(cursor, question)
+    types = [column.type for column in columns]
+    cursor.execute(with_texts(statement.query, types) if columns else statement, parameters or None)
+    columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
+    rows = _fetch(cursor, max_rows + 1)
+    return Table(
+        columns=tuple(columns), rows=tuple(tuple(row) for row in rows[:max_rows]), truncated=len(rows) > max_rows
+    )
+
+
+def _arrow_answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> tuple[pa.Table, bool]:
+    reader = cursor.execute(question.statement, question.parameters or None).to_arrow_reader(_ROWS_OF_ARROW)
+    batches, rows, nbytes = [], 0, 0
+    for batch in reader:
+        batches.append(batch)
+        rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
+        if nbytes > _MAX_ANSWER_BYTES:
+            raise _too_large()
+        if rows > max_rows:
+            break
+    return pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows), rows > max_rows
+
+
+def _too_large() -> BadQuery:
+    return BadQuery(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB; ask for fewer rows or columns")
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[object, ...]]:
+    """At most so many rows.
+
+    Raises:
+        BadQuery: they are larger than an answer may be.
+    """
+    rows: list[tuple[object, ...]] = []
+    nbytes = 0
+    while len(rows) < max_rows and (some := cursor.fetchmany(min(_ROWS_AT_ONCE, max_rows - len(rows)))):
+        rows += some
+        nbytes += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
+        if nbytes > _MAX_ANSWER_BYTES:
+            raise _too_large()
+    return rows
+
+
+def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[Column]:
+    """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
+    try:
+        described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()
+    except (duckdb.InternalException, duckdb.FatalException):
+        raise
+    except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
+        return []
+    return [Column(name=row[0], type=row[1]) for row in described]

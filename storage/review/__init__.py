@@ -1,0 +1,1 @@
+"""Annotations, and the queues of reviewers."""

@@ -1,0 +1,130 @@
+"""What people, applications and their users say of what was recorded: each time a row, of which the last one counts."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+
+Source: TypeAlias = Literal["person", "adjudicator", "application", "user"]
+"""Who speaks; a decision of an adjudicator stands above the votes of persons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationTarget:
+    """What is spoken of. An item of a run has no trace id, and what is said of a session hangs on its latest trace."""
+
+    tenant: str
+    target: Literal["trace", "span", "session", "run_item"]
+    project: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    session_id: str | None = None
+    run_id: str | None = None
+    item_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAnnotation:
+    """What somebody says. `name` is the question that it answers, `expected` is JSON."""
+
+    about: AnnotationTarget
+    name: str
+    label: str | None = None
+    score: float | None = None
+    note: str | None = None
+    expected: str | None = None
+    source: Source
+    author: str
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """What somebody said. `number` is None of what came as an event."""
+
+    tenant: str
+    project: str | None
+    target: str
+    trace_id: str | None
+    span_id: str | None
+    session_id: str | None
+    run_id: str | None
+    item_number: int | None
+    name: str
+    label: str | None
+    score: float | None
+    passed: bool | None
+    note: str | None
+    expected: str | None
+    source: str
+    author: str
+    withdrawn: bool
+    superseded: bool
+    number: int | None
+    created_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationsLike:
+    """Which annotations are asked for: those of which everything is true that is given."""
+
+    trace_id: str | None = None
+    span_id: str | None = None
+    session_id: str | None = None
+    item_number: int | None = None
+    name: str | None = None
+    author: str | None = None
+    history: bool = False  # what was changed or taken back later, too
+
+
+class Annotations:
+    """The annotations of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def add(self, said: Sequence[NewAnnotation], *, now_us: int) -> int:
+        """Store all of it or nothing; how many rows that made, because saying the same again makes none.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        stored: list[int] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            stored.clear()
+            stored.extend(put_annotations(cursor, said, now_us=now_us))
+
+        self._writer.store(write, len(said))
+        return len(stored)
+
+    def like(
+        self, wanted: AnnotationsLike, *, tenant: str | None, most: int = 1_000, skip: int = 0
+    ) -> list[Annotation]:
+        """What was said, the latest first; that of a tenant and of none, or with None of all."""
+        asked: dict[str, Any] = {**asdict(wanted), "tenant": tenant, "rows": most, "skip": skip}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("annotations").replace("$annotations", sql.select_of("annotations")), asked)
+            return [Annotation(**row) for row in named(cursor)]
+
+
+def put_annotations(cursor: duckdb.DuckDBPyConnection, said: Sequence[NewAnnotation], *, now_us: int) -> list[int]:
+    """Store what is new of what was said; the numbers of its rows. The writer's thread calls this in a transaction."""
+    stored: list[int] = []
+    for each in said:
+        rows = cursor.execute(sql.query("insert_annotation"), _values(each) | {"now_us": now_us}).fetchall()
+        stored.extend(number for (number,) in rows)
+    return stored
+
+
+def _values(said: NewAnnotation) -> dict[str, Any]:
+    values = asdict(said)
+    about: dict[str, Any] = values.pop("about")
+    return about | values

@@ -1,0 +1,205 @@
+"""What people said of what a judge judged: the results of a rule beside the votes on the same spans and traces."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.review.review_queues import Reason
+
+_MOST_LABELS: Final = 50_000
+_MOST_EVALUATORS: Final = 50
+_MOST_RULES: Final = 1_000
+"""Guesses: people label some thousands, and a prompt is changed some dozens of times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedByRule:
+    """Which results are compared with people: those of a rule in a tenant, perhaps about one project, since a moment.
+
+    `name` is the question that the votes answer, and `sources` are those whose votes count.
+    """
+
+    tenant: str
+    rule_id: str
+    project: str | None
+    from_us: int | None
+    name: str
+    sources: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCount:
+    """How many results of one evaluator passed and did not."""
+
+    fingerprint: str
+    name: str
+    passed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedFor:
+    """Why something is in a queue. `whole`: it draws from all results of the rule; `is_own`: by one of them."""
+
+    queue_id: str
+    reason: Reason
+    is_own: bool
+    whole: bool
+    probability: float | None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it was drawn by something that is neither chance nor the verdict of the judge in question."""
+        return self.reason in {"uncertainty", "disagreement"} or (self.reason == "failing" and not self.is_own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledResult:
+    """A result that was voted on. `decided` is what an adjudicator said."""
+
+    fingerprint: str
+    trace_id: str
+    span_id: str | None
+    session_id: str | None  # of a result about a session, whose latest trace it is
+    release: str | None
+    project: str | None
+    seq: int
+    cost_usd: float | None
+    is_example: bool  # the judge was shown what people said of it
+    created_us: int
+    entries: Sequence[QueuedFor] | None
+    judged: bool
+    score: float | None
+    reason: str | None
+    decided: bool | None
+    votes: Sequence[bool] | None
+    unsure: int
+
+    @property
+    def label(self) -> bool | None:
+        """What people say: the adjudicator, else most of them; None where they are even or unsure."""
+        if self.decided is not None or not self.votes:
+            return self.decided
+        passes = sum(self.votes)
+        return None if 2 * passes == len(self.votes) else 2 * passes > len(self.votes)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it came to be labelled in no other way than by a choice that tells something of the judge.
+
+        So does what the judge was shown as an example: it does not measure him.
+        """
+        return self.is_example or (bool(self.entries) and all(each.is_chosen for each in self.entries or ()))
+
+    def chance_in(self, queue_id: str) -> float | None:
+        """With what chance it was drawn for a queue that draws from all results; None where nobody knows."""
+        found = (each.probability for each in self.entries or () if each.queue_id == queue_id and each.whole)
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesOf:
+    """Votes of persons on a question in a tenant, perhaps on what is in one queue, since a moment."""
+
+    tenant: str
+    name: str
+    queue_id: str | None
+    from_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonVote:
+    """What a person said last of something."""
+
+    target: str
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_number: int | None
+    author: str
+    label: str | None
+    score: float | None
+    at_us: int
+
+    @property
+    def target_key(self) -> str:
+        """What tells what was judged from everything else."""
+        return f"{self.target}/{self.trace_id}/{self.span_id}/{self.run_id}/{self.item_number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledRun:
+    """What one evaluator said of the items of a run, and people of the same; `passed_failed` is what people pass."""
+
+    run_id: str
+    name: str
+    fingerprint: str
+    passed: int
+    failed: int
+    passed_passed: int
+    passed_failed: int
+    failed_passed: int
+    failed_failed: int
+
+
+class Labels:
+    """Read-only questions about votes and results. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def judged(self, wanted: JudgedByRule) -> list[JudgedCount]:
+        """What each evaluator of the rule said, the latest first."""
+        asked = {
+            "tenant": wanted.tenant,
+            "rule_id": wanted.rule_id,
+            "project": wanted.project,
+            "from_us": wanted.from_us,
+            "evaluators": _MOST_EVALUATORS,
+        }
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("judged_counts"), asked)
+            return [JudgedCount(**row) for row in named(cursor)]
+
+    def votes(self, wanted: VotesOf) -> list[PersonVote]:
+        """What persons said, the latest first; who is unsure says nothing."""
+        asked = asdict(wanted) | {"rows": _MOST_LABELS}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("votes_of_question"), asked)
+            return [PersonVote(**row) for row in named(cursor)]
+
+    def of_runs(self, tenant: str, name: str, experiment_id: str, *, runs: Sequence[str]) -> list[LabelledRun]:
+        """What evaluators and people said of these runs, and of all others of the experiment in which people voted."""
+        asked = {"tenant": tenant, "name": name, "experiment_id": experiment_id, "runs": list(runs)}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("labelled_run_scores"), asked)
+            return [LabelledRun(**row) for row in named(cursor)]
+
+    def voted_rules(self, tenant: str, name: str, sources: Sequence[str]) -> set[tuple[str, str | None]]:
+        """The rules, each with the project, some of whose results were voted on."""
+        asked = {"tenant": tenant, "name": name, "sources": list(sources), "rows": _MOST_RULES}
+        with self._database.cursor() as cursor:
+            return {(row[0], row[1]) for row in cursor.execute(sql.query("voted_rules"), asked).fetchall()}
+
+    def results(self, wanted: JudgedByRule) -> list[LabelledResult]:
+        """The results that were voted on, the latest first."""
+        asked = {
+            "tenant": wanted.tenant,
+            "rule_id": wanted.rule_id,
+            "project": wanted.project,
+            "from_us": wanted.from_us,
+            "name": wanted.name,
+            "sources": list(wanted.sources),
+            "rows": _MOST_LABELS,
+        }
+        statement = sql.query("labelled_results").replace("$annotations", sql.select_of("annotations"))
+        with self._database.cursor() as cursor:
+            cursor.execute(statement, asked)
+            return [LabelledResult(**row | {"entries": _queued(row)}) for row in named(cursor)]
+
+
+def _queued(row: Mapping[str, Any]) -> list[QueuedFor] | None:
+    return None if row["entries"] is None else [QueuedFor(**each) for each in row["entries"]]

@@ -1,0 +1,67 @@
+"""Entries of queues that follow from results of rules: which of these a queue draws, and with what chance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from storage import sql
+from storage.engine.database import Database
+from storage.review.review_queues import MOST_ENTRIES, ReviewQueue, ReviewQueues
+
+FeedPolicy: TypeAlias = Literal["failing", "disagreement", "uncertainty", "random"]
+
+_DAY_US: Final = 86_400_000_000
+DAYS: Final = 30
+"""Results older than this are not drawn any more. A guess: what people review is what is done about now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Which results of a rule become entries: those that a policy fits, each with a chance of `share`.
+
+    `margin` is how far from the threshold a score is near it; `against` another rule that may disagree.
+    """
+
+    rule_id: str
+    policy: FeedPolicy
+    share: float
+    margin: float
+    against: str | None
+
+
+class ReviewFeeding:
+    """Draws entries. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, queues: ReviewQueues) -> None:
+        self._database = database
+        self._queues = queues
+
+    def state(self) -> tuple[object, ...]:
+        """Something that is other once there are other results or votes."""
+        with self._database.cursor() as cursor:
+            return tuple(cursor.execute(sql.query("review_feed_state")).fetchone() or ())
+
+    def fill(self, queue: ReviewQueue, feeds: Sequence[Feed], *, now_us: int) -> int:
+        """Add what the feeds of a queue draw; how much that is. The same results are drawn however often this is done.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        room = MOST_ENTRIES - queue.entries
+        if not feeds or room <= 0:
+            return 0
+        asked = {
+            "tenant": queue.tenant,
+            "queue_id": queue.queue_id,
+            "question": queue.question,
+            "from_us": now_us - DAYS * _DAY_US,
+            "rule_ids": [each.rule_id for each in feeds],
+            "policies": [each.policy for each in feeds],
+            "shares": [each.share for each in feeds],
+            "margins": [each.margin for each in feeds],
+            "against": [each.against for each in feeds],
+            "rows": room,
+        }
+        with self._database.cursor() as cursor:
+            drawn = cursor.execute(sql.query("draw_results"), asked).to_arrow_table()
+        return self._queues.add_drawn(queue, drawn, now_us=now_us) if drawn.num_rows else 0

@@ -1,0 +1,298 @@
+"""Queues of what people are to judge: what each asks, what is in it and why, and how far it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.alerting.outbox import named
+from storage.engine.database import Database
+from storage.errors import Conflict, Missing
+from storage.ingest.writer import Writer
+from storage.review.annotations import AnnotationTarget
+
+Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
+"""Why an entry is in its queue."""
+
+Answer: TypeAlias = Literal["label", "score", "text"]
+"""What a vote is: one of the labels, a score from `low` to `high`, or a text."""
+
+MOST_QUEUES: Final = 200
+MOST_ENTRIES: Final = 10_000
+"""Of one tenant, and of one queue. Guesses: more than people get through."""
+
+_TARGETS: Final = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("target", pa.string()),
+        ("project", pa.string()),
+        ("trace_id", pa.string()),
+        ("span_id", pa.string()),
+        ("run_id", pa.string()),
+        ("item_number", pa.int64()),
+        ("reason", pa.string()),
+        ("rule_id", pa.string()),
+        ("probability", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueText:
+    """What somebody says of a queue. `feeds` is JSON."""
+
+    name: str
+    question: str
+    instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
+    labels: Sequence[str]
+    reviewers: int
+    blind: bool
+    feeds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewQueue:
+    """A queue, and how far it is: an entry is done once as many people voted on it as the queue wants."""
+
+    tenant: str
+    queue_id: str
+    name: str
+    question: str
+    instructions: str
+    answer: Answer
+    low: float | None
+    high: float | None
+    labels: Sequence[str]
+    reviewers: int
+    blind: bool
+    feeds: str
+    version: int
+    created_by: str | None
+    created_us: int
+    updated_us: int
+    entries: int
+    done: int
+    votes: int
+    leased: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewEntry:
+    """What is to be judged, and why it is in the queue; `probability`, with which it was drawn, where that is known."""
+
+    tenant: str
+    queue_id: str
+    entry_id: str
+    number: int
+    target: Literal["trace", "span", "run_item"]
+    project: str | None
+    trace_id: str | None
+    span_id: str | None
+    run_id: str | None
+    item_number: int | None
+    reason: Reason
+    rule_id: str | None
+    probability: float | None
+    added_by: str | None
+    added_us: int
+    votes: int
+    leases: int
+    is_mine: bool  # whoever asked has voted on it
+
+    @property
+    def about(self) -> AnnotationTarget:
+        """What its votes are about."""
+        return AnnotationTarget(
+            tenant=self.tenant,
+            target=self.target,
+            project=self.project,
+            trace_id=self.trace_id,
+            span_id=self.span_id,
+            run_id=self.run_id,
+            item_number=self.item_number,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntry:
+    """What is to be added. One that has a probability is added with that, by a draw that is the same each time."""
+
+    about: AnnotationTarget
+    reason: Reason
+    rule_id: str | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewerProgress:
+    """What one person did in a queue."""
+
+    author: str
+    votes: int
+    skipped: int
+    leased: int
+
+
+class ReviewQueues:
+    """The queues of a store. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def all(self, *, tenant: str | None, now_us: int) -> list[ReviewQueue]:
+        """Those of a tenant and of none, by name; None for all."""
+        return self._found(tenant=tenant, queue_id=None, now_us=now_us, counted=True)
+
+    def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:
+        """One of them. To say how far it is all its votes are counted; who does not ask for that is told 0."""
+        found = self._found(tenant=tenant, queue_id=queue_id, now_us=now_us, counted=counted)
+        return next(iter(found), None)
+
+    def create(self, queue_id: str, text: QueueText, *, tenant: str, by: str | None, now_us: int) -> None:
+        """Add a queue.
+
+        Raises:
+            Conflict: the tenant has one of that name, or has as many as it may have.
+            Overloaded: nothing was stored.
+        """
+        values = asdict(text) | {"tenant": tenant, "queue_id": queue_id, "created_by": by, "most": MOST_QUEUES}
+        if not self._changed(sql.query("insert_review_queue"), values | {"now_us": now_us}):
+            raise Conflict(f"there is a review queue named {text.name!r}, or there are {MOST_QUEUES} of them")
+
+    def replace(self, queue: ReviewQueue, text: QueueText, *, now_us: int) -> None:
+        """Change what a queue says, if it is still the one that was looked at.
+
+        Raises:
+            Conflict: it was changed meanwhile, or another one has that name.
+            Overloaded: nothing was stored.
+        """
+        values = asdict(text) | {"queue_id": queue.queue_id, "tenant": queue.tenant, "version": queue.version}
+        if not self._changed(sql.query("update_review_queue"), values | {"now_us": now_us}):
+            raise Conflict(f"the review queue was changed meanwhile, or another one is named {text.name!r}")
+
+    def delete(self, queue: ReviewQueue) -> None:
+        """Delete a queue with its entries, if it is still the one that was looked at; votes stay.
+
+        Raises:
+            Conflict: it was changed meanwhile.
+            Overloaded: nothing was stored.
+        """
+        gone: list[object] = []
+        of_it = {"queue_id": queue.queue_id}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            statement = sql.query("delete_review_queue")
+            gone[:] = cursor.execute(statement, of_it | {"version": queue.version}).fetchall()
+            if gone:
+                cursor.execute(sql.query("delete_review_entries"), of_it | {"entry_id": None})
+                cursor.execute(sql.query("delete_review_turns"), of_it)
+
+        self._writer.store(write, 1)
+        if not gone:
+            raise Conflict("the review queue was changed meanwhile")
+
+    def add(self, queue: ReviewQueue, entries: Sequence[NewEntry], *, by: str | None, now_us: int) -> int:
+        """Add what is not in the queue, as far as there is room; how many that is.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._add(queue, _table(entries), by, now_us)
+
+    def add_drawn(self, queue: ReviewQueue, drawn: pa.Table, *, now_us: int) -> int:
+        """Add results that were drawn, in the columns of entries, as far as there is room; how many that is.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._add(queue, drawn, None, now_us)
+
+    def _add(self, queue: ReviewQueue, table: pa.Table, by: str | None, now_us: int) -> int:
+        added: list[object] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.register("review_targets", table)
+            asked = {"tenant": queue.tenant, "queue_id": queue.queue_id, "added_by": by, "now_us": now_us}
+            statement = sql.query("insert_review_entries")
+            added[:] = cursor.execute(statement, asked | {"most": MOST_ENTRIES}).fetchall()
+
+        self._writer.store(write, table.num_rows)
+        return len(added)
+
+    def remove(self, queue: ReviewQueue, entry_id: str) -> None:
+        """Take an entry out of a queue; votes stay.
+
+        Raises:
+            Missing: it is not there.
+            Overloaded: nothing was stored.
+        """
+        gone: list[object] = []
+        of_it = {"queue_id": queue.queue_id}
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            statement = sql.query("delete_review_entries")
+            gone[:] = cursor.execute(statement, of_it | {"entry_id": entry_id}).fetchall()
+            cursor.execute(sql.query("delete_review_turns"), of_it)
+
+        self._writer.store(write, 1)
+        if not gone:
+            raise Missing("this queue has no such entry")
+
+    def entries(
+        self, queue: ReviewQueue, *, author: str, done: bool | None, now_us: int, most: int, skip: int = 0
+    ) -> list[ReviewEntry]:
+        """Entries in the order in which they were added: those that are done, that are not, or with None all."""
+        return self._entries(queue, author=author, done=done, now_us=now_us, rows=most, skip=skip)
+
+    def entry(self, queue: ReviewQueue, entry_id: str, *, author: str, now_us: int) -> ReviewEntry | None:
+        """One of them, as somebody sees it."""
+        found = self._entries(queue, author=author, entry_id=entry_id, now_us=now_us)
+        return found[0] if found else None
+
+    def progress(self, queue: ReviewQueue, *, now_us: int) -> list[ReviewerProgress]:
+        """What each person did, by name; a thousand people at most."""
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("review_progress"), {"queue_id": queue.queue_id, "now_us": now_us})
+            return [ReviewerProgress(**row) for row in named(cursor)]
+
+    def _entries(self, queue: ReviewQueue, **asked: Any) -> list[ReviewEntry]:
+        values = {"entry_id": None, "done": None, "rows": 1, "skip": 0} | asked
+        values |= {"queue_id": queue.queue_id, "reviewers": queue.reviewers}
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("review_entries"), values)
+            return [ReviewEntry(**row) for row in named(cursor)]
+
+    def _found(self, **asked: str | int | None) -> list[ReviewQueue]:
+        with self._database.cursor() as cursor:
+            cursor.execute(sql.query("review_queues"), asked)
+            return [ReviewQueue(**row) for row in named(cursor)]
+
+    def _changed(self, statement: str, values: Mapping[str, object]) -> bool:
+        changed: list[object] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            changed[:] = cursor.execute(statement, dict(values)).fetchall()
+
+        self._writer.store(write, 1)
+        return bool(changed)
+
+
+def _table(entries: Sequence[NewEntry]) -> pa.Table:
+    rows = [
+        {
+            "place": place,
+            **asdict(each.about),
+            "reason": each.reason,
+            "rule_id": each.rule_id,
+            "probability": each.probability,
+        }
+        for place, each in enumerate(entries)
+    ]
+    return pa.Table.from_pylist(rows, schema=_TARGETS)

@@ -1,0 +1,160 @@
+"""Who looks at which entry of a queue: leases, votes and what was left out, each decided in one transaction.
+
+The writer does one transaction at a time, so nobody can take an entry between the look at who has it and the lease.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Conflict, Missing
+from storage.ingest.writer import Writer
+from storage.review.annotations import NewAnnotation, put_annotations
+from storage.review.review_queues import ReviewQueue
+
+TurnState: TypeAlias = Literal["leased", "skipped", "voted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """Who acts, when, and how long an entry that he is given is his."""
+
+    author: str
+    now_us: int
+    lease_us: int
+
+
+class ReviewTurns:
+    """What reviewers do in queues. Safe to use from any thread but the writer's."""
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database = database
+        self._writer = writer
+
+    def next(self, queue: ReviewQueue, turn: Turn) -> str | None:
+        """Give a reviewer an entry: the one that he has, else one that has room; its id, or None where there is none.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._done(lambda cursor: _take(cursor, queue, turn))
+
+    def vote(self, queue: ReviewQueue, entry_id: str, said: NewAnnotation, turn: Turn, *, goes_on: bool) -> str | None:
+        """Store a vote, and with `goes_on` give the next entry in the same transaction; its id.
+
+        A lease that is over costs nobody his vote.
+
+        Raises:
+            Conflict: the entry was never his, and enough others voted on it or look at it.
+            Missing: the entry is gone.
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> str | None:
+            _check_room(cursor, queue, entry_id, turn)
+            put_annotations(cursor, [said], now_us=turn.now_us)
+            _put(cursor, queue, entry_id, turn, "voted")
+            return _take(cursor, queue, turn) if goes_on else None
+
+        return self._done(write)
+
+    def skip(self, queue: ReviewQueue, entry_id: str, turn: Turn, *, goes_on: bool) -> str | None:
+        """Never give this reviewer the entry again, and give him another one with `goes_on`; its id.
+
+        Raises:
+            Conflict: he has voted on it.
+            Missing: the entry is gone.
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> str | None:
+            if _standing(cursor, queue, entry_id, turn).has_voted:
+                raise Conflict("you have voted on this entry: take the vote back first")
+            _put(cursor, queue, entry_id, turn, "skipped")
+            return _take(cursor, queue, turn) if goes_on else None
+
+        return self._done(write)
+
+    def last(self, queue: ReviewQueue, author: str) -> str | None:
+        """The entry that a reviewer voted on, or left out, last."""
+        with self._database.cursor() as cursor:
+            asked = {"queue_id": queue.queue_id, "author": author}
+            row = cursor.execute(sql.query("last_review_turn"), asked).fetchone()
+        return None if row is None else str(row[0])
+
+    def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: Turn) -> None:
+        """Take back a vote, or that an entry was left out, and give the reviewer the entry again if it has room.
+
+        What else he was given goes back to the others.
+
+        Raises:
+            Missing: the entry is gone.
+            Overloaded: nothing was stored.
+        """
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            others = _standing(cursor, queue, entry_id, turn).others
+            put_annotations(cursor, withdrawn, now_us=turn.now_us)
+            of_author = {"queue_id": queue.queue_id, "author": turn.author}
+            cursor.execute(sql.query("delete_review_leases"), of_author)
+            cursor.execute(sql.query("delete_review_turn"), of_author | {"entry_id": entry_id})
+            if others < queue.reviewers:
+                _put(cursor, queue, entry_id, turn, "leased")
+
+        self._done(write)
+
+    def _done(self, write: Callable[[duckdb.DuckDBPyConnection], str | None]) -> str | None:
+        found: list[str | None] = []
+        self._writer.store(lambda cursor: found.append(write(cursor)), 1)
+        return found[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How a reviewer stands with an entry: what he did last, and how many others voted on it or look at it."""
+
+    state: TurnState | None
+    has_voted: bool
+    others: int
+
+
+def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn) -> _Standing:
+    asked = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author, "now_us": turn.now_us}
+    row = cursor.execute(sql.query("review_turn_of"), asked).fetchone()
+    if row is None:
+        raise Missing("this queue has no such entry; what it was about may have expired")
+    state, has_voted, others = row
+    return _Standing(state=state, has_voted=has_voted, others=others)
+
+
+def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn) -> None:
+    found = _standing(cursor, queue, entry_id, turn)
+    if found.state is None and not found.has_voted and found.others >= queue.reviewers:
+        raise Conflict("enough people have voted on this entry, or look at it: ask for the next one")
+
+
+def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: Turn) -> str | None:
+    asked = {
+        "queue_id": queue.queue_id,
+        "author": turn.author,
+        "now_us": turn.now_us,
+        "reviewers": queue.reviewers,
+        "blind": queue.blind,
+    }
+    row = cursor.execute(sql.query("next_review_entry"), asked).fetchone()
+    if row is None:
+        return None
+    cursor.execute(sql.query("delete_review_leases"), {"queue_id": queue.queue_id, "author": turn.author})
+    _put(cursor, queue, row[0], turn, "leased")
+    return str(row[0])
+
+
+def _put(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn, state: TurnState) -> None:
+    of_it = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author}
+    cursor.execute(sql.query("delete_review_turn"), of_it)
+    until_us = turn.now_us + turn.lease_us if state == "leased" else None
+    cursor.execute(sql.query("put_review_turn"), of_it | {"state": state, "until_us": until_us})

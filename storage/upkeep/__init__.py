@@ -1,0 +1,1 @@
+"""What leaves: retention, deletion, erasure from the file; and backups."""

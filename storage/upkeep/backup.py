@@ -1,0 +1,54 @@
+"""A copy of the database as it was at one moment, made while spans go on coming.
+
+Between two checkpoints DuckDB overwrites no block that the last one wrote: what is committed meanwhile goes to its log,
+or into blocks that are free. So a file that is copied while no checkpoint happens is, without the log, the database of
+the checkpoint before it. Checkpoints are put off for that long; that none happened is seen from the file's headers, and
+a copy during which one did is made again.
+"""
+
+import os
+from pathlib import Path
+
+from storage.engine.database import Database
+from storage.errors import Overloaded
+from storage.ingest.writer import Writer
+
+_HEADER_BYTES = 3 * 4096
+_CHUNK_BYTES = 256 << 10
+_TRIES = 5
+_ZEROS = bytes(_CHUNK_BYTES)
+
+
+def copy_database(database: Database, writer: Writer, target: Path) -> None:
+    """Write a consistent copy to `target`, which may be there already; everything that was committed before is in it.
+
+    Raises:
+        Overloaded: the database was checkpointed, or opened again, each time that it was tried.
+        OSError: the copy cannot be written.
+    """
+    with database.cursor():  # so that the file is not opened again meanwhile
+        for _ in range(_TRIES):
+            writer.between(database.checkpoints.hold)
+            try:
+                if _copy(database.path, target):
+                    return
+            finally:
+                writer.between(database.checkpoints.allow)
+    raise Overloaded("the database changed too much to be copied; try again")
+
+
+def _copy(source: Path, target: Path) -> bool:
+    """Copy a file, with its holes; whether its headers were the same before and after."""
+    with source.open("rb") as reading, target.open("wb") as writing:
+        before = reading.read(_HEADER_BYTES)
+        reading.seek(0)
+        while chunk := reading.read(_CHUNK_BYTES):
+            if chunk == _ZEROS:
+                writing.seek(len(chunk), os.SEEK_CUR)
+            else:
+                writing.write(chunk)
+        writing.truncate()
+        writing.flush()
+        os.fsync(writing.fileno())
+        reading.seek(0)
+        return before == reading.read(_HEADER_BYTES)

@@ -1,0 +1,175 @@
+"""What somebody asked to be deleted, as rows: each is remembered until nothing is left of what it is about."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Final
+from uuid import uuid4
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Overloaded
+from storage.ingest.writer import Writer
+
+DELETING: Final = "deleting"
+ERASING: Final = "erasing"
+DONE: Final = "done"
+"""The states of a deletion, in their order: it has rows to delete, it has bytes to erase, it has nothing to do."""
+
+BEFORE_ALL: Final = -1  # the first commit has the number 0
+
+_MOST_OPEN: Final = 100
+"""Deletions that are not done; who asks for more is told to wait. A guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionCriteria:
+    """Which traces somebody wants gone; None where it does not matter, and not all may be None."""
+
+    tenant: str = ""
+    trace_id: str | None = None
+    project: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    before_ns: int | None = None
+
+    @property
+    def filters(self) -> list[str]:
+        """The names of what is asked for, as the API has them."""
+        return [name for field, name in _FILTERS.items() if getattr(self, field) is not None]
+
+
+_FILTERS: Final = {
+    "trace_id": "traceId",
+    "project": "project",
+    "session_id": "sessionId",
+    "user_id": "userId",
+    "before_ns": "before",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """A deletion and how far it is. Once its rows are gone, it does not tell any more whom it named."""
+
+    deletion_id: str
+    wanted: DeletionCriteria
+    filters: Sequence[str]
+    state: str
+    after_batch: int  # commits up to this one were looked through
+    until_batch: int  # the last one when it was asked for
+    began_batch: int  # it began after this commit, and comes to the ones before that last
+    wrapped: bool  # whether it is at these now
+    traces: int  # that are gone
+    spans: int
+    created_at_ns: int
+    created_by: str | None
+    rows_gone_at_ns: int | None
+    finished_at_ns: int | None
+
+    @property
+    def share(self) -> float:
+        """How much of what is stored was looked through, from 0 to 1."""
+        if self.state != DELETING:
+            return 1.0
+        looked_at = self.after_batch - self.began_batch
+        if self.wrapped:
+            looked_at = self.until_batch - self.began_batch + self.after_batch + 1
+        return looked_at / max(1, self.until_batch + 1)
+
+    @property
+    def last_batch(self) -> int:
+        """The last commit before it turns back to the first one, or ends."""
+        return self.began_batch if self.wrapped else self.until_batch
+
+
+class Deletions:
+    """The deletions that were asked for. Safe to use from any thread."""
+
+    def __init__(self, database: Database, writer: Writer, *, settle: Callable[[], None]) -> None:
+        """`settle` returns when all that was answered before is committed."""
+        self._database = database
+        self._writer = writer
+        self._settle = settle
+        self._asking = threading.Lock()
+        self._changed = threading.Condition()
+        self.position = BEFORE_ALL
+        """The commit after which rows are looked for now. Who begins there shares what is written anew with others."""
+
+    def request(self, wanted: DeletionCriteria, *, now_us: int, created_by: str | None = None) -> Deletion:
+        """Ask for what was stored before now to be deleted. Who asks for what is being deleted joins that deletion.
+
+        Raises:
+            Overloaded: too many deletions are under way, or the database cannot be written now.
+        """
+        self._settle()
+        with self._asking:
+            open_ones = self.open()
+            joined = next((each for each in open_ones if each.state == DELETING and each.wanted == wanted), None)
+            if joined is not None:
+                return joined
+            if len(open_ones) >= _MOST_OPEN:
+                raise Overloaded(f"{_MOST_OPEN} deletions are under way; wait until one is done", retry_after_s=60)
+            self._database.checkpoints.merge_row_groups(allowed=False)
+            deletion_id = str(uuid4())
+            row = {
+                "deletion_id": deletion_id,
+                "filters": wanted.filters,
+                "began_batch": BEFORE_ALL if wanted.trace_id is not None else self.position,
+                "now_us": now_us,
+                "created_by": created_by,
+            }
+            statement = sql.query("insert_deletion")
+            self._writer.store(lambda cursor: cursor.execute(statement, asdict(wanted) | row), 1)
+        self.changed()
+        found = self.find(deletion_id)
+        assert found is not None  # noqa: S101 - it was stored just now
+        return found
+
+    def find(self, deletion_id: str, tenant: str | None = None) -> Deletion | None:
+        """One of them, if it is this tenant's, or no tenant is given."""
+        return next(iter(self._found(deletion_id=deletion_id, tenant=tenant)), None)
+
+    def page(self, *, tenant: str | None, skip: int, most: int) -> list[Deletion]:
+        """Those of a tenant, or of all, the latest first."""
+        return self._found(tenant=tenant, skip=skip, most=most)
+
+    def open(self) -> list[Deletion]:
+        """Those that are not done, the latest first."""
+        return self._found(only_open=True, most=2 * _MOST_OPEN)
+
+    def changed(self) -> None:
+        """Let those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, deletion: Deletion, seconds: float) -> Deletion:
+        """The deletion as it is when its rows are gone, or after so many seconds."""
+        until_s = time.monotonic() + seconds
+        with self._changed:
+            while deletion.state == DELETING and (left_s := until_s - time.monotonic()) > 0:
+                self._changed.wait(left_s)
+                deletion = self.find(deletion.deletion_id) or deletion
+        return deletion
+
+    def _found(
+        self,
+        *,
+        deletion_id: str | None = None,
+        tenant: str | None = None,
+        only_open: bool = False,
+        skip: int = 0,
+        most: int = 1,
+    ) -> list[Deletion]:
+        asked = {
+            "deletion_id": deletion_id,
+            "tenant": tenant,
+            "only_open": only_open,
+            "skip": skip,
+            "most": most,
+        }
+        names = [field.name for field in fields(DeletionCriteria)]
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("deletions"), asked).to_arrow_table().to_pylist()
+        return [Deletion(wanted=DeletionCriteria(**{name: row.pop(name) for name in names}), **row) for row in rows]

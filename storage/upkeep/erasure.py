@@ -1,0 +1,220 @@
+"""What was asked to be deleted, deleted and erased: first its rows, then the bytes of these rows on the disk.
+
+Each step is one transaction, which also records how far it is (`deletion_steps`). Deleted rows stay in their row groups
+until these are rewritten (`rewriting`), of which many deletions share one pass; after it the blocks that held them are
+free, and become holes. A deletion that was cut off goes on where it was.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Busy, Overloaded
+from storage.ingest.writer import Writer
+from storage.upkeep.deletion_steps import STEP_SPANS, next_step, stored, together
+from storage.upkeep.deletions import BEFORE_ALL, DELETING, ERASING, Deletion, DeletionCriteria, Deletions
+from storage.upkeep.leaving import TABLES, Left, erase
+from storage.upkeep.rewriting import Progress, Rewriting
+
+log = logging.getLogger(__name__)
+
+_ERASED: Final = (*TABLES, "deletion")
+"""Tables that hold words of a deleted trace, or whom it was about."""
+
+
+class Erasure:
+    """Does what the deletions ask for, one step after another. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        deletions: Deletions,
+        rewriting: Rewriting,
+        *,
+        set_aside: Path,
+        empty_spool: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._deletions = deletions
+        self._rewriting = rewriting
+        self._set_aside = set_aside
+        self._empty_spool = empty_spool
+        self._working = threading.Lock()
+        self._pass: Iterator[None] | None = None
+        self.counts = {"traces": 0, "spans": 0, "freed_bytes": 0}  # since the start
+        self._let_merge()
+
+    @property
+    def progress(self) -> Progress:
+        """How far the pass over the disk is."""
+        return self._rewriting.progress
+
+    @property
+    def rewritten(self) -> int:
+        """Row groups that were rewritten since the start."""
+        return self._rewriting.rewritten
+
+    def work(self) -> bool:
+        """Do one step; False where there is nothing to do.
+
+        Raises:
+            Overloaded: not now, because of what others read or write.
+        """
+        with self._working:
+            waiting = self._deletions.open()
+            if not waiting and self._pass is None:
+                return False
+            deleting = [each for each in waiting if each.state == DELETING]
+            first = self._next_in_turn(deleting)
+            if first is not None and self._pass is None and self._rewriting.has_room(TABLES):
+                self._delete_some(together(deleting, first))
+            else:
+                self._erase_some([each for each in waiting if each.state == ERASING])
+        self._deletions.changed()
+        return True
+
+    def close(self) -> None:
+        """Give up the pass under way; the next process begins it again."""
+        with self._working:
+            self._pass = None
+
+    def is_stored(self, wanted: DeletionCriteria) -> bool:
+        """Whether the trace that is wanted by its id is there."""
+        with self._database.cursor() as cursor:
+            return wanted.trace_id is not None and bool(stored(cursor, wanted.tenant, wanted.trace_id))
+
+    def _next_in_turn(self, deleting: Sequence[Deletion]) -> Deletion | None:
+        """Whose step is next: deletions go through the file together, and who comes begins where the others are.
+
+        So their rows are in row groups that are written anew once for all of them, not once for each.
+        """
+        position = self._deletions.position
+        ahead = [each for each in deleting if each.after_batch >= position]
+        found = min(ahead or deleting, key=lambda each: each.after_batch, default=None)
+        self._deletions.position = BEFORE_ALL if found is None else found.after_batch
+        return found
+
+    def _delete_some(self, deletions: Sequence[Deletion]) -> None:
+        step = next_step(self._database, deletions)
+        if step is None:
+            self._turn(deletions[0])
+            return
+        left: list[Left] = []
+
+        def delete(cursor: duckdb.DuckDBPyConnection) -> None:
+            self._writer.deletions += 1
+            left.append(erase(cursor, step.leaving, *step.commits, whole=step.is_last))
+            is_over = step.is_last and not left[-1].more
+            traces, spans = Counter[str](), Counter[str]()
+            for trace in step.leaving:
+                deletion_id = step.wanted_by[trace.trace_id]
+                traces[deletion_id] += is_over
+                spans[deletion_id] += left[-1].spans_of.get(trace.trace_id, 0)
+            for each in deletions:
+                parameters = {
+                    "deletion_id": each.deletion_id,
+                    "after_batch": step.after_batch if is_over else each.after_batch,
+                    "wrapped": each.wrapped,
+                    "traces": traces[each.deletion_id],
+                    "spans": spans[each.deletion_id],
+                }
+                cursor.execute(sql.query("advance_deletion"), parameters)
+
+        self._writer.store(delete, STEP_SPANS)
+        self._rewriting.note(left[-1].places)
+        if step.is_last and not left[-1].more:
+            self._count(traces=len(step.leaving))
+            _forget_set_aside(self._set_aside, {each.trace_id for each in step.leaving})
+        self._count(spans=left[-1].spans)
+
+    def _turn(self, deletion: Deletion) -> None:
+        """At its last commit: end, or go on with the commits before the one that it began with."""
+        if deletion.wrapped or deletion.began_batch == BEFORE_ALL:
+            self._end(deletion)
+            return
+        parameters = {"deletion_id": deletion.deletion_id, "after_batch": BEFORE_ALL, "wrapped": True}
+        no_more = {"traces": 0, "spans": 0}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("advance_deletion"), parameters | no_more), 1)
+
+    def _end(self, deletion: Deletion) -> None:
+        parameters = {"deletion_id": deletion.deletion_id, "now_us": time.time_ns() // 1000}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("end_deletion"), parameters), 1)
+        log.info("deletion %s: the rows of %d traces are gone", deletion.deletion_id, deletion.traces)
+        self._let_merge()
+
+    def _erase_some(self, erasing: Sequence[Deletion]) -> None:
+        """Do a step of the pass under way, or begin one for these deletions."""
+        if self._pass is None:
+            self._pass = self._erase(erasing)
+        try:
+            next(self._pass)
+        except StopIteration:
+            self._pass = None
+            if not erasing and not self._rewriting.has_room(TABLES):
+                raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5) from None
+        except BaseException:
+            self._pass = None
+            raise
+
+    def _erase(self, erasing: Sequence[Deletion]) -> Iterator[None]:
+        """One pass over the disk, after which nothing is left of these deletions."""
+        if not erasing:
+            yield from self._rewriting.steps(TABLES)
+            return
+        yield from self._rewriting.steps(_ERASED, is_last=True)
+        self._empty_spool()
+        freed_bytes = self.trim()
+        parameters = {
+            "deletion_ids": [each.deletion_id for each in erasing],
+            "now_us": time.time_ns() // 1000,
+        }
+        self._writer.store(lambda cursor: cursor.execute(sql.query("finish_deletions"), parameters), 1)
+        self._count(freed_bytes=freed_bytes)
+        log.info("erased what %d deletions left on the disk; freed: %d MiB", len(erasing), freed_bytes >> 20)
+        self._let_merge()
+
+    def trim(self) -> int:
+        """Give free blocks back to the file system: how many bytes.
+
+        Raises:
+            Busy: somebody reads all the time.
+        """
+        freed: list[int] = []
+
+        def trim() -> None:
+            freed_bytes = self._database.trim()
+            if freed_bytes is None:
+                raise Busy("somebody reads; try again")
+            freed.append(freed_bytes)
+
+        with self._rewriting.steady:
+            self._writer.between(trim)
+        return freed[-1]
+
+    def _let_merge(self) -> None:
+        """Let DuckDB merge row groups while nothing has to be found in them."""
+        self._database.checkpoints.merge_row_groups(allowed=not self._deletions.open())
+
+    def _count(self, **more: int) -> None:
+        self.counts = self.counts | {name: self.counts[name] + count for name, count in more.items()}
+
+
+def _forget_set_aside(directory: Path, trace_ids: set[str]) -> None:
+    """Delete rows of these traces that DuckDB could not take."""
+    for path in directory.glob("*.arrow") if directory.is_dir() else ():
+        with pa.OSFile(str(path)) as file:
+            rows = pa.ipc.open_stream(file).read_all()
+        if trace_ids.intersection(rows.column("trace_id").to_pylist()):
+            path.unlink()
+            log.info("deleted %s, because its trace was", path)

@@ -1,0 +1,281 @@
+"""Traces leave: those that have expired, and those that somebody wants gone. What they took on the disk is given back.
+
+Everything is done in steps of a bounded number of spans, each one transaction of the writer between two commits, so
+that a sweep that is killed has done whole steps, and holds up ingest by no more than a commit does.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from storage import sql
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.upkeep.deletions import DELETING, DeletionCriteria, Deletions
+from storage.upkeep.erasure import Erasure
+from storage.upkeep.leaving import TABLES, Places, TraceName, erase, leaving_among
+from storage.upkeep.rewriting import Rewriting
+
+_STEP_SPANS, _STEP_PARTS = 16_384, 16_384
+"""Of one transaction: two row groups of spans. Four of them, with three decisions each, took 50 ms at the median and
+164 at most on an idle machine, 300 and 564 on a busy one; a commit of one row group takes 110 on an idle one."""
+
+_REACH_SPANS, _REACH_COMMITS = 32_768, 4_096
+"""One transaction does not reach over more than so many spans, of which few may have expired: in each row group that it
+takes a row from holes cost memory."""
+
+_ROUNDS = 5
+"""So often a sweep by size looks again whether what is left is small enough: bytes a span are an estimate."""
+
+_TRIM_TRIES, _TRIM_PAUSE_S = 40, 0.25
+"""Ten seconds for a moment in which nobody reads; after that the next sweep tries. A guess."""
+
+_FINISH_S = 60.0
+"""So long a sweep helps with deletions on request; a large one goes on without it, and must not hold up the next sweep.
+A guess."""
+
+_LEDGER_US = 90 * 86_400_000_000
+"""So long requests to judges and backfills that have ended stay on record: what judges took in a quarter can be
+explained call by call, after that by the sums of each day. A guess."""
+
+BY_HAND = "hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What left, and how many bytes less the file takes on the disk (None: not now, because somebody read)."""
+
+    traces: int
+    spans: int
+    freed_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepForecast:
+    """What a sweep would find: `expired_*` by age, `over_*` beyond the limit of size, the latter as an estimate."""
+
+    spans: int
+    expired_traces: int
+    expired_spans: int
+    over_spans: int
+    used_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A reason for which a trace is kept."""
+
+    tenant: str
+    trace_id: str
+    why: str
+    at_ns: int
+
+
+class Retention:
+    """Deletes traces. Safe to use from several threads; one of them sweeps."""
+
+    def __init__(
+        self, database: Database, writer: Writer, rewriting: Rewriting, deletions: Deletions, erasure: Erasure
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._rewriting = rewriting
+        self._deletions = deletions
+        self._erasure = erasure
+        self._has_room = True  # that may not have been given back yet, such as by the process before
+
+    def due(self, *, now_us: int, max_bytes: int | None) -> SweepForecast:
+        """What a sweep would find now; it changes nothing."""
+        with self._database.cursor() as cursor:
+            row = cursor.execute(sql.query("span_counts"), {"cutoff_us": now_us}).fetchone() or (0, 0, 0)
+        size = self._database.size()
+        spans, expired_spans, expired_traces = row[:3]
+        return SweepForecast(
+            spans=spans,
+            expired_traces=expired_traces,
+            expired_spans=expired_spans,
+            over_spans=max(0, _over(spans, size.used_bytes, max_bytes) - expired_spans),
+            used_bytes=size.used_bytes,
+            free_bytes=size.free * size.block_bytes,
+        )
+
+    def sweep(self, *, now_us: int, max_bytes: int | None = None, stopped: Callable[[], bool] = lambda: False) -> Swept:
+        """Delete what has expired, then, where the file is still too large, what would expire soonest.
+
+        Raises:
+            Overloaded: the database cannot be written now; whole steps were done.
+        """
+        traces, spans = self._expire(now_us, stopped)
+        for _ in range(_ROUNDS):
+            cutoff_us = self._size_cutoff(max_bytes)
+            if cutoff_us is None or stopped():
+                break
+            more_traces, more_spans = self._expire(cutoff_us, stopped)
+            traces, spans = traces + more_traces, spans + more_spans
+        self._sweep_ledgers(now_us - _LEDGER_US, stopped)
+        if spans:
+            self._has_room = True
+        self._finish_deletions(stopped)
+        with self._rewriting.steady:
+            freed_bytes = self.trim() if self._has_room and not stopped() else 0
+        return Swept(traces=traces, spans=spans, freed_bytes=freed_bytes)
+
+    def delete(self, wanted: DeletionCriteria, *, now_us: int) -> int:
+        """Delete traces, kept or not, and say how many, once their rows are gone; the next sweep erases them.
+
+        Raises:
+            Overloaded: the database cannot be written now; the deletion goes on later.
+        """
+        deletion = self._deletions.request(wanted, now_us=now_us)
+        while deletion.state == DELETING:
+            self._erasure.work()
+            deletion = self._deletions.find(deletion.deletion_id) or deletion
+        return deletion.traces
+
+    def trim(self) -> int | None:
+        """Give free blocks back to the file system, as soon as nobody reads; None when somebody always did."""
+        freed: list[int | None] = []
+        for _ in range(_TRIM_TRIES):
+            self._writer.between(lambda: freed.append(self._database.trim()))
+            if freed[-1] is not None:
+                self._has_room = False
+                break
+            time.sleep(_TRIM_PAUSE_S)
+        return freed[-1]
+
+    def pin(self, trace_id: str, *, now_us: int, tenant: str = "", why: str = BY_HAND) -> None:
+        """Keep a trace until it is unpinned for the same reason."""
+        parameters = {"tenant": tenant, "trace_id": trace_id, "why": why, "now_us": now_us}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("pin_trace"), parameters), 1)
+
+    def unpin(self, trace_id: str, *, tenant: str = "", why: str = BY_HAND) -> None:
+        """Keep it for this reason no longer."""
+        parameters = {"tenant": tenant, "trace_id": trace_id, "why": why}
+        self._writer.store(lambda cursor: cursor.execute(sql.query("unpin_trace"), parameters), 1)
+
+    def pins(self, trace_id: str, *, tenant: str = "") -> list[str]:
+        """Why a trace is kept."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("pins_of_trace"), {"tenant": tenant, "trace_id": trace_id}).fetchall()
+        return [why for (why,) in rows]
+
+    def pinned(self, *, limit: int) -> list[Pin]:
+        """The traces that are kept, those first that were last kept; of each every reason."""
+        with self._database.cursor() as cursor:
+            rows = cursor.execute(sql.query("pinned_traces"), {"pins": limit}).fetchall()
+        return [Pin(tenant=tenant, trace_id=trace_id, why=why, at_ns=at_ns) for tenant, trace_id, why, at_ns in rows]
+
+    def _finish_deletions(self, stopped: Callable[[], bool]) -> None:
+        """Erase whatever was to be deleted when this began, as far as that is soon done."""
+        until_s = time.monotonic() + _FINISH_S
+        waiting = {each.deletion_id for each in self._deletions.open()}
+        while waiting and not stopped() and time.monotonic() < until_s:
+            self._erasure.work()
+            waiting &= {each.deletion_id for each in self._deletions.open()}
+            self._has_room = True
+
+    def _expire(self, cutoff_us: int, stopped: Callable[[], bool]) -> tuple[int, int]:
+        """Delete the traces that expire before a moment, those that came first foremost."""
+        after, gone, spans = -1, 0, 0
+        while not stopped():
+            with self._database.cursor() as cursor:
+                until, keys = _next_window(cursor, cutoff_us, after)
+            if until is None:
+                break
+            step = _Step(keys, cutoff_us, after + 1, until)
+            while step.more:
+                self._rewriting.make_room(TABLES, stopped)
+                self._writer.store(step.run, _STEP_SPANS)
+                self._rewriting.note(step.places)
+            gone, spans, after = gone + step.traces, spans + step.spans, until
+        return gone, spans
+
+    def _size_cutoff(self, max_bytes: int | None) -> int | None:
+        """Up to when traces have to expire so that the file gets small enough; None when it is."""
+        if max_bytes is None:
+            return None
+        self._rewriting.drop()  # what was deleted is free after it
+        used_bytes = self._database.size().used_bytes
+        with self._database.cursor() as cursor:
+            ((spans, *_),) = cursor.execute(sql.query("span_counts"), {"cutoff_us": 0}).fetchall()
+            over = _over(spans, used_bytes, max_bytes)
+            if not over:
+                return None
+            ((cutoff_us,),) = cursor.execute(sql.query("size_cutoff"), {"spans": min(over, spans)}).fetchall()
+        return int(cutoff_us) if cutoff_us is not None else None
+
+    def _sweep_ledgers(self, before_us: int, stopped: Callable[[], bool]) -> None:
+        """Delete what goes by age alone: requests to judges, ended backfills, scores of traces that are not here."""
+        deleted = [_STEP_SPANS]
+        bounds = {"before_us": before_us}
+
+        def delete(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("sweep_backfill"), bounds)
+            cursor.execute(sql.query("sweep_deletion"), bounds)
+            cursor.execute(sql.query("sweep_annotation"), bounds)
+            calls = cursor.execute(sql.query("sweep_judge_call"), bounds | {"rows": _STEP_SPANS}).fetchall()
+            deleted.append(calls[0][0])
+
+        while deleted[-1] == _STEP_SPANS and not stopped():
+            self._writer.store(delete, 1)
+
+
+class _Step:
+    """One transaction of a sweep: what has expired of some traces and came with some commits."""
+
+    def __init__(self, keys: Sequence[TraceName], cutoff_us: int, first_batch: int, last_batch: int) -> None:
+        self._keys = keys
+        self._cutoff_us = cutoff_us
+        self._first_batch, self._last_batch = first_batch, last_batch
+        self.traces = 0
+        self.spans = 0
+        self.places: Places = {}
+        self.more = True  # to be done, in a transaction of its own
+
+    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Look again, because spans may have come since, and delete. The writer's thread calls this."""
+        leaving = leaving_among(cursor, self._keys, cutoff_us=self._cutoff_us, in_any_case=False)
+        left = erase(cursor, leaving, self._first_batch, self._last_batch, whole=True)
+        self.traces = sum(each.last_batch <= self._last_batch for each in leaving)  # the others go on elsewhere
+        self.spans, self.places, self.more = left.spans, left.places, left.more
+
+
+def _over(spans: int, used_bytes: int, max_bytes: int | None) -> int:
+    """How many spans are too many, if all take the same room."""
+    if max_bytes is None or used_bytes <= max_bytes:
+        return 0
+    return -(-spans * (used_bytes - max_bytes) // used_bytes)
+
+
+def _next_window(cursor: duckdb.DuckDBPyConnection, cutoff_us: int, after: int) -> tuple[int | None, list[TraceName]]:
+    """The traces of the next expired parts, and the commit up to which these were looked at; whole commits."""
+    parameters = {"cutoff_us": cutoff_us, "after": after, "parts": _STEP_PARTS}
+    rows = cursor.execute(sql.query("expired_parts"), parameters).fetchall()
+    if not rows:
+        return None, []
+    if len(rows) == _STEP_PARTS and rows[0][-1] != rows[-1][-1]:
+        rows = [row for row in rows if row[-1] != rows[-1][-1]]  # the last commit may have more parts
+    keys: dict[TraceName, None] = {}
+    spans, until = 0, rows[0][-1]
+    furthest = _furthest(cursor, rows[0][-1], rows[-1][-1])
+    for tenant, trace_id, trace_key, span_count, batch in rows:
+        if batch != until and (spans >= _STEP_SPANS or batch > furthest):
+            break
+        keys[TraceName(tenant, trace_id, trace_key)] = None
+        spans, until = spans + span_count, batch
+    return until, list(keys)
+
+
+def _furthest(cursor: duckdb.DuckDBPyConnection, first: int, last: int) -> int:
+    """The last of these commits up to which one transaction may reach."""
+    bounds = {"first_batch": first, "last_batch": last, "commits": _REACH_COMMITS}
+    spans, furthest = 0, first
+    for batch, more, _ in cursor.execute(sql.query("sizes_of_commits"), bounds).fetchall():
+        spans += more
+        if spans > _REACH_SPANS:
+            break
+        furthest = batch
+    return max(first, furthest)

@@ -1,0 +1,400 @@
+"""Row groups written anew, so that no deleted rows are left in them: not in memory, and not on the disk.
+
+Of each row group in which rows were deleted DuckDB 1.5.5 holds 512 kB from then on, and of one that has been loaded
+again 256 kB from the first look at it. Nothing evicts that, it counts towards the memory limit, and it lasts as long as
+the row group has other rows. So only so many row groups may be like that at a time, however large the file is; the
+bytes of the deleted rows stay in these as well.
+
+A row group cannot be changed, but its rows can be written once more, behind all others, and deleted where they were:
+then the next checkpoint that nobody disturbs drops it. Where a row group begins DuckDB does not say at a price that a
+large file could pay, so a stretch of rows that surely holds the ones in question is rewritten, and what is left of the
+row groups at both of its ends is merged by DuckDB where there is too much of it, as soon as both fit into one.
+
+Places hold only until row groups are dropped, for then all rows behind these move up. So DuckDB makes no checkpoint by
+itself during a pass, and where somebody else made one, places are looked for again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import numpy as np
+
+from storage import sql
+from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database
+from storage.errors import Busy, Moved, Overloaded
+from storage.ingest.writer import Writer
+from storage.upkeep.leaving import Places
+from storage.upkeep.stretches import SMALL, Stretch, around, count_cells, count_groups, missing
+
+log = logging.getLogger(__name__)
+
+_GROUP_BYTES: Final = 512 << 10
+_SHARE: Final = 8
+"""Of the memory that DuckDB may hold, this part may be about row groups with deleted rows. A guess: 61 of them at the
+default of 256 MB, of which queries take half and ingest a sixth."""
+_FEWEST: Final = 8
+_WORTH: Final = 4
+"""Row groups are counted again, which reads the numbers of all rows, only if this part of them may have been noted."""
+
+_STEPS: Final = 8
+"""Row groups that are rewritten between two checkpoints, each of which takes 50 to 110 ms with 5 million spans."""
+
+_NUMBERED: Final = frozenset({"span"})
+"""Tables of many columns, whose rows are told by their numbers (`seq`) as well: a condition on places alone has DuckDB
+begin to read each column of each row group. With 5.6 million spans that takes 200 ms, the rows of a row group 35."""
+
+_LOOK: Final = 8 * ROW_GROUP_ROWS  # rows whose places are looked at together, where these are not all there
+_LOOK_FOR_STEP: Final = 16 * ROW_GROUP_ROWS  # the same for one step, where most rows may be deleted
+_CLOSING_TRIES: Final = 4
+_MOVED_TRIES: Final = 100  # a guess: each writes some row groups anew before a sweep or a refresh comes in its way
+_TURN_S: Final = 60.0  # for whoever else rewrites; a guess
+_DROP_TRIES, _DROP_PAUSE_S = 10, 2.0
+"""Half a minute, which is what one query may take, for a moment in which nobody reads. A guess."""
+
+_GIVE_WAY_S, _PAUSE_S = 2.0, 0.05
+"""So long a step waits at most for ingest: senders that never pause must not keep bytes on the disk. A guess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the rewriting under way is, in row groups; `total` is an estimate from its beginning."""
+
+    done: int
+    total: int
+
+
+class Rewriting:
+    """Rewrites what has holes. Safe to use from several threads; one at a time rewrites."""
+
+    def __init__(self, database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> None:
+        self._database = database
+        self._writer = writer
+        self._is_behind = is_behind
+        self._most = max(_FEWEST, database.memory_bytes // _SHARE // _GROUP_BYTES)
+        self._counting = threading.Lock()
+        self._turn = threading.Lock()
+        self._counted = self._most  # row groups with deleted rows; as good as too many until they are counted
+        self._is_counted = False
+        self._since: set[tuple[str, int]] = set()  # row groups in which rows were deleted since they were counted
+        self._noted = 0  # transactions that deleted rows
+        self._layout, self._planned_at = 0, 0  # of the file, and `_noted`, when places were last looked at
+        self._to_drop = 0  # row groups that were rewritten since DuckDB last dropped some
+        self.steady = threading.Lock()  # for whoever needs the file without checkpoints; those made on purpose take it
+        self.progress = Progress(done=0, total=0)
+        self.rewritten = 0  # row groups, since the start
+
+    def note(self, places: Places) -> None:
+        """Remember that rows were deleted."""
+        touched = {(table, int(cell)) for table, rows in places.items() for cell in np.unique(rows // ROW_GROUP_ROWS)}
+        with self._counting:
+            self._noted += 1
+            self._since |= touched
+
+    def has_room(self, tables: Sequence[str]) -> bool:
+        """Whether rows may be deleted without more ado."""
+        if self._dirty >= self._most and (not self._is_counted or len(self._since) >= self._most // _WORTH):
+            self._count(tables)  # some may have been noted twice, under other numbers, and some may be gone
+        return self._dirty < self._most
+
+    @property
+    def _dirty(self) -> int:
+        """Row groups with deleted rows, at most."""
+        return self._counted + len(self._since)
+
+    def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
+        """Wait until rows may be deleted, and see to it.
+
+        Raises:
+            Overloaded: not now, because of what others read or write.
+        """
+        if self.has_room(tables):
+            return
+        self.drop()
+        self._count(tables)
+        if self.has_room(tables):
+            return
+        for _ in self.steps(tables):
+            if stopped():
+                return
+        if not self.has_room(tables):
+            raise Overloaded("too many row groups have deleted rows in them", retry_after_s=5)
+
+    def drop(self) -> None:
+        """Let DuckDB drop row groups without rows.
+
+        Raises:
+            Overloaded: somebody reads all the time, or the database cannot be written now.
+        """
+        self._drop()
+
+    def _drop(self, table: str | None = None, *, tries: int = _DROP_TRIES) -> int:
+        """Let DuckDB drop row groups without rows; how many places of a table are gone."""
+        gone: list[int] = []
+
+        def drop() -> None:
+            before = self._length(table) if table else 0
+            is_known = self._is_known() and self._noted == self._planned_at  # else others than these rows may go
+            self._database.checkpoint_alone()
+            if is_known:
+                self._layout = self._database.checkpoints.layout
+            gone.append(before - self._length(table) if table else 0)
+
+        for left in reversed(range(tries)):
+            try:
+                with self.steady:
+                    self._writer.once_between(drop)
+                break
+            except Busy:
+                if not left:
+                    raise
+                time.sleep(_DROP_PAUSE_S)
+        self._to_drop = 0
+        return gone[-1]
+
+    def _look_again(self) -> None:
+        """Begin to look where rows are."""
+        self._layout, self._planned_at = self._database.checkpoints.layout, self._noted
+
+    def _is_known(self) -> bool:
+        """Whether rows are where they were when somebody looked. For the writer's thread, while checkpoints wait."""
+        return self._layout == self._database.checkpoints.layout
+
+    def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:
+        """Rewrite what has holes in these tables, as it is now, step by step.
+
+        If it `is_last`, small tables are rewritten in any case, and when this comes to its end, no row that was deleted
+        before its beginning is left in any row group. Else some row groups may still have holes. The iterator may be
+        given up after each step.
+
+        Raises:
+            Overloaded: not now, because of what others read or write; begin again.
+        """
+        if not self._turn.acquire(timeout=_TURN_S):
+            raise Busy("row groups are being rewritten already; try again")
+        try:
+            self._writer.between(self._database.checkpoints.hold)
+        except BaseException:
+            self._turn.release()
+            raise
+        try:
+            noted = self._noted
+            self.drop()
+            planned, is_all = self._planned(tables, is_last=is_last)
+            self.progress = Progress(done=0, total=sum(planned.values()))
+            for table in planned:
+                yield from self._rewrite_around_holes(table, is_last=is_last)
+            self.drop()
+            self._count(tables)
+            if self._dirty > self._most // 2 and noted == self._noted:  # a merge hides where rows were deleted since
+                yield from self._merge(tables)
+                self._count(tables)
+            if not is_all:
+                raise Busy("more row groups had deleted rows than one pass rewrites; begin again")
+        finally:
+            self.progress = Progress(done=0, total=0)
+            self._database.checkpoints.allow()
+            self._turn.release()
+
+    def _rewrite_around_holes(self, table: str, *, is_last: bool) -> Iterator[None]:
+        """Rewrite stretches from the last one on, so that places in the others stay.
+
+        This keeps rows together that came together, where one pass after another comes to rows that came later: what it
+        took of these beforehand, because it was in the same stretch, is then at the end, and goes before the others.
+        """
+        for _ in range(_MOVED_TRIES):
+            self._look_again()
+            holes = self._holes(table, most=4 * self._most)
+            try:
+                for stretch in around(holes, self._length(table), is_last=is_last):
+                    yield from self._rewrite(table, stretch)
+            except Moved:
+                continue
+            return
+        raise Busy("rows moved while they were being rewritten; begin again")
+
+    def _merge(self, tables: Sequence[str]) -> Iterator[None]:
+        """Let DuckDB merge what is left of row groups on both sides of each hole."""
+        checkpoints = self._database.checkpoints
+        before = checkpoints.merges
+        checkpoints.merge_row_groups(allowed=True)
+        try:
+            large = [table for table in tables if self._length(table) > SMALL]
+            while self._merge_some(large):
+                yield
+            self._look_again()
+            for table in tables:
+                yield from self._close_holes(table)
+        except Moved as error:
+            log.debug("holes are not closed: %s", error)
+        finally:
+            checkpoints.merge_row_groups(allowed=before)
+
+    def _merge_some(self, tables: Sequence[str]) -> bool:
+        """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
+        lengths = {table: self._length(table) for table in tables}
+        for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
+            self._writer.store(_Step(table, Stretch(length - 1, length), is_known=lambda: True).run, 1)
+        self.drop()
+        return any(self._length(table) < length for table, length in lengths.items())
+
+    def _rewrite(self, table: str, stretch: Stretch) -> Iterator[None]:
+        """Write the rows of a stretch behind all others, in their order."""
+        place, end = stretch
+        while place < end:
+            self._give_way()
+            step = _Step(table, Stretch(place, end), is_known=self._is_known)
+            self._writer.store(step.run, ROW_GROUP_ROWS)
+            done = self.progress.done + 1
+            self.progress = Progress(done=done, total=max(self.progress.total, done))
+            self._to_drop += 1
+            self.rewritten += 1
+            dropped = self._try_to_drop(table) if self._to_drop % _STEPS == 0 else 0
+            place, end = step.rest_first - dropped, end - dropped
+            yield
+        self._try_to_drop(table)
+
+    def _try_to_drop(self, table: str) -> int:
+        """Let DuckDB drop what was rewritten; where somebody reads, later will do, but for ever it will not.
+
+        Raises:
+            Busy: it was put off for too long.
+        """
+        try:
+            return self._drop(table, tries=1)
+        except Busy:
+            return self._drop(table) if self._to_drop >= self._most else 0
+
+    def _close_holes(self, table: str) -> Iterator[None]:
+        """Close each hole, the last one first, as long as what is rewritten is dropped: else that looks like a hole."""
+        below = self._length(table)
+        while not self._to_drop and (hole := self._last_hole(table, below)) is not None:
+            yield from self._close(table, hole)
+            below = hole.first
+
+    def _close(self, table: str, hole: Stretch) -> Iterator[None]:
+        """Take so much away behind a hole that what is left on both sides fits into one row group."""
+        first = hole.first
+        for _ in range(_CLOSING_TRIES):
+            too_many = max(
+                1, ROW_GROUP_ROWS - (hole.end - hole.first)
+            )  # DuckDB merges nothing in a table without changes
+            yield from self._rewrite(table, Stretch(hole.end, min(hole.end + too_many, self._length(table))))
+            if self._to_drop:
+                return
+            left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
+            if left is None or left.end >= self._length(table):
+                return
+            hole = left
+
+    def _give_way(self) -> None:
+        until_s = time.monotonic() + _GIVE_WAY_S
+        while self._is_behind() and time.monotonic() < until_s:
+            time.sleep(_PAUSE_S)
+
+    def _count(self, tables: Iterable[str]) -> None:
+        """Count the row groups that have holes, as far as it matters."""
+        found = 0
+        with self._counting:
+            self._since = set()
+        for table in tables:
+            found += count_cells(self._holes(table, most=self._most - found))
+            if found >= self._most:
+                break
+        with self._counting:
+            self._counted, self._is_counted = found, True
+
+    def _length(self, table: str) -> int:
+        with self._database.cursor() as cursor:
+            parameters = {"catalog": CATALOG, "table": table}
+            ((length,),) = cursor.execute(sql.query("length_of_table"), parameters).fetchall()
+        return int(length)
+
+    def _planned(self, tables: Iterable[str], *, is_last: bool) -> tuple[dict[str, int], bool]:
+        """How many row groups of each table are to be rewritten, and whether these are all that there are.
+
+        To look for holes takes memory for each of them: after too many nobody looks at further tables.
+        """
+        planned: dict[str, int] = {}
+        most = 4 * self._most
+        for table in tables:
+            holes = self._holes(table, most=most)
+            planned[table] = count_groups(around(holes, self._length(table), is_last=is_last))
+            most -= count_cells(holes)
+            if most <= 0:
+                return planned, False
+        return planned, True
+
+    def _last_hole(self, table: str, below: int, *, above: int = 0) -> Stretch | None:
+        return next(iter(self._holes(table, most=1, below=below, above=above)), None)
+
+    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[Stretch]:
+        """Places without rows, the last ones first; after so many row groups nobody looks further."""
+        length = self._length(table)
+        end = length if below is None else min(below, length)
+        found: list[Stretch] = []
+        for stretch in self._incomplete(table, Stretch(above, end)):
+            with self._database.cursor() as cursor:
+                statement = sql.query("places_between").replace("$table", table)
+                bounds = {"first": stretch.first, "last": stretch.end - 1}
+                rows = cursor.execute(statement, bounds).to_arrow_table().column("place")
+            found += missing(rows.to_numpy(), stretch)
+            if count_cells(found) >= most:
+                break
+        return found
+
+    def _incomplete(self, table: str, within: Stretch) -> list[Stretch]:
+        """Parts of this stretch in which some places have no row, the last one first."""
+        bounds = {"first": within.first, "last": within.end - 1, "places": _LOOK}
+        with self._database.cursor() as cursor:
+            counts = dict(cursor.execute(sql.query("rows_by_part").replace("$table", table), bounds).fetchall())
+        parts = (
+            Stretch(max(within.first, part * _LOOK), min(within.end, (part + 1) * _LOOK))
+            for part in range(within.first // _LOOK, -(-within.end // _LOOK))
+        )
+        return [each for each in parts if counts.get(each.first // _LOOK, 0) < each.end - each.first][::-1]
+
+
+class _Step:
+    """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
+
+    def __init__(self, table: str, stretch: Stretch, *, is_known: Callable[[], bool]) -> None:
+        self._table = table
+        self._is_known = is_known
+        self._stretch = stretch
+        self.rest_first = stretch.end  # of what is to be rewritten still
+
+    def run(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Do it. The writer's thread calls this.
+
+        Raises:
+            Moved: rows are not where they were.
+        """
+        if not self._is_known():
+            raise Moved("rows are not where they were")
+        first, last = self._stretch.first, min(self._stretch.end, self._stretch.first + _LOOK_FOR_STEP) - 1
+        asked = {"first": first, "last": last, "rows": ROW_GROUP_ROWS}
+        ((rows, place),) = cursor.execute(self._text(sql.query("first_places")), asked).fetchall()
+        if rows == ROW_GROUP_ROWS:
+            last = place
+        self.rest_first = last + 1
+        if rows:
+            places = {"first": first, "last": last}
+            self._copy(cursor, places)
+            cursor.execute(self._text(sql.query("delete_rows")), places)
+
+    def _copy(self, cursor: duckdb.DuckDBPyConnection, places: Mapping[str, int]) -> None:
+        if self._table in _NUMBERED:
+            ((first, last, others),) = cursor.execute(self._text(sql.query("seqs_of_places")), places).fetchall()
+            if not others:  # in a file from before spans were numbered some have no number
+                numbers = {"first_seq": first, "last_seq": last}
+                cursor.execute(self._text(sql.query("copy_numbered_rows")), {**places, **numbers})
+                return
+        cursor.execute(self._text(sql.query("copy_rows")), places)
+
+    def _text(self, statement: str) -> str:
+        return statement.replace("$table", self._table)
