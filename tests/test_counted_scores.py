@@ -159,10 +159,16 @@ def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
 
 
 def test_labels_mean_the_same_to_monitors_and_in_the_view_of_annotations() -> None:
-    """What passes as a label in one of the two statements passes in the other."""
+    """What passes as a label in one statement passes in every other one that knows what labels mean."""
     meant = re.compile(r"WHEN '(\w+)' THEN (true|false)")
     view = dict(sql.views())["annotations"]
     assert meant.findall(sql.query("scores_to_count")) == meant.findall(view) != []
+    listed = re.compile(r"label IN \(([^)]*)\)\) AS (passes|fails)")
+    passing = [label for label, passes in meant.findall(view) if passes == "true"]
+    failing = [label for label, passes in meant.findall(view) if passes == "false"]
+    for text in (dict(sql.views())["judge_rates"], sql.query("labelled_run_scores")):
+        lists = {name: re.findall(r"'(\w+)'", labels) for labels, name in listed.findall(text)}
+        assert lists == {"passes": passing, "fails": failing}
 
 
 @pytest.mark.parametrize("scores", ["thumbs", [1], ["a", "a"], [""], [f"n{number}" for number in range(21)]])
