@@ -91,7 +91,7 @@ def main() -> None:
         if shutil.disk_usage(folder).free < options.spans * BYTES_PER_SPAN:
             raise SystemExit(f"{folder} has too little room for {options.spans} spans")
         began_s = time.monotonic()
-        spans = _fill(data, options.spans)
+        spans = fill_views(data, options.spans)
         print(f"filled with {spans:,} spans in {time.monotonic() - began_s:.0f} s", flush=True)
         plain = _copy(data, Path(folder) / "plain.duckdb")
         try:
@@ -111,8 +111,8 @@ def questions() -> Iterator[Question]:
         yield Question(asks, text.strip().rstrip(";"))
 
 
-def _fill(data: Path, wanted: int) -> int:
-    """Send some spans, and copy what is stored of them."""
+def fill_views(data: Path, wanted: int) -> int:
+    """Send some spans, and copy what is stored of them, until there are about so many; returns how many."""
     reads = ConventionsReader(NO_KEYS)
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))) as store:
         requests = Requests(SPANS)
