@@ -60,7 +60,7 @@ SPAN_KEYS = {
     "droppedEventsCount", "droppedLinksCount", "resource", "scope", "project", "serviceName", "logs", "spanType",
     "dialect", "inputMessages", "outputMessages", "toolName", "toolCallId", "toolArguments", "toolResult",
     "toolDefinitions", "model", "provider", "inputTokens", "outputTokens", "cachedTokens", "reasoningTokens", "costUsd",
-    "sessionId", "userId", "error", "errorType", "sources", "notes",
+    "sessionId", "userId", "runId", "itemKey", "error", "errorType", "sources", "notes",
 }  # fmt: skip
 
 attribute_values = st.recursive(

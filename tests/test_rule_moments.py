@@ -57,7 +57,7 @@ def test_sql_samples_the_same_traces(database: duckdb.DuckDBPyConnection, rate: 
 def test_all_rules_sample_the_same_traces(trace_id: str, rate: float) -> None:
     """Of two rules with one rate, both take a trace or neither does."""
     rules = (a_rule(name="one", sampleRate=rate), a_rule(name="other", target="TRACE", sampleRate=rate))
-    row = a_span(trace_id=trace_id) | {"resource_attributes": {}}
+    row = a_span(trace_id=trace_id) | {"resource_attributes": {}, "run_id": None, "item_key": None}
     first, second = (decide(rule, [row]) for rule in rules)
     assert first == second
 
@@ -67,7 +67,7 @@ def test_a_trace_is_filtered_where_its_best_span_stopped() -> None:
     named = {"field": "name", "op": "=", "value": "a"}
     failed = {"field": "status_message", "op": "exists"}
     rule = a_rule(target="TRACE", conditions=[named, failed])
-    base = a_span() | {"resource_attributes": {}}
+    base = a_span() | {"resource_attributes": {}, "run_id": None, "item_key": None}
     other, stopped, matching = base | {"name": "b"}, base | {"name": "a"}, base | {"name": "a", "status_message": ""}
     assert decide(rule, [other]).clause == 1
     assert decide(rule, [stopped, other]).clause == 2

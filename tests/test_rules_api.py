@@ -97,7 +97,7 @@ def test_every_key_of_ours_goes_in_and_comes_out(api: httpx.Client) -> None:
     document = made(api)
     assert {key: document[key] for key in OURS} == OURS
     assert (document["origin"], document["file"], document["version"]) == ("API", None, 1)
-    assert document["clauses"][-2] == 'any of (tool_name = "refund")'
+    assert document["clauses"][-3] == 'any of (tool_name = "refund")'
     assert len(document["digest"]) == 12
     assert document.keys() >= READ_ONLY
 

@@ -22,7 +22,8 @@ APART = [
     if f"{method} {path}" not in OF_THE_WHOLE_SERVER | OPEN
 ]
 LOOKING = [path for method, path, _ in APART if method == "GET" and path != "/"]  # which leads to the list of traces
-CHANGING = [(method, path) for method, path, _ in APART if method != "GET"]
+_EVERYTHING = ("DELETE", "/api/v1/traces")  # comes last: the others are about traces that it deletes
+CHANGING = sorted(((method, path) for method, path, _ in APART if method != "GET"), key=_EVERYTHING.__eq__)
 PEOPLE = ("acme", "other")
 
 QUESTIONS = {  # what a route wants to be asked, beside its path
