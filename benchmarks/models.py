@@ -26,8 +26,8 @@ from benchmarks.server import Server, tracejury
 TIMES: Final = 5
 TIMEOUT_S: Final = 120.0
 KNOWN: Final = """
-    SELECT trace_id, span_id, session_id, project, request_model
-    FROM spans WHERE session_id IS NOT NULL AND request_model IS NOT NULL ORDER BY start_time DESC LIMIT 1
+    SELECT trace_id, span_id, session_id, project, model
+    FROM spans WHERE session_id IS NOT NULL AND model IS NOT NULL ORDER BY start_time DESC LIMIT 1
 """
 
 
