@@ -30,6 +30,7 @@ before AS (
         AND a.session_id IS NOT DISTINCT FROM $session_id
         AND ($session_id IS NOT NULL OR a.trace_id IS NOT DISTINCT FROM $trace_id)
         AND a.span_id IS NOT DISTINCT FROM $span_id
+        AND a.run_id IS NOT DISTINCT FROM $run_id
         AND a.item_number IS NOT DISTINCT FROM $item_number
     ORDER BY a.number DESC
     LIMIT 1
