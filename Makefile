@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check format bench soak lock clean
+.PHONY: help run test quick check format docs bench soak lock clean
 
 help:
 	@echo 'make run     start the server; on an empty ./data, send it a small sample first'
@@ -21,6 +21,7 @@ help:
 	@echo 'make quick   the tests that start no server and no store'
 	@echo 'make check   what make test does, without the tests'
 	@echo 'make format  let ruff fix and format the code'
+	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make bench   measure'
 	@echo 'make soak    twenty kills in each test of kills, and an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
@@ -49,6 +50,10 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+docs: $(VENV)/.dev
+	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@echo 'The site is in build/site; open build/site/index.html.'
 
 bench: $(VENV)/.dev
 	@exec $(BIN)/python -m benchmarks $(ARGS)

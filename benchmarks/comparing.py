@@ -8,16 +8,16 @@ import time
 import numpy as np
 
 from rules.statistics.runs.comparison import compare
-from rules.statistics.runs.records import SCORED, Evaluator, Item, Run
+from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem
 
 ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
 
 
-def a_run(seed: int) -> Run:
+def a_run(seed: int) -> FinishedRun:
     """A run of random scores, no two of which are equal."""
     scores = np.random.default_rng(seed).random((EVALUATORS, ITEMS, TRIALS))
-    return Run(
-        items=[Item(key=f"item-{at}") for at in range(ITEMS)],
+    return FinishedRun(
+        items=[JudgedItem(key=f"item-{at}") for at in range(ITEMS)],
         evaluators=[Evaluator(name=f"evaluator-{at}", threshold=0.5) for at in range(EVALUATORS)],
         outcomes=np.full(scores.shape, SCORED, dtype=np.uint8),
         scores=scores,
@@ -28,7 +28,7 @@ def a_run(seed: int) -> Run:
 def main() -> None:
     """Print the CPU time of the comparison, of plain means, and their ratio."""
     baseline, candidate = a_run(1), a_run(2)
-    small = Run(
+    small = FinishedRun(
         items=baseline.items[:2],
         evaluators=baseline.evaluators,
         outcomes=baseline.outcomes[:, :2],

@@ -14,7 +14,7 @@ import numpy as np
 
 from collector.live.monitors.metric_looks import MOST_OUTCOMES
 from rules.metric_limit import LimitState, MetricLimit, look_at
-from rules.statistics.monitor import Monitor, Result
+from rules.statistics.monitor import Monitor, MonitoredResult
 from rules.statistics.settings import MonitorSettings
 
 LOOK_S = 15
@@ -58,7 +58,7 @@ def change_alarms(day: Day, source: np.random.Generator) -> Iterator[int]:
     for at, (count, bad) in enumerate(zip(day.counts.tolist(), day.failed.tolist(), strict=True)):
         passed = source.permutation(np.arange(count) >= bad)[:MOST_OUTCOMES]
         for each in passed.tolist():
-            event = monitor.add(Result(None, each, None))
+            event = monitor.add(MonitoredResult(None, each, None))
             if event is not None and event.change == "opened":
                 yield at
 

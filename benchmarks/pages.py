@@ -161,6 +161,11 @@ def _pages(client: httpx.Client) -> Iterator[tuple[str, str]]:
     yield "traces with an attribute", "/traces?attribute=" + quote("gen_ai.operation.name=execute_tool")
     yield "traces with a text", "/traces?text=" + quote(stored[0][:12])
     yield "traces with a text nowhere", "/traces?text=nobody+ever+wrote+this"
+    yield "traces, all columns of spans", "/traces?columns=model,release,user,session"
+    yield "overview", "/traces/overview"
+    yield "overview of errors", "/traces/overview?status=error"
+    yield "overview of a rule that failed", "/traces/overview?rule=helpful&verdict=failed"
+    yield "preview of a trace", f"/traces/{trace_id}/preview"
     yield "a trace", f"/traces/{trace_id}"
     yield "an old trace", f"/traces/{stored[0]}"
     rule = {

@@ -35,7 +35,7 @@ class Report:
     large: Large | None
     evaluations: list[Cost]
     matching: MatchingCost | None
-    checking: Checking | None
+    checking: list[Checking]
     dashboards: list[Beside]
     sustained: list[Sustained]
 
@@ -74,8 +74,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _evaluations(report.evaluations)
     if report.matching:
         yield from (_matching(report.matching), "")
-    if report.checking:
-        yield from (_checking(report.checking), "")
+    for checking in report.checking:
+        yield from (_checking(checking), "")
     if report.dashboards:
         yield from _dashboards(report.dashboards)
     if report.sustained:
@@ -121,10 +121,12 @@ def _matching(cost: MatchingCost) -> str:
 
 def _checking(checking: Checking) -> str:
     each = checking.checks // checking.traces
+    what = f"traces of {checking.spans_a_trace} spans, {each} of each" if checking.target == "TRACE" else "spans"
+    took_us = checking.server_us + checking.child_us
     return (
-        f"Checks of traces of {checking.spans_a_trace} spans, {each} of each, from jobs to evaluations in tables: "
-        f"{checking.per_s:,.0f} a second, {checking.server_us:,.0f} µs of CPU a check in the server and "
-        f"{checking.child_us:,.0f} in the process that reads and checks."
+        f"Checks of {what}, from jobs to evaluations in tables: {checking.per_s:,.0f} a second, "
+        f"{checking.server_us:,.0f} µs of CPU a check in the server and {checking.child_us:,.0f} in the process that "
+        f"checks: {took_us / checking.evaluator_us:,.1f} times what the evaluators alone take."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from benchmarks import machine, report, server
-from benchmarks.checking import TRACES, measure_checking
+from benchmarks.checking import CHECKS, TRACES, measure_checking
 from benchmarks.dashboards import measure_dashboards
 from benchmarks.evaluations import EVALUATE_SECONDS, measure_evaluators
 from benchmarks.generator import Door, Generator
@@ -59,7 +59,8 @@ def run(choice: Choice, directory: Path) -> report.Report:
     described = machine.describe(directory)
     evaluations = measure_evaluators(min(choice.seconds, EVALUATE_SECONDS)) if choice.wants("evaluators") else []
     matching = measure_matching(directory, choice.matched) if choice.wants("matching") else None
-    checking = measure_checking(directory / "checking", choice.traces) if choice.wants("checking") else None
+    wanted = CHECKS if choice.wants("checking") else ()
+    checking = [measure_checking(directory / f"checking-{target}", choice.traces, target) for target in wanted]
     with Generator(pool_spans=choice.pool_spans) as generator:
         bench = Bench(generator=generator, directory=directory, seconds=choice.seconds, senders=choice.senders)
         scenarios = [
@@ -144,8 +145,8 @@ def main(
         matched=SMOKE_STORED if smoke else MATCHED_SPANS,
         stored=min(stored, SMOKE_STORED) if smoke and stored else stored,
     )
-    with tempfile.TemporaryDirectory(prefix="tracejury-bench-", dir=directory) as scratch:
-        measured = run(choice, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix="tracejury-bench-", dir=directory) as matcher_db:
+        measured = run(choice, Path(matcher_db))
     if json_file:
         json_file.write_text(report.to_json(measured))
     print(report.to_markdown(measured))

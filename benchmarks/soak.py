@@ -1,9 +1,9 @@
 """`make soak`: an hour of mixed load on a server at default settings, restarts and kills included, and what came of it.
 
 The load is half of what the machine takes: of the rate at which spans are stored, read and matched, which is measured
-first. In the first quarter the server is stopped and killed in turn; the rest is one life, over the second half of
-which memory and lag are judged. At the end it is killed once more, starts again, and every acknowledged span has to be
-in its file.
+first with each kind of request that the load has. In the first quarter the server is stopped and killed in turn; the
+rest is one life, over the second half of which memory and lag are judged. At the end it is killed once more, starts
+again, and every acknowledged span has to be in its file.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import httpx
 from benchmarks.generator import ROOT, Generator, Job
 from benchmarks.server import Server, tracejury_at
 from benchmarks.soak_clients import Asked, Asking, Traces, clients
+from benchmarks.soak_load import DOORS
 from benchmarks.soak_report import Sample, judge, look, tables
 from tests.model_server import Says, a_model
 
@@ -164,14 +165,17 @@ def _drain(server: Server) -> None:
 
 
 def calibrate(command: list[str], data: Path) -> float:
-    """How many spans a second are stored, read and matched."""
+    """How many spans a second of the requests of the load are stored, read and matched."""
+    seconds_a_span = 0.0
     with Generator(pool_spans=8_192) as generator, Server(command, data) as server:
-        job = Job(door="grpc", target=server.target("grpc"), spans=512, senders=8, seconds=CALIBRATION_S)
-        result = generator.run(job)
-        _drain(server)
-        took_s = time.monotonic() - result.started_s
+        for door, spans, senders, share in DOORS:
+            job = Job(door=door, target=server.target(door), spans=spans, senders=senders, seconds=CALIBRATION_S)
+            result = generator.run(job)
+            _drain(server)
+            took_s = time.monotonic() - result.started_s
+            seconds_a_span += share * took_s / result.acknowledged_spans
         server.stop()
-    return result.acknowledged_spans / took_s
+    return 1 / seconds_a_span
 
 
 def _command(data: Path, model: str) -> list[str]:
@@ -198,12 +202,12 @@ def _command(data: Path, model: str) -> list[str]:
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Also write every sample to this file.")
 def main(minutes: float, rate: float | None, directory: Path | None, json_file: Path | None) -> None:
     """Soak a server, print what was measured, and exit with 1 where a promise was not kept."""
-    with tempfile.TemporaryDirectory(prefix="tracejury-soak-", dir=directory) as scratch, a_model(VERDICT) as model:
+    with tempfile.TemporaryDirectory(prefix="tracejury-soak-", dir=directory) as matcher_db, a_model(VERDICT) as model:
         if rate is None:
-            first = Path(scratch, "calibration")
+            first = Path(matcher_db, "calibration")
             rate = calibrate(_command(first, model.base_url), first) / 2
         click.echo(f"{rate:,.0f} spans/s for {minutes:g} minutes", err=True)
-        data = Path(scratch, "data")
+        data = Path(matcher_db, "data")
         soak = Soak(data=data, command=_command(data, model.base_url), minutes=minutes)
         asked = run(soak, rate)
         kept = look(data, soak.traces)

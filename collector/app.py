@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from collector.access.entrance import Authenticator
-from collector.api.application import make_application
-from collector.api.backup import open_backup
-from collector.api.context import Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.turns import Turns
+from collector.access.authenticator import Authenticator
+from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
+from collector.api.base.turns import Turns
+from collector.api.operations.backup import open_backup
+from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
 from collector.delivery.configured import file_webhooks
@@ -25,8 +25,8 @@ from collector.exporting.configured import telling, tracing
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
 from collector.listening import address_of, bind, reached_at, serving, serving_grpc
+from collector.live.judges.egress import address_policy
 from collector.live.judges.judging_hub import OwnDoor
-from collector.live.judges.reach import address_policy
 from collector.live.pipeline import Pipeline
 from collector.live.upkeep.eraser import Eraser
 from collector.live.upkeep.sweeper import Sweeper
@@ -78,20 +78,20 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         own_traces = await tracing(stack, settings)
         watch = None if own_traces is None else own_traces.watch
         store, counts = await _opened(stack, settings, watch)
-        entrance = make_authenticator(settings, store, stack)
+        authenticator = make_authenticator(settings, store, stack)
         traces = await _adding_up(stack, settings, store, counts)
-        own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=entrance.keyring.own_key)
+        own_door = OwnDoor(address=reached_at(address_of(otlp_socket)), key=authenticator.keyring.own_key)
         pipeline = await _judging(stack, settings, store, own_door, watch)
         exporter = await telling(stack, settings, store, _behind(settings, store))
         sweeper, eraser = await _sweeping(stack, settings, store)
         receivers = await _delivering(stack, settings, store, watch)
         ingest = _ingesting(stack, settings, store, watch)
-        reader = OtlpReader(ingest, body_limits(settings), entrance)
+        reader = OtlpReader(ingest, body_limits(settings), authenticator)
         parts = _Parts(
             store=store,
             ingest=ingest,
             reader=reader,
-            entrance=entrance,
+            authenticator=authenticator,
             pipeline=pipeline,
             receivers=receivers,
             sweeper=sweeper,
@@ -103,9 +103,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         context = _context(settings, parts, stack)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
         await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, grace_s, tls))
-        otlp = with_cors(OtlpHttp(reader, entrance, host_names(settings, settings.otlp_http)), settings)
+        otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
-        grpc_door = OtlpGrpc(ingest, entrance, max_message_bytes=settings.max_body_bytes)
+        grpc_door = OtlpGrpc(ingest, authenticator, max_message_bytes=settings.max_body_bytes)
         grpc = await stack.enter_async_context(serving_grpc(grpc_door, settings.grpc, grace_s, tls))
         stack.push_async_callback(asyncio.to_thread, pipeline.judging.flush)
         await _comparing(stack, store, context)
@@ -185,7 +185,7 @@ class _Parts:
     store: Store
     ingest: Ingest
     reader: OtlpReader
-    entrance: Authenticator
+    authenticator: Authenticator
     pipeline: Pipeline
     receivers: Receivers
     sweeper: Sweeper
@@ -197,18 +197,16 @@ class _Parts:
 
 def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Context:
     """What the API speaks to."""
-    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
-    stack.callback(turns.close)
     conditions = _watching(parts, stack)
     return Context(
         queries=parts.store.queries,
         access=parts.store.access,
-        entrance=parts.entrance,
+        authenticator=parts.authenticator,
         meters=server_meters(_measured(settings, parts, conditions)),
         conditions=conditions,
         reader=parts.reader,
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
-        turns=turns,
+        turns=_turns(settings, stack),
         overloaded=lambda: parts.store.overload is not None,
         set_aside=lambda: parts.store.totals.set_aside,
         own_keys=settings.own_keys,
@@ -216,6 +214,7 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         jobs=parts.store.jobs,
         jobs_changed=parts.pipeline.workers.wake,
         judging=parts.pipeline.judging,
+        playground=parts.pipeline.playground,
         rulebook=parts.store.rulebook,
         rule_record=parts.store.rule_record,
         trials=parts.pipeline.trials,
@@ -237,6 +236,8 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         eraser=parts.eraser,
         search=parts.store.search,
         listing=parts.store.listing,
+        saved_views=parts.store.saved_views,
+        overview=parts.store.overview,
         sessions=parts.store.sessions,
         session_idle_ns=int(settings.session_idle_seconds * 1e9),
         outlines=parts.store.outlines,
@@ -253,6 +254,13 @@ def _context(settings: Settings, parts: _Parts, stack: AsyncExitStack) -> Contex
         watch=parts.watch,
         configured=_configured(settings),
     )
+
+
+def _turns(settings: Settings, stack: AsyncExitStack) -> Turns:
+    """Whose turn it is to ask SQL, until the stack is closed."""
+    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+    stack.callback(turns.close)
+    return turns
 
 
 def _configured(settings: Settings) -> ProjectSettings:
@@ -287,7 +295,7 @@ def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -
         data=settings.data,
         store=parts.store,
         ingest=parts.ingest,
-        entrance=parts.entrance,
+        authenticator=parts.authenticator,
         budgets=parts.pipeline.judging.budgets,
         sweeper=parts.sweeper,
         exporter=parts.exporter,
@@ -303,7 +311,7 @@ def _watching(parts: _Parts, stack: AsyncExitStack) -> ServerConditions:
             ServerState(
                 store=parts.store,
                 ingest=parts.ingest,
-                traffic=parts.entrance.traffic,
+                traffic=parts.authenticator.traffic,
                 rules=parts.pipeline.rules.active,
                 judge_problem=parts.pipeline.judging.judges.problem_of,
             )

@@ -48,7 +48,7 @@ def session_trace(
     """A trace of a session, of what its spans mean."""
     return SessionTrace(
         summary=summary,
-        conversation=reading.conversation or tuple(_told(reading)),
+        conversation=reading.conversation or tuple(_messages_of_texts(reading)),
         tool_calls=reading.tool_calls,
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
@@ -57,7 +57,7 @@ def session_trace(
     )
 
 
-def _told(reading: TraceReading) -> Iterator[Message]:
+def _messages_of_texts(reading: TraceReading) -> Iterator[Message]:
     """The input and the output of a trace whose spans tell no messages, as messages."""
     for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
         if text:

@@ -1,13 +1,19 @@
-"""What all threads share that follow what is stored: they let ingest go first, and tell when they have caught up."""
+"""What all threads share that follow what is stored: they let ingest go first, tell when they caught up, and go on."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
+from storage.errors import Moved, Overloaded
+
 PATIENCE_S: Final = 5.0
 """So long a follower lets ingest go first before its next step, and no longer: senders that never pause must not keep
 it from going on. A guess."""
+
+FAIR_AFTER_S: Final = 60.0
+"""A guess at how long a peak of load is that may be answered first and matched later."""
 
 _LOOK_S: Final = 0.05
 
@@ -42,8 +48,73 @@ class CaughtUp:
             self._changed.notify_all()
 
 
-def let_ingest_go_first(is_behind: Callable[[], bool], stopping: threading.Event) -> None:
-    """Wait while ingest is behind, for some seconds at most, or until the follower is to stop."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while is_behind() and time.monotonic() < deadline_s and not stopping.wait(_LOOK_S):
-        pass
+class FollowerThread:
+    """A thread that goes on with one thing until it is closed: what fails is told in the log, and tried again."""
+
+    def __init__(
+        self,
+        go_on: Callable[[], None],
+        *,
+        name: str,
+        doing: str,
+        log: logging.Logger,
+        pause_s: float,
+        waits_first: bool = False,
+    ) -> None:
+        """`go_on` returns or raises when it is to be called again after a pause; `doing` is what the log calls it."""
+        self._go_on = go_on
+        self._doing = doing
+        self._log = log
+        self._pause_s = pause_s
+        self._waits_first = waits_first
+        self.stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self, wake: Callable[[], None] = lambda: None) -> None:
+        """Stop, and wait for the end of the step under way; `wake` ends what the thread may wait for."""
+        self.stopping.set()
+        wake()
+        self._thread.join()
+
+    def _run(self) -> None:
+        if self._waits_first:
+            self.stopping.wait(self._pause_s)
+        while not self.stopping.is_set():
+            self._try()
+            self.stopping.wait(self._pause_s)
+
+    def _try(self) -> None:
+        try:
+            self._go_on()
+        except (Moved, Overloaded) as error:
+            if not self.stopping.is_set():
+                self._log.warning("%s pauses: %s", self._doing, error)
+        except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
+            self._log.exception("%s failed; it is tried again", self._doing)
+
+
+class IngestFirst:
+    """Lets ingest go first, but for a follower that has not caught up for a minute: from then on both have their share.
+
+    Ingest then refuses what is too much, and its senders come again; a follower would fall behind without an end.
+    """
+
+    def __init__(self, is_behind: Callable[[], bool]) -> None:
+        self._is_behind = is_behind
+        self._caught_up_s = time.monotonic()
+
+    def wait(self, stopping: threading.Event) -> None:
+        """Wait while ingest is behind, for some seconds at most, or until the follower is to stop."""
+        began_s = time.monotonic()
+        if began_s - self._caught_up_s > FAIR_AFTER_S:
+            return
+        while self._is_behind() and time.monotonic() - began_s < PATIENCE_S and not stopping.wait(_LOOK_S):
+            pass
+
+    def caught_up(self) -> None:
+        """Note that the follower has seen all that there is."""
+        self._caught_up_s = time.monotonic()

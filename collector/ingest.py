@@ -4,8 +4,8 @@
 
 The decode thread takes all that waits, up to a limit, and decodes it as one group, because most of a
 small decode's cost is per group. While one group is being synced the next one is decoded and the one
-after that gathers, so no timer delays an answer: alone, a request is answered at once; under load, many
-share one sync.
+after that gathers. Alone, a request is answered at once; where several were under way together, small
+ones wait a moment for each other, and share a decode, a sync and a place in a commit.
 """
 
 import asyncio
@@ -31,6 +31,12 @@ _GROUP_BYTES = 2 << 20
 """Bytes of requests that are decoded together, some 1,700 agent spans. Larger groups cost the same CPU a span; this
 also bounds what a group of nothing but tiny elements takes in memory (`collector.otlp.pieces`)."""
 
+_GATHERED_BYTES: Final = 256 << 10
+"""Of so many bytes the cost of a group is small beside that of its spans: nobody waits for more."""
+
+_GATHER_S: Final = 0.02
+"""No request waits longer for others. A guess: small beside what a batch of spans waits in its application."""
+
 _GROUPS_AT_ONCE = 2
 """One group at the disk and one in the decoder. With more, groups get smaller and each span dearer."""
 
@@ -42,6 +48,7 @@ _OUTCOMES: Final = ("accepted", "rejected", "refused", "failed")
 class _Offer:
     request: Request
     answer: "asyncio.Future[Receipt]"
+    at_s: float
 
 
 class SpansRefused(Overloaded):
@@ -96,6 +103,8 @@ class Ingest:
         self.budget = ByteBudget(queue_bytes)
         self._waiting: deque[_Offer] = deque()
         self._arrived = threading.Condition()
+        self._unanswered = 0
+        self._most_unanswered = 0  # at the same time, since a group was taken last
         self._decoded: queue.SimpleQueue[tuple[Decoded, list[_Offer], int] | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(_GROUPS_AT_ONCE)
         self._closed = False
@@ -133,12 +142,14 @@ class Ingest:
             Overloaded: we are behind already, or shutting down.
         """
         self._store.check_room()
-        offer = _Offer(request, self._loop.create_future())
+        offer = _Offer(request, self._loop.create_future(), time.monotonic())
         with self._arrived:
             if self._closed:
                 msg = "shutting down"
                 raise Overloaded(msg)
             self._waiting.append(offer)
+            self._unanswered += 1
+            self._most_unanswered = max(self._most_unanswered, self._unanswered)
             self._arrived.notify()
         return offer.answer
 
@@ -149,17 +160,34 @@ class Ingest:
                 self._arrived.wait_for(lambda: self._waiting or self._closed)
                 if not self._waiting:
                     return
+                self._gather()
                 group = [self._waiting.popleft()]
                 nbytes = len(group[0].request.body)
                 while self._waiting and nbytes + len(self._waiting[0].request.body) <= _GROUP_BYTES:
                     group.append(self._waiting.popleft())
                     nbytes += len(group[-1].request.body)
+                self._most_unanswered = self._unanswered
             # A sender that hung up while its request waited gets no answer, so nothing needs to be stored.
             present = [offer for offer in group if not offer.answer.cancelled()]
+            self._forget(len(group) - len(present))
             if present:
                 yield present
             else:
                 self._room.release()
+
+    def _gather(self) -> None:
+        """Wait a moment until as many wait as were under way together lately. Whoever sends alone waits for nobody."""
+        until_s = self._waiting[0].at_s + _GATHER_S
+        while len(self._waiting) < self._most_unanswered and not self._closed:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or sum(len(offer.request.body) for offer in self._waiting) >= _GATHERED_BYTES:
+                return
+            self._arrived.wait(left_s)
+
+    def _forget(self, requests: int) -> None:
+        """Count so many requests as under way no longer."""
+        with self._arrived:
+            self._unanswered -= requests
 
     def _decode_groups(self) -> None:
         for group in self._groups():
@@ -215,6 +243,7 @@ class Ingest:
             if isinstance(outcome, Receipt):
                 self._counts["accepted", offer.request.signal.noun] += outcome.accepted
                 self._counts["rejected", offer.request.signal.noun] += outcome.rejected
+        self._forget(len(offers))
         self._loop.call_soon_threadsafe(_answer, offers, outcomes)
         return failed
 

@@ -14,24 +14,25 @@ from typing import Any, Final
 
 import httpx
 
+from collector.access.authenticator import Authenticator, check
 from collector.access.caller import Caller, RequestInfo
-from collector.access.entrance import Authenticator, check
 from collector.access.errors import AccessRefused
 from collector.access.journal import Journal
 from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
-from collector.api.application import make_application
-from collector.api.backup import open_backup
-from collector.api.context import Context, ProjectSettings, Reviews, SqlLimits
-from collector.api.turns import Turns
+from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
+from collector.api.base.turns import Turns
+from collector.api.operations.backup import open_backup
+from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
 from collector.delivery.receivers import Receivers
 from collector.doors.otlp_http import OtlpReader
 from collector.ingest import Ingest
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
+from collector.live.judges.egress import address_policy
 from collector.live.judges.judging_hub import JudgeServices
-from collector.live.judges.reach import address_policy
+from collector.live.judges.playground import Playground
 from collector.live.matching.matcher import Matcher
 from collector.live.rules.rules_in_force import RulesInForce
 from collector.live.upkeep.eraser import Eraser
@@ -75,20 +76,17 @@ def _check(data: Path) -> None:
 
 def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context:
     """What the API speaks to; nothing of it was started."""
-    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
-    stack.callback(turns.close)
-    entrance = _entrance(store)
-    judging = JudgeServices.look(store, settings)
-    stack.callback(judging.close)
+    authenticator = _authenticator(store)
+    judging = _judging(settings, store, stack)
     return Context(
         queries=store.queries,
         access=store.access,
-        entrance=entrance,
+        authenticator=authenticator,
         meters=(),
         conditions=ServerConditions(()),
-        reader=OtlpReader(Ingest(store, queue_bytes=settings.queue_bytes), body_limits(settings), entrance),
+        reader=OtlpReader(Ingest(store, queue_bytes=settings.queue_bytes), body_limits(settings), authenticator),
         sql_limits=SqlLimits(rows=settings.sql_rows, seconds=settings.sql_seconds),
-        turns=turns,
+        turns=_turns(settings, stack),
         overloaded=lambda: store.overload is not None,
         set_aside=lambda: store.totals.set_aside,
         own_keys=settings.own_keys,
@@ -96,6 +94,7 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         jobs=store.jobs,
         jobs_changed=lambda: None,
         judging=judging,
+        playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, _asks_nobody),
         rulebook=store.rulebook,
         rule_record=store.rule_record,
         trials=Trials(store.windows, settings.own_keys, JudgesAtHand(of=judging.judges, run=_asks_nobody)),
@@ -119,6 +118,8 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         sessions=store.sessions,
         session_idle_ns=int(settings.session_idle_seconds * 1e9),
         listing=store.listing,
+        saved_views=store.saved_views,
+        overview=store.overview,
         outlines=store.outlines,
         exports=store.exports,
         datasets=store.datasets,
@@ -126,7 +127,6 @@ def _context(settings: Settings, store: Store, stack: AsyncExitStack) -> Context
         run_items=store.run_items,
         run_evaluations=store.run_evaluations,
         run_evaluator=RunEvaluator(_of_runs(store), judging.judges, _asks_nobody),
-        redact=None,
         data=settings.data,
         backup=partial(open_backup, store, settings.data),
         sweeper=Sweeper(store.retention, interval_s=settings.sweep_interval_seconds, max_bytes=settings.max_bytes),
@@ -160,7 +160,13 @@ class Onlookers(Authenticator):
         return _ONLOOKER
 
 
-def _entrance(store: Store) -> Authenticator:
+def _judging(settings: Settings, store: Store, stack: AsyncExitStack) -> JudgeServices:
+    judging = JudgeServices.look(store, settings)
+    stack.callback(judging.close)
+    return judging
+
+
+def _authenticator(store: Store) -> Authenticator:
     keyring = Keyring(store.access, None)
     return Onlookers(keyring, Journal(store.access, keyring, kept=0), reads_are_open=True)
 
@@ -178,6 +184,12 @@ def _matcher(settings: Settings, store: Store) -> Matcher:
         longest_s=settings.settle_longest_seconds,
     )
     return Matcher(store.matching, tuple, settling, enqueued=lambda: None)
+
+
+def _turns(settings: Settings, stack: AsyncExitStack) -> Turns:
+    turns = Turns(at_once=settings.sql_at_once, wait_s=settings.sql_seconds)
+    stack.callback(turns.close)
+    return turns
 
 
 def _reviews(settings: Settings, store: Store) -> Reviews:

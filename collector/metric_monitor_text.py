@@ -115,7 +115,11 @@ class MetricMonitorText(BaseModel):
     connection: _Text | None = Field(default=None, description="A name or an id.")
     above: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     below: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    escalate_at: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="An open alert that gets there is told once more."
+    )
     change: ChangeText | None = None
+    experiments: bool = Field(default=False, description="Whether spans of items of experiments count too.")
     window_seconds: int = Field(default=300, ge=10, le=86_400)
     percentile: float = Field(default=0.95, gt=0, lt=1, description="Of a latency.")
     min_count: int = Field(default=20, ge=1, le=10**9, description="With fewer in the window there is no value.")
@@ -142,7 +146,15 @@ class MetricMonitorText(BaseModel):
             raise ValueError("rule_matches needs a rule")
         if self.metric == "budget_used" and len(told) != 1:
             raise ValueError("budget_used needs one of rule, project and connection")
+        if self.escalate_at is not None and not self._is_further(self.escalate_at):
+            raise ValueError("escalateAt goes with above or below, and lies beyond it")
         return self
+
+    def _is_further(self, number: float) -> bool:
+        """Whether a number lies beyond the limit."""
+        if self.above is not None:
+            return number > self.above
+        return self.below is not None and number < self.below
 
     @property
     def of(self) -> Metric:
@@ -152,7 +164,7 @@ class MetricMonitorText(BaseModel):
     @property
     def limit(self) -> MetricLimit:
         """The limit that must not be crossed."""
-        return MetricLimit(above=self.above, below=self.below, looks=self.looks)
+        return MetricLimit(above=self.above, below=self.below, escalate_at=self.escalate_at, looks=self.looks)
 
     @property
     def interval_s(self) -> float:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 from starlette.middleware.cors import CORSMiddleware
 
-from collector.access.entrance import Authenticator
+from collector.access.authenticator import Authenticator
 from collector.access.journal import Journal
 from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
@@ -20,6 +20,7 @@ from collector.reading.spans import ConventionsReader, ReadingCounts
 from collector.setting_values import bytes_of_size
 from collector.settings import Settings
 from storage.engine.database import DatabaseOptions
+from storage.engine.workarounds import Workarounds
 from storage.errors import Unusable
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
@@ -79,6 +80,7 @@ def store_options(settings: Settings, watch: Watch | None, counts: ReadingCounts
             memory_limit=memory,
             query_bytes=settings.sql_memory_bytes or bytes_of_size(memory) // 2,
             threads=settings.duckdb_threads or share_of_threads(),
+            workarounds=Workarounds(**settings.workarounds.model_dump(exclude={"watch_quack_clients"})),
         ),
         writer=WriterOptions(
             commit_interval_s=settings.commit_interval_ms / 1000,

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 
-from collector.sample_agents import DOCUMENTS, SUPPORT, TRAVEL, Application, SampleSpan
+from collector.sample_agents import DOCUMENTS, SUPPORT, TRAVEL, SampleApplication, SampleSpan
 
 PROJECT = "sample"
 
@@ -154,7 +154,7 @@ def _http_exporter(address: str, headers: dict[str, str]) -> SpanExporter:
     return HttpExporter(endpoint=endpoint, headers=headers, timeout=_EXPORT_TIMEOUT_S, session=session)
 
 
-def send_trace(application: Application, exporter: WatchedExporter, start_ns: int) -> SampleTrace:
+def send_trace(application: SampleApplication, exporter: WatchedExporter, start_ns: int) -> SampleTrace:
     """Send one trace that starts then.
 
     Raises:

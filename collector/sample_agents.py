@@ -28,7 +28,7 @@ class SampleSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
+class SampleApplication:
     """One application with one trace, whose id never changes: examples in documents name it."""
 
     trace_id: str
@@ -124,7 +124,7 @@ _SHOP_TOOLS: Final = (
 )
 
 
-def _support() -> Application:
+def _support() -> SampleApplication:
     asked = "My order 4711 arrived with a broken lamp. Can I send it back?"
     answered = "Sorry about the lamp! I made a return label for order 4711; the 39.90 € come back within five days."
     order = {"order_id": "4711", "status": "delivered", "items": [{"sku": "LAMP-2", "price_eur": 39.9}]}
@@ -142,7 +142,7 @@ def _support() -> Application:
         tool_step(1193, 1371, "create_return", damaged, label),
         _chat(1374, 2087, made, _text("assistant", answered), (356, 41), _SHOP_TOOLS),
     )
-    return Application(
+    return SampleApplication(
         trace_id="f8d18f56aac69da52ff48aa312bf2c4d",
         service_name="support-agent",
         version="2.3.1",
@@ -153,7 +153,7 @@ def _support() -> Application:
     )
 
 
-def _documents() -> Application:
+def _documents() -> SampleApplication:
     asked = "How long are deleted traces kept?"
     answered = "Deleted traces are gone at once; traces that are not deleted expire after 30 days."
     texts = (
@@ -193,7 +193,7 @@ def _documents() -> Application:
     )
     chain = {"openinference.span.kind": "CHAIN", "input.value": asked, "output.value": answered}
     chain |= {"input.mime_type": "text/plain", "output.mime_type": "text/plain", "session.id": "session-8"}
-    return Application(
+    return SampleApplication(
         trace_id="cc517eb1e9d1e6602882cbd9b05e0821",
         service_name="docs-assistant",
         version="1.0.4",
@@ -204,7 +204,7 @@ def _documents() -> Application:
     )
 
 
-def _travel() -> Application:
+def _travel() -> SampleApplication:
     asked = "Find me a flight from Vienna to Lisbon next Friday."
     answered = "I could not reach the airline just now. Please try again in a few minutes."
     arguments = {"origin": "VIE", "destination": "LIS", "date": "2026-11-27"}
@@ -224,7 +224,7 @@ def _travel() -> Application:
         replace(tool_step(758, 3764, "search_flights", arguments), steps=(call,), error=late),
         _chat(3767, 4402, failed, _text("assistant", answered), (189, 18)),
     )
-    return Application(
+    return SampleApplication(
         trace_id="7015e25e36583e6b06e2d605ae4a208b",
         service_name="travel-agent",
         version="0.9.0",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from collector.sample import WatchedExporter, grpc_exporter, send_trace
-from collector.sample_agents import Application, agent_step, tool_step
+from collector.sample_agents import SampleApplication, agent_step, tool_step
 
 _GOOD: Final = 24
 _BAD: Final = 16
@@ -32,7 +32,7 @@ def send_history(*, grpc: str, key: str | None = None) -> int:
         return over_grpc.taken
 
 
-def _checkout(number: int, version: str, *, is_good: bool) -> Application:
+def _checkout(number: int, version: str, *, is_good: bool) -> SampleApplication:
     order = f"{5200 + number}"
     answered = f"Order {order} is paid." if is_good else "The payment did not go through. Please try again."
     error = None if is_good else TimeoutError("the payment provider did not answer within 2 s")
@@ -40,7 +40,7 @@ def _checkout(number: int, version: str, *, is_good: bool) -> Application:
         40, 310 if is_good else 2045, "charge_card", {"order_id": order}, {"paid": True} if is_good else None
     )
     end_ms = 420 if is_good else 2160
-    return Application(
+    return SampleApplication(
         trace_id=hashlib.sha256(f"checkout {order}".encode()).hexdigest()[:32],
         service_name="checkout-agent",
         version=version,

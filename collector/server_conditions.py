@@ -72,9 +72,9 @@ class _Refusals:
         if refused > self._seen["refused spans"]:
             grown.add("overloaded")
         self._seen = counts | Counter({"refused spans": refused})
-        return {reason: self._told(reason, counts[reason], refused) for reason in grown}
+        return {reason: self._reason_text(reason, counts[reason], refused) for reason in grown}
 
-    def _told(self, reason: str, requests: int, refused: int) -> str:
+    def _reason_text(self, reason: str, requests: int, refused: int) -> str:
         since_start = f"{count_text(requests, 'export request')} since the start"
         if reason != "overloaded":
             return f"{reason.replace('_', ' ')}: {since_start}"

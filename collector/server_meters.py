@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.access.entrance import Authenticator
+from collector.access.authenticator import Authenticator
 from collector.access.journal import Journal
 from collector.conditions import ServerConditions
 from collector.exporting.results import ResultsExporter
@@ -28,7 +28,7 @@ class MeasuredServer:
     data: Path
     store: Store
     ingest: Ingest
-    entrance: Authenticator
+    authenticator: Authenticator
     budgets: Budgets
     sweeper: Sweeper
     exporter: ResultsExporter | None
@@ -41,7 +41,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
     look = measured.store.gauges.look
     return (
         *_ingest_meters(measured.ingest),
-        *_traffic_meters(measured.entrance.traffic),
+        *_traffic_meters(measured.authenticator.traffic),
         *_store_meters(measured.store),
         *_reading_meters(measured.reading),
         *_behind("stale_trace", "traces", "committed and not in the sums of their traces yet", lambda: look().stale),
@@ -52,7 +52,7 @@ def server_meters(measured: MeasuredServer) -> Sequence[Meter]:
         *_deletion_meters(measured.store, look),
         *_disk_meters(measured.store, measured.data),
         *_results_meters(look, measured.exporter),
-        *_other_meters(measured.ingest, measured.entrance.journal, measured.conditions),
+        *_other_meters(measured.ingest, measured.authenticator.journal, measured.conditions),
     )
 
 

@@ -1,12 +1,16 @@
 """Kinds of values that several settings have."""
 
 import re
-from typing import Annotated, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 from pydantic.functional_validators import AfterValidator
 
+from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
+from collector.conventions.own import OwnKeys
+from collector.conventions.prices import price_table
 from collector.secrets import LEAST_CHARACTERS, as_key
 
 _LAST_PORT: Final = 65535
@@ -64,7 +68,34 @@ def _encryption_key(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    OwnKeys(projects)  # which knows the fields
+    return projects
+
+
+def _prices(given: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
+    price_table(given)  # which knows what a price is
+    return given
+
+
+def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
+    """Checks what is parsed again where it is used."""
+
+    def check(documents: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse(documents)
+        except BadText as error:
+            raise ValueError(str(error)) from None
+        return documents
+
+    return AfterValidator(check)
+
+
 Address = Annotated[str, AfterValidator(_address)]
+AttributeKeys = Annotated[dict[str, dict[str, tuple[str, ...]]], AfterValidator(_keys)]
+ModelPrices = Annotated[dict[str, dict[str, float]] | None, AfterValidator(_prices)]
+ConnectionDocuments = Annotated[dict[str, Any], _parsed_by(parse_file_connections)]
+BudgetDocuments = Annotated[dict[str, Any], _parsed_by(parse_project_budgets)]
 ApiKey = Annotated[SecretStr, AfterValidator(_api_key)]
 Bytes = Annotated[int, Field(ge=1024)]
 EncryptionKey = Annotated[SecretStr, AfterValidator(_encryption_key)]

@@ -1,116 +1,37 @@
-"""What can be set, with its bounds and its default."""
+"""What can be set, with its bounds and its default.
 
-from collections.abc import Callable
+The table in docs/configuration.md and deploy/config.example.yaml are made of the descriptions here, whose links are
+those of docs/: `pytest tests/test_settings_reference.py --update-golden`.
+"""
+
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
-from pydantic.functional_validators import AfterValidator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from collector.connection_text import BadText, parse_file_connections, parse_project_budgets
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import price_table
-from collector.redaction.plan import RedactionPlan, make_plan
-from collector.setting_values import Address, ApiKey, Bytes, EncryptionKey, Headers, OtlpUrl, ResultsUrl, Size
-from rules.errors import BadPattern
+from collector.setting_groups import Redaction, WebhookSettings, WorkaroundSettings
+from collector.setting_values import (
+    Address,
+    ApiKey,
+    AttributeKeys,
+    BudgetDocuments,
+    Bytes,
+    ConnectionDocuments,
+    EncryptionKey,
+    Headers,
+    ModelPrices,
+    OtlpUrl,
+    ResultsUrl,
+    Size,
+)
 
 _MIB = 1 << 20
 
 
-AlertEvent: TypeAlias = Literal["alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"]
-ALERT_EVENTS: Final[tuple[AlertEvent, ...]] = ("alert.opened", "alert.acknowledged", "alert.recovered")
-"""What a webhook is told of that does not say."""
-
-
 class BadSettings(Exception):
     """Settings that cannot be used; the message names each key and what would be right."""
-
-
-def _keys(projects: dict[str, dict[str, tuple[str, ...]]]) -> dict[str, dict[str, tuple[str, ...]]]:
-    OwnKeys(projects)  # which knows the fields
-    return projects
-
-
-def _prices(given: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
-    price_table(given)  # which knows what a price is
-    return given
-
-
-def _parsed_by(parse: Callable[[object], object]) -> AfterValidator:
-    """Checks what is parsed again where it is used."""
-
-    def check(documents: dict[str, Any]) -> dict[str, Any]:
-        try:
-            parse(documents)
-        except BadText as error:
-            raise ValueError(str(error)) from None
-        return documents
-
-    return AfterValidator(check)
-
-
-class WebhookSettings(BaseModel):
-    """A receiver of alerts. Of `url`, `secret` and `previousSecret`, the name of a variable that holds it will do."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-    project: Annotated[str, Field(min_length=1, description="The project; * for all.")]
-    url: SecretStr | None = None
-    urlEnv: str | None = None  # noqa: N815 - as it is written
-    secret: SecretStr | None = None
-    secretEnv: str | None = None  # noqa: N815 - as it is written
-    previousSecret: SecretStr | None = None  # noqa: N815 - as it is written
-    previousSecretEnv: str | None = None  # noqa: N815 - as it is written
-    enabled: bool = True
-    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
-    template: Literal["json", "slack", "teams", "pagerduty"] = "json"
-    rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
-    severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
-        if (self.url is None) is (self.urlEnv is None):
-            raise ValueError("needs url or urlEnv")
-        if None not in (self.secret, self.secretEnv) or None not in (self.previousSecret, self.previousSecretEnv):
-            raise ValueError("a secret is written, or named by its variable, and not both")
-        return self
-
-
-def _known_preset(name: str) -> str:
-    make_plan(keys=(), patterns=(), presets=(name,))
-    return name
-
-
-def _pattern(text: str) -> str:
-    try:
-        make_plan(keys=(), patterns=(text,), presets=())
-    except BadPattern as error:
-        raise ValueError(f"a pattern {error}") from error
-    return text
-
-
-class Redaction(BaseModel):
-    """What is taken out of spans and log records before they are written."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    keys: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
-        Field(max_length=100, description="Attributes whose values are taken out; * and ? as in globs."),
-    ] = ()
-    patterns: Annotated[
-        tuple[Annotated[str, AfterValidator(_pattern)], ...],
-        Field(max_length=20, description="Regular expressions of what is taken out of every text."),
-    ] = ()
-    presets: Annotated[
-        tuple[Annotated[str, AfterValidator(_known_preset)], ...],
-        Field(description="Shapes that are taken out of every text: email, card, key."),
-    ] = ()
-
-    @property
-    def plan(self) -> RedactionPlan:
-        """What is taken out, ready to be applied."""
-        return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
 
 
 class Settings(BaseModel):
@@ -118,181 +39,346 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: Annotated[Path, Field(description="The data directory.")] = Path("data")
-    grpc: Annotated[Address, Field(description="Where OTLP over gRPC is taken.")] = "127.0.0.1:4317"
-    otlp_http: Annotated[Address, Field(description="Where OTLP over HTTP is taken.")] = "127.0.0.1:4318"
-    http: Annotated[Address, Field(description="Where the API listens.")] = "127.0.0.1:8080"
+    data: Annotated[Path, Field(description="the data directory: database, spool, lock; made if it is not there")] = (
+        Path("data")
+    )
+    grpc: Annotated[Address, Field(description="where OTLP over gRPC is taken; port 0 picks one")] = "127.0.0.1:4317"
+    otlp_http: Annotated[Address, Field(description="where OTLP over HTTP is taken")] = "127.0.0.1:4318"
+    http: Annotated[Address, Field(description="where the API listens")] = "127.0.0.1:8080"
     quack: Annotated[
-        Address | None, Field(description="Where DuckDB attaches over its own protocol, without TLS; null: nowhere.")
+        Address | None,
+        Field(
+            description="where [DuckDB attaches](dashboards.md#duckdb-attaches) over its own protocol, without TLS",
+            examples=["127.0.0.1:9494"],
+        ),
     ] = None
-    max_body_bytes: Annotated[Bytes, Field(description="A request body may be this large as it was sent.")] = 64 * _MIB
-    max_decompressed_bytes: Annotated[
-        Bytes, Field(description="A request body may be this large after decompression.")
+    max_body_bytes: Annotated[
+        Bytes, Field(description="a request body as it was sent; over gRPC also its size decompressed")
     ] = 64 * _MIB
+    max_decompressed_bytes: Annotated[Bytes, Field(description="a request body over HTTP after decompression")] = (
+        64 * _MIB
+    )
     queue_bytes: Annotated[
-        Bytes, Field(description="Request bodies held at the same time; above this, senders are told to wait.")
+        Bytes, Field(description="request bodies held at one time; above this, senders are told to wait")
     ] = 32 * _MIB
     backlog_bytes: Annotated[
         Bytes,
-        Field(description="Spans and logs that are durable, not committed; above this, senders are told to wait."),
+        Field(
+            description="spans and log records that are durable but not committed yet; above this, senders are told to"
+            " wait"
+        ),
     ] = 48 * _MIB
     commit_interval_ms: Annotated[
         int,
         Field(
             ge=1,
             le=10_000,
-            description="Spans wait at most this long for their commit, and up to three times as long under load.",
+            description="spans wait at most this long for their commit, and up to three times as long under load",
         ),
     ] = 300
     retention_days: Annotated[
-        int, Field(ge=1, le=36_500, description="A trace expires this long after its latest span came.")
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="a trace expires this long after its latest span came, and leaves with the next sweep",
+        ),
     ] = 30
     project_retention_days: Annotated[
         dict[str, Annotated[int, Field(ge=1, le=36_500)]],
-        Field(description="The same for projects that differ: project, days."),
+        Field(
+            description="`retention_days` of projects that differ; it counts for spans that come from then on",
+            examples=["{shop: 90, lab: 7}"],
+        ),
     ] = {}
     run_retention_days: Annotated[
-        int | None, Field(ge=1, le=36_500, description="A run leaves this long after it ended; null: never.")
+        int | None,
+        Field(ge=1, le=36_500, description="a [run](experiments.md) leaves this long after it ended; none: never"),
     ] = None
     max_bytes: Annotated[
         int | None,
-        Field(ge=16 * _MIB, description="Above this size of the database, the oldest traces leave early; null: never."),
+        Field(
+            ge=16 * _MIB,
+            description="above this size of the database, the oldest traces leave early: [retention](retention.md)",
+        ),
     ] = None
     sweep_interval_seconds: Annotated[
-        float, Field(gt=0, le=7 * 86_400, description="Time between two sweeps, which delete what has expired.")
+        float,
+        Field(
+            gt=0,
+            le=7 * 86_400,
+            description="time between two sweeps, which delete what has expired and give the room back",
+        ),
     ] = 3600
     duckdb_memory: Annotated[
         Size | None,
-        Field(description="What DuckDB may hold in memory; null: a quarter of what the machine or its cgroup has."),
+        Field(
+            description="what DuckDB may hold in memory; none: a quarter of what the machine or its cgroup has, 256 MiB"
+            " at least and 16 GiB at most. Opening the file may take more for a moment, and spans of more than 100 kB"
+            " take more for longer (`memory_raised` in the [log](operations.md))",
+            examples=["512MB"],
+        ),
     ] = None
     duckdb_threads: Annotated[
-        int | None, Field(ge=1, le=256, description="Threads that DuckDB may use; null: as many as processors.")
+        int | None,
+        Field(
+            ge=1,
+            le=256,
+            description="threads that DuckDB may use; none: as many as there are processors, 16 at most. Those of"
+            " questions stand back behind ingest",
+        ),
     ] = None
     attribute_keys: Annotated[
-        dict[str, dict[str, tuple[str, ...]]],
-        AfterValidator(_keys),
-        Field(description="Attributes of your own that hold a field: project (* for all), field, keys."),
+        AttributeKeys,
+        Field(
+            description="attributes of your own that hold a field: project (`*` for all), [field](reading.md), keys;"
+            " the first that holds something wins",
+            examples=['{"*": {session_id: [my.session]}, shop: {input: [shop.question], output: [shop.answer]}}'],
+        ),
     ] = {}
     model_prices: Annotated[
-        dict[str, dict[str, float]] | None,
-        AfterValidator(_prices),
-        Field(description="Prices of models over those shipped, in USD per million tokens; null: none at all."),
+        ModelPrices,
+        Field(
+            description="[prices of models](reading.md#cost) over those that are shipped, in USD per million tokens;"
+            " `null`: no cost is computed",
+            examples=["{my-model: {input: 2, cached: 0.5, output: 8, reasoning: 8}, other: {input: 0.59, output: 1}}"],
+        ),
     ] = {}
     rules: Annotated[
-        Path | None, Field(description="A folder of rules, one YAML file each; followed as it changes.")
+        Path | None, Field(description="a folder of [rules](rules.md), one YAML file each; followed as it changes")
     ] = None
     settle_after_root_seconds: Annotated[
         float,
-        Field(ge=0, le=86_400, description="A trace has settled so long after its latest span, if its root ended."),
+        Field(
+            ge=0,
+            le=86_400,
+            description="a trace has [settled](rules.md#what-becomes-of-a-span-or-a-trace) this long after its latest"
+            " span, if its root has ended",
+        ),
     ] = 10
     settle_quiet_seconds: Annotated[
-        float, Field(ge=0, le=86_400, description="The same for a trace whose root has not ended.")
+        float,
+        Field(ge=0, le=86_400, description="a trace whose root is open has settled this long after its latest span"),
     ] = 180
     settle_longest_seconds: Annotated[
-        float, Field(ge=0, le=604_800, description="A trace has settled so long after its first span, whatever comes.")
+        float, Field(ge=0, le=604_800, description="a trace has settled this long after its first span, whatever comes")
     ] = 3600
     session_idle_seconds: Annotated[
         float,
-        Field(ge=1, le=604_800, description="A session is closed so long after its last span, until another comes."),
+        Field(
+            ge=1,
+            le=604_800,
+            description="a [session](sessions.md) is `closed` this long after its last span started or ended,"
+            " and `open` again when another trace of it comes; [rules about sessions](rules.md#sessions) judge it"
+            " so long after its last span came",
+        ),
     ] = 900
     review_lease_seconds: Annotated[
-        float, Field(ge=1, le=86_400, description="How long an entry of a review queue is kept for who was given it.")
+        float,
+        Field(
+            ge=1,
+            le=86_400,
+            description="an entry of a [review queue](review.md#queues) is kept this long for whoever was given it",
+        ),
     ] = 900
     job_attempts: Annotated[
-        int, Field(ge=1, le=100, description="Attempts of an evaluation that an endpoint does not answer.")
+        int,
+        Field(
+            ge=1,
+            le=100,
+            description="attempts of an evaluation that the judge's endpoint does not answer, before it has"
+            " [failed](evaluation.md#attempts)",
+        ),
     ] = 8
     retry_over_budget: Annotated[
-        bool, Field(description="Evaluate on a new day what the budgets of the week before it left out.")
+        bool,
+        Field(
+            description="evaluate on a new day, from 00:01 UTC, what [budgets](connections.md#budgets) left out in the"
+            " seven days before it; it comes before what is new, and is paid from the budgets of the new day"
+        ),
     ] = False
-    code_judges: Annotated[int, Field(ge=1, le=256, description="Programs that judge at the same time.")] = 2
+    code_judges: Annotated[int, Field(ge=1, le=256, description="programs that judge at one time")] = 2
     encryption_key: Annotated[
         EncryptionKey | None,
-        Field(description="What secrets are encrypted with: 32 bytes in hex or base64, or a passphrase."),
+        Field(
+            description="what [keys of connections](connections.md#keys) are encrypted with: 32 bytes as hexadecimal"
+            " digits or base64, or a passphrase of at least 12 characters. Better kept out of the file, in the variable"
+        ),
     ] = None
     llm_connections: Annotated[
-        dict[str, Any],
-        _parsed_by(parse_file_connections),
-        Field(description="Connections to models that judge: name and what the API takes, without keys."),
+        ConnectionDocuments,
+        Field(
+            description="[connections](connections.md) to models that judge, by name, without keys; `credentialRef`"
+            " names the variable that holds one",
+            examples=[
+                (
+                    '{default: {baseUrl: "https://api.openai.com/v1", model: gpt-5-mini, credentialRef: OPENAI_API_KEY,'
+                    " price: {inputUsdPerMillion: 0.25, outputUsdPerMillion: 2}, budget: {usdPerDay: 5}}}"
+                )
+            ],
+        ),
     ] = {}
     project_budgets: Annotated[
-        dict[str, Any],
-        _parsed_by(parse_project_budgets),
-        Field(description="What judging may cost in a day: project (* for every other one, each its own) and budget."),
+        BudgetDocuments,
+        Field(
+            description="[what judging may cost](connections.md#budgets) in a day: project (`*` for each other one,"
+            " each its own) and budget",
+            examples=['{"*": {callsPerDay: 1000}, shop: {usdPerDay: 2.5}}'],
+        ),
     ] = {}
     judge_traces: Annotated[
-        bool, Field(description="Store a span for each request to a judge; no rule ever matches one.")
+        bool,
+        Field(
+            description="store a span for each request to a judge; [no rule matches one](connections.md#no-loops)",
+        ),
     ] = False
-    alert_webhooks: Annotated[tuple[WebhookSettings, ...], Field(description="Who is told of alerts.")] = ()
+    alert_webhooks: Annotated[
+        tuple[WebhookSettings, ...],
+        Field(
+            description="who is told of alerts: [webhooks](webhooks.md)",
+            examples=[
+                '[{project: shop, url: "https://hooks.example.org/tracejury", secretEnv: SHOP_HOOK_SECRET}]',
+                '[{project: "*", urlEnv: SLACK_HOOK_URL, template: slack, events: [alert.opened, alert.recovered]}]',
+            ],
+        ),
+    ] = ()
     webhook_private_hosts: Annotated[
-        tuple[str, ...], Field(description="Private hosts that webhooks may go to: names, addresses, networks.")
+        tuple[str, ...],
+        Field(
+            description="hosts at private addresses that webhooks, and [connections of"
+            " tenants](connections.md#tenants), may go to: names, addresses, networks",
+            examples=["[hooks.internal, 10.0.0.0/8]"],
+        ),
     ] = ()
     webhook_rotation_hours: Annotated[
-        float, Field(ge=0, le=8760, description="A webhook's secret is used so long after another one took its place.")
+        float,
+        Field(ge=0, le=8760, description="a webhook's secret is used as well so long after another one took its place"),
     ] = 24
     results_endpoint: Annotated[
         ResultsUrl | None,
-        Field(description="Who is told of results: a URL for log records in OTLP, http(s) or grpc(s)."),
+        Field(
+            description="who is [told of results](scores.md#scores-out): the URL that takes log records in OTLP, over"
+            " HTTP or gRPC",
+            examples=["https://collector.example.com/v1/logs", "grpcs://collector.example.com:4317"],
+        ),
     ] = None
     results_headers: Annotated[
-        Headers, Field(description="What goes with each such request: header, name of the variable that holds it.")
+        Headers,
+        Field(
+            description="what goes with each such request: header, and the name of the variable that holds its value",
+            examples=["{authorization: RESULTS_AUTHORIZATION}"],
+        ),
     ] = {}
-    results_batch: Annotated[int, Field(ge=1, le=10_000, description="Results in one such request.")] = 512
+    results_batch: Annotated[int, Field(ge=1, le=10_000, description="results in one such request")] = 512
     own_traces_endpoint: Annotated[
-        OtlpUrl | None, Field(description="Who takes the server's own traces: a URL for spans in OTLP over HTTP.")
+        OtlpUrl | None,
+        Field(
+            description="who takes the [server's own traces](operations.md): the URL for spans in OTLP over HTTP",
+            examples=["https://collector.example.com/v1/traces"],
+        ),
     ] = None
     own_traces_headers: Annotated[
-        Headers, Field(description="What goes with each such request: header, name of the variable that holds it.")
+        Headers, Field(description="what goes with each such request, as in `results_headers`")
     ] = {}
-    sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="Rows that one SQL answer may have.")] = 10_000
-    sql_seconds: Annotated[float, Field(gt=0, le=3600, description="Time that one SQL query may take.")] = 30
+    sql_rows: Annotated[int, Field(ge=1, le=1_000_000, description="rows that one SQL answer may have")] = 10_000
+    sql_seconds: Annotated[float, Field(gt=0, le=3600, description="time that one SQL query may take")] = 30
     sql_memory_bytes: Annotated[
-        Bytes | None, Field(description="What SQL queries may take together of duckdb_memory; null: half of it.")
+        Bytes | None,
+        Field(
+            description="what SQL queries may take together of `duckdb_memory`; none: half of it. Above this, those"
+            " that run are stopped"
+        ),
     ] = None
     sql_at_once: Annotated[
-        int, Field(ge=1, le=64, description="SQL queries that run at the same time; others wait for a while.")
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="SQL queries that run at one time; another waits for as long as `sql_seconds`, and is told to"
+            " come again",
+        ),
     ] = 2
     shutdown_seconds: Annotated[
-        float, Field(gt=0, le=3600, description="Time for finishing requests and commits when stopping.")
+        float,
+        Field(
+            gt=0,
+            le=3600,
+            description="time for stopping: half of it for the requests under way, half for the commits after them",
+        ),
     ] = 30
     api_key: Annotated[
         ApiKey | None,
-        Field(description="The API key of the operator, who may do everything; the command line sends it."),
+        Field(
+            description="the key of the operator, who may do everything; 16 to 200 characters. The command line sends"
+            " what the variable holds. Better kept out of the file. [Access](access.md)"
+        ),
     ] = None
     reads: Annotated[
-        str, Field(pattern="^(key|open)$", description="Whether reading takes a key, once there is any key.")
+        str,
+        Field(pattern="^(key|open)$", description="`open` lets whoever shows no key read what belongs to no tenant"),
     ] = "key"
-    insecure_open: Annotated[bool, Field(description="Listen beyond this machine although there is no API key.")] = (
-        False
-    )
+    insecure_open: Annotated[
+        bool,
+        Field(
+            description="listen beyond this machine although there is no key, so that anybody may read and write"
+            " everything"
+        ),
+    ] = False
     allowed_hosts: Annotated[
-        tuple[str, ...], Field(description="Names under which the server may be called without a key.")
+        tuple[str, ...],
+        Field(description="names under which the server may be called without a key, besides those of this machine"),
     ] = ()
     key_requests_per_second: Annotated[
-        float | None, Field(gt=0, le=1e9, description="Export requests that one API key may send a second.")
+        float | None,
+        Field(gt=0, le=1e9, description="export requests that one key may send; more are told to wait"),
     ] = None
     key_bytes_per_second: Annotated[
-        float | None, Field(gt=0, le=1e12, description="Bytes of export requests that one API key may send a second.")
+        float | None, Field(gt=0, le=1e12, description="bytes of export requests that one key may send, decompressed")
     ] = None
     audit_entries: Annotated[
-        int, Field(ge=1000, le=100_000_000, description="Entries of the audit that are kept, the latest ones.")
+        int, Field(ge=1000, le=100_000_000, description="entries of the audit that are kept, the latest ones")
     ] = 100_000
     tls_cert: Annotated[
         Path | None,
-        Field(description="The certificate chain (PEM) of all addresses; they then take TLS only."),
+        Field(description="a certificate chain in a PEM file, with `tls_key`: every address then takes TLS only"),
     ] = None
-    tls_key: Annotated[Path | None, Field(description="The key (PEM) of that certificate.")] = None
+    tls_key: Annotated[Path | None, Field(description="the key of that certificate, in a PEM file")] = None
     redaction: Annotated[
-        Redaction, Field(description="What is taken out of spans and log records before they are written.")
+        Redaction,
+        Field(
+            description="what is taken out before anything is written: `redaction.keys`, `redaction.patterns`,"
+            " `redaction.presets`; [redaction](access.md#redaction)",
+            examples=["{keys: [user.*], patterns: ['AB-[0-9]{6}'], presets: [email, card, key]}"],
+        ),
     ] = Redaction()
     cors_origins: Annotated[
-        tuple[str, ...], Field(description="Origins whose pages may call the HTTP addresses; * for any.")
+        tuple[str, ...],
+        Field(
+            description="origins whose pages may call the HTTP addresses; `*` for any",
+            examples=["[https://app.example.org]"],
+        ),
     ] = ()
     log_level: Annotated[
-        str, Field(pattern="^(debug|info|warning|error)$", description="How much is logged to standard error.")
+        str,
+        Field(pattern="^(debug|info|warning|error)$", description="how much is logged; logs go to standard error"),
     ] = "info"
     log_format: Annotated[
-        str, Field(pattern="^(text|json)$", description="Whether the log is lines of text or of JSON.")
+        str,
+        Field(
+            pattern="^(text|json)$",
+            description="`json`: a line is a JSON object with `time`, `level`, `logger`, `message`, and the `requestId`"
+            " of the request that it is about",
+        ),
     ] = "text"
+    workarounds: Annotated[
+        WorkaroundSettings,
+        Field(
+            description="what is done because [DuckDB does not do it](operations.md#workarounds):"
+            " `workarounds.punch_holes`, `workarounds.rewrite_row_groups`, `workarounds.watch_quack_clients`,"
+            " `workarounds.hide_pandas`; all are on",
+            examples=["{punch_holes: false}"],
+        ),
+    ] = WorkaroundSettings()
 
     @property
     def own_keys(self) -> OwnKeys:

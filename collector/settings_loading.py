@@ -141,5 +141,6 @@ _PARSERS: dict[str, Callable[[str], object]] = {
     "max_bytes": _yaml,
     "run_retention_days": _yaml,
     "redaction": _yaml,
+    "workarounds": _yaml,
 }
 """How variables are read whose settings are more than one value, or may be none."""

@@ -12,7 +12,7 @@ from pydantic import Field, Strict, field_validator, model_validator
 from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Share
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.judging import Judge
 from evaluators.model import Case, ToolCall, text_of
 from evaluators.process import JudgeProgram, NotRun, run
@@ -197,8 +197,8 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="code_judge",
         title="Code Judge",
         version=1,

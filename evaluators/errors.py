@@ -9,9 +9,10 @@ Broken
 ├── OverBudget         what judging may cost is spent; nothing was asked
 ├── HeldBack           what judging may cost is set aside for requests nobody will hear of; later it is not
 ├── Stopped            its rule was switched off or deleted meanwhile; nothing more is asked
-└── TooLarge           comparing would take longer than anybody waits
+└── TooMuchToCompare   comparing would take longer than anybody waits
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 
@@ -23,9 +24,16 @@ class Broken(Exception):
 
 
 class BadConfiguration(Broken):
-    """The configuration cannot be used; the message names each key and what would be right."""
+    """The configuration cannot be used; the message names each key and what would be right.
+
+    `parts` has the keys that are wrong, "" for the whole, each with what is told of it; none where it is about no key.
+    """
 
     kind = "bad_configuration"
+
+    def __init__(self, message: str, *, parts: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.parts = tuple(parts)
 
 
 class BadCase(Broken):

@@ -17,7 +17,7 @@ from evaluators.judging import CostMeter, Judge
 from evaluators.model import Case
 from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
 from evaluators.prompting import prompt
-from evaluators.wire import explain
+from evaluators.wire import explained, in_one_line
 
 Settings = TypeVar("Settings", bound=Configuration)
 
@@ -61,7 +61,7 @@ class Evaluator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[Settings]):
+class EvaluatorKind(Generic[Settings]):
     """A sort of evaluator: what it is called, told, given, and how it is made."""
 
     name: str
@@ -86,7 +86,8 @@ class Kind(Generic[Settings]):
         try:
             return self.configuration.model_validate(configuration)
         except ValidationError as error:
-            raise BadConfiguration(f"{self.name}: {explain(error, self.configuration)}") from None
+            parts = explained(error, self.configuration)
+            raise BadConfiguration(f"{self.name}: {in_one_line(parts)}", parts=parts) from None
 
     def build(self, configuration: Mapping[str, Any], judge: Judge | None = None) -> Evaluator:
         """The evaluator with this configuration.
@@ -193,7 +194,7 @@ def _usage(meter: CostMeter | None) -> Usage | None:
     return None if meter is None else meter.usage
 
 
-def _fingerprint(kind: Kind[Any], settings: Configuration, judge: Judge | None) -> str:
+def _fingerprint(kind: EvaluatorKind[Any], settings: Configuration, judge: Judge | None) -> str:
     """The digest of everything that a score depends on; what is left at its default is left out."""
     prompts = kind.prompts if kind.asks is None else kind.asks(settings)
     identity: dict[str, Any] = {

@@ -18,7 +18,7 @@ from evaluators import (
     trajectories,
 )
 from evaluators.errors import BadConfiguration
-from evaluators.evaluator import Evaluator, Kind
+from evaluators.evaluator import Evaluator, EvaluatorKind
 from evaluators.judges import agents, conversation, criteria, grounding, pairwise, relevance, tool_quality
 from evaluators.judging import Judge
 
@@ -42,10 +42,10 @@ _FAMILIES: Final = (
     pairwise.KINDS,
     code_judge.KINDS,
 )
-KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for family in _FAMILIES for kind in family}
+KINDS: Final[Mapping[str, EvaluatorKind[Any]]] = {kind.name: kind for family in _FAMILIES for kind in family}
 
 
-def kind_of(name: str) -> Kind[Any]:
+def kind_of(name: str) -> EvaluatorKind[Any]:
     """The kind of that name.
 
     Raises:

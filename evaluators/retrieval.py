@@ -8,7 +8,7 @@ from pydantic import Field
 from evaluators.case import enter, expected_value, get
 from evaluators.configuration import Configuration, Share
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, Need
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, Need
 from evaluators.judging import Judge
 from evaluators.matching import PROMPT, AnyStrategy, MatchingStrategy
 from evaluators.model import Case
@@ -105,8 +105,8 @@ def _need(settings: Retrieval) -> Need:
     return "always" if settings.matching_strategy.asks else "never"
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="precision",
         title="Precision",
         version=1,
@@ -117,7 +117,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         judge=_need,
         prompts=(PROMPT,),
     ),
-    Kind(
+    EvaluatorKind(
         name="recall",
         title="Recall",
         version=1,

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from evaluators.configuration import Amount, Configuration, Count, Share
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case
 from evaluators.summary import RunSummary, summary_of
 
@@ -53,7 +53,7 @@ def execution_metrics(settings: ExecutionMetrics) -> Check:
             kept = ratio is not None and abs(ratio - target) <= tolerance + _ROUNDING
             results.append({"limit": "targetExplorationRatio", "wanted": target, "actual": ratio, "passed": kept})
         passed = [result["passed"] for result in results].count(True)
-        told = "; ".join(_told(result) for result in results if not result["passed"])
+        told = "; ".join(_limit_text(result) for result in results if not result["passed"])
         reason = f"{passed} of {len(results)} limits are kept{': ' * bool(told)}{told}."
         return Assessment(score=passed / len(results), reason=reason, metadata={"limits": results})
 
@@ -65,7 +65,7 @@ def _result(name: str, limit: float, actual: float | None) -> Mapping[str, Any]:
     return {"limit": to_camel(name), "wanted": limit, "actual": actual, "passed": kept}
 
 
-def _told(result: Mapping[str, Any]) -> str:
+def _limit_text(result: Mapping[str, Any]) -> str:
     actual = "not known" if result["actual"] is None else result["actual"]
     return f"{result['limit']} is {result['wanted']}, and it is {actual}"
 
@@ -86,8 +86,8 @@ _MEASURES: Final[Mapping[str, Callable[[RunSummary], float | None]]] = {
 }
 """What each limit limits."""
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="execution_metrics",
         title="Execution Metrics",
         version=1,

@@ -10,7 +10,7 @@ from pydantic import Field
 from evaluators.case import actual_value, expected_value
 from evaluators.configuration import Configuration, Flag, Upper
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, text_of
 from evaluators.pairing import most_pairs
 from evaluators.values import Key, key_of, same
@@ -172,8 +172,8 @@ def _short(value: object) -> str:
     return "missing" if value is _MISSING else text_of(value)
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="structural_match",
         title="Structural Match",
         version=1,

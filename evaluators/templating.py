@@ -89,4 +89,4 @@ def _spelled(names: Collection[str]) -> str:
 
 
 def _bad(message: str) -> BadConfiguration:
-    return BadConfiguration(f"template: {message}")
+    return BadConfiguration(f"template: {message}", parts=[("template", message)])

@@ -8,7 +8,7 @@ from pydantic import Field, Strict, field_validator, model_validator
 from evaluators.case import actual_value, expected_value
 from evaluators.configuration import Configuration, Count, Flag, Parts, required
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, text_of
 
 _REGEX_S = 0.25
@@ -126,8 +126,8 @@ def _output_text(case: Case, settings: Configuration) -> str:
     return text_of(value)
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="exact_match",
         title="Exact Match",
         version=1,
@@ -136,7 +136,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ExactMatch,
         check=exact_match,
     ),
-    Kind(
+    EvaluatorKind(
         name="regex",
         title="Regex Match",
         version=1,
@@ -146,7 +146,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         check=regex,
         cpu_s=_REGEX_S,
     ),
-    Kind(
+    EvaluatorKind(
         name="length",
         title="Length",
         version=1,

@@ -13,7 +13,7 @@ from evaluators.arguments import MODES, members_of
 from evaluators.case import actual_calls, find
 from evaluators.configuration import Flag, ReadsCalls, Upper
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
 from evaluators.pairing import longest_common, most_pairs
 from evaluators.values import same
@@ -325,8 +325,8 @@ _SIGNS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "<=": operator.le,
 }
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_call_count",
         title="Tool Call Count",
         version=2,
@@ -335,7 +335,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolCallCount,
         check=tool_call_count,
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_call_order",
         title="Tool Call Order",
         version=2,
@@ -344,7 +344,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolCallOrder,
         check=tool_call_order,
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_call_args",
         title="Tool Call Arguments",
         version=2,
@@ -353,7 +353,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolCallArgs,
         check=tool_call_args,
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_call_output",
         title="Tool Call Output",
         version=2,

@@ -9,7 +9,7 @@ from pydantic import Field
 from evaluators.arguments import AnyMatcher, ArgumentMatcher, CallMatcher
 from evaluators.case import actual_calls, expected_calls
 from evaluators.configuration import Key, ReadsCalls, Upper
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall
 from evaluators.pairing import Matches, longest_common, most_pairs
 
@@ -99,7 +99,7 @@ def tool_correctness(settings: ToolCorrectness) -> Check:
             reason = "No calls were expected, and none were made."
             return Assessment(score=1.0, reason=reason, metadata=metadata, vacuous=True)
         compared = _Compared(expected=expected, actual=actual, matches=matcher.between(expected, actual))
-        reason = f"{settings.match_mode}: expected {_told(wanted)}; called {_told(made)}."
+        reason = f"{settings.match_mode}: expected {_names_or_nothing(wanted)}; called {_names_or_nothing(made)}."
         return Assessment(score=score(compared), reason=reason, metadata=metadata)
 
     return pure(check)
@@ -209,12 +209,12 @@ def _names(calls: Calls) -> Mapping[str, None]:
     return dict.fromkeys(call.name for call in calls)
 
 
-def _told(names: Mapping[str, None]) -> str:
+def _names_or_nothing(names: Mapping[str, None]) -> str:
     return ", ".join(names) or "nothing"
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_correctness",
         title="Tool Correctness",
         version=1,
@@ -223,7 +223,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolCorrectness,
         check=tool_correctness,
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_trajectory",
         title="Trajectory",
         version=1,

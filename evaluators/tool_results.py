@@ -10,7 +10,7 @@ from pydantic import Field
 from evaluators.arguments import MODES, AnyMatcher, ArgumentMatcher, members_of
 from evaluators.case import actual_calls
 from evaluators.configuration import Flag, ReadsCalls
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall
 from evaluators.wire import WireModel, parse_json
 
@@ -124,8 +124,8 @@ def _has_error(result: object) -> bool:
     return isinstance(result, Mapping) and result.get("error") is not None
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_error",
         title="Tool Error",
         version=1,
@@ -134,7 +134,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolError,
         check=tool_error,
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_efficiency",
         title="Tool Efficiency",
         version=1,

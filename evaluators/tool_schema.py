@@ -38,7 +38,7 @@ class Schema:
         kind = validator_for(document, default=Draft202012Validator)
         for error in kind(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
             if not _is_about_a_type(error):
-                raise BadSchema(_told(error))
+                raise BadSchema(_error_text(error))
         tolerant = extend(kind, {"type": _type})  # type: ignore[no-untyped-call] # its stub has no types
         self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
         self._surely: Test = quick_test(document)
@@ -52,7 +52,7 @@ class Schema:
         if self._surely(value):
             return []
         try:
-            return [_told(error) for error in self._validator.iter_errors(value)]
+            return [_error_text(error) for error in self._validator.iter_errors(value)]
         except Unresolvable as error:
             raise BadSchema(f"a reference leads nowhere: {error}") from None
         except RecursionError:
@@ -87,7 +87,7 @@ def _is_about_a_type(error: ValidationError) -> bool:
     return place[-1:] == ["type"] and place[-2:-1] != ["properties"] and all(isinstance(name, str) for name in named)
 
 
-def _told(error: ValidationError) -> str:
+def _error_text(error: ValidationError) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
     message = error.message
     if len(message) > _MESSAGE_CHARACTERS:

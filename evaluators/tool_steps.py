@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from evaluators.arguments import MODES, Members, members_of
 from evaluators.case import actual_calls
 from evaluators.configuration import Amount, Count, Lower, ReadsCalls, Share, Upper
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, NonBlank, ToolCall, text_of
 from evaluators.pairing import longest_common
 from evaluators.summary import summary_of
@@ -211,8 +211,8 @@ _ARGS_MODES: Final[Mapping[str, str]] = {
     "ignore": "IGNORE",
 }
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_steps",
         title="Tool Steps",
         version=1,

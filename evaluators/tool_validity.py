@@ -8,7 +8,7 @@ from pydantic import Field
 from evaluators.case import actual_calls, offered_tools
 from evaluators.configuration import Flag, ReadsCalls, ReadsTools
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
 
 _TOLD_ERRORS = 5
@@ -89,8 +89,8 @@ def _reason(valid: int, calls: int, told: list[str]) -> str:
     return f"{valid} of {calls} tool calls are valid. {'; '.join(told[:_TOLD_ERRORS])}{more}."
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_call_validity",
         title="Tool Call Validity",
         version=1,

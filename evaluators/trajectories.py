@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from evaluators.case import actual_calls, conversation_at, find
 from evaluators.configuration import Amount, Configuration, ReadsCalls, Share, Upper
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind, pure
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, Conversation, NonBlank
 from evaluators.summary import RunSummary, summary_of
 from evaluators.wire import WireModel, explain
@@ -166,8 +166,8 @@ def _taken(case: Case, settings: Efficiency) -> Mapping[str, float | None]:
     }
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_policy",
         title="Tool Policy",
         version=1,
@@ -176,7 +176,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         configuration=ToolPolicy,
         check=tool_policy,
     ),
-    Kind(
+    EvaluatorKind(
         name="efficiency",
         title="Efficiency",
         version=1,

@@ -30,8 +30,17 @@ class WireModel(BaseModel):
 
 def explain(error: ValidationError, shape: type[BaseModel] | None = None, *, root: str = "") -> str:
     """Every problem in one line: where it is below `root`, what is wrong, and what would be right."""
-    problems = error.errors(include_url=False)
-    return "; ".join(_problem(problem, shape, root) for problem in problems)
+    return in_one_line(explained(error, shape, root=root))
+
+
+def explained(error: ValidationError, shape: type[BaseModel] | None = None, *, root: str = "") -> list[tuple[str, str]]:
+    """Every problem: where it is below `root`, "" for the whole; what is wrong, and what would be right."""
+    return [_problem(problem, shape, root) for problem in error.errors(include_url=False)]
+
+
+def in_one_line(problems: Iterable[tuple[str, str]]) -> str:
+    """Problems as `explained` has them, as a sentence."""
+    return "; ".join(f"{place}: {told}" if place else told for place, told in problems)
 
 
 def parse_json(text: str, *, decimals: bool = False) -> Any:  # noqa: ANN401 - JSON
@@ -61,7 +70,7 @@ def unknown(key: str, known: Iterable[str]) -> str:
     return f"unknown key; {meant}there are: {', '.join(names)}"
 
 
-def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: str) -> str:
+def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: str) -> tuple[str, str]:
     place = root
     for step in problem["loc"]:
         place += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -70,15 +79,15 @@ def _problem(problem: Mapping[str, Any], shape: type[BaseModel] | None, root: st
         key = str(problem["loc"][-1])
         at_the_top = all(isinstance(step, int) for step in problem["loc"][:-1])
         known = _known_keys(shape) if shape is not None and at_the_top else ()
-        return f"{place}: {unknown(key, known) if known else 'unknown key'}"
+        return place, unknown(key, known) if known else "unknown key"
     message = re.sub(r"^(Value error, |Assertion failed, )", "", problem["msg"])
     if not place and problem["type"] != "value_error":
-        return f"expected an object (got {_brief(problem['input'])})"
+        return "", f"expected an object (got {_brief(problem['input'])})"
     if problem["type"] == "value_error" and isinstance(problem["input"], Mapping):
-        return f"{place}: {message}" if place else message  # a rule over several keys, which it names
+        return place, message  # a rule over several keys, which it names
     if problem["type"] == "missing":
-        return f"{place}: is required"
-    return f"{place}: {message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"
+        return place, "is required"
+    return place, f"{message[:1].lower()}{message[1:]} (got {_brief(problem['input'])})"
 
 
 def _known_keys(shape: type[BaseModel]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from rules.conditions import Clause, Condition, ConditionGroup, Operand
 from rules.errors import BadPattern, Problem
-from rules.fields import FIELDS, MAPS, Field, field_of
+from rules.fields import FIELDS, MAPS, TOTALS, Field, field_of
 from rules.members import Members, shown
 from rules.operators import COMPARISONS, EXISTS, IN, OPERATORS, TEXT_TESTS, Scalar, number_of
 from rules.regex import glob, regex
@@ -195,7 +195,7 @@ _PATTERNS: Final = {"regex": regex, "glob": glob}
 
 
 def _no_field(name: str) -> str:
-    known = [*FIELDS, *(f"{prefix}KEY" for prefix in MAPS)]
-    close = difflib.get_close_matches(name, FIELDS, n=1)
+    known = [*FIELDS, *TOTALS, *(f"{prefix}KEY" for prefix in MAPS)]
+    close = difflib.get_close_matches(name, [*FIELDS, *TOTALS], n=1)
     meant = f"did you mean {close[0]}? " if close else ""
     return f"there is no field {name[:MAX_KEY]!r}; {meant}there are: {', '.join(known)}"

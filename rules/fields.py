@@ -1,4 +1,4 @@
-"""What a condition can be about: the columns of the view `spans`, any attribute, and events."""
+"""What a condition can be about: the columns of the view `spans`, any attribute, events, and the sums of a trace."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Field:
         if self.column == EVENTS:
             found = self._of_events(found)
         elif self.key is not None:
-            found = self._told(found, row) if isinstance(found, Mapping) else None
+            found = self._key_value(found, row) if isinstance(found, Mapping) else None
         if self.type == "number":
             return float(found) if isinstance(found, int | float) else None
         return found if isinstance(found, str) else None
@@ -53,7 +53,7 @@ class Field:
             if value is not None:
                 yield value
 
-    def _told(self, values: Mapping[str, object], row: Row) -> object:
+    def _key_value(self, values: Mapping[str, object], row: Row) -> object:
         """The value of the key, unless it is a number that is none."""
         found = values.get(self.key or "")
         letters = None if self.types is None or found not in NO_NUMBERS else row[self.types]
@@ -115,6 +115,20 @@ FIELDS: Final[Mapping[str, Field]] = {
 }
 """Every field that is no attribute."""
 
+TOTALS: Final[Mapping[str, Field]] = {
+    f"trace.{name}": _number(f"trace_{name}")
+    for name in (
+        "span_count",
+        "error_count",
+        "tool_call_count",
+        "duration_ms",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+    )
+}
+"""The sums of a trace, which each of its spans has: columns of the view `traces`, under names of their own."""
+
 MAPS: Final[Mapping[str, str]] = {
     "attributes.": "attributes",
     "resource.": "resource_attributes",
@@ -133,4 +147,4 @@ def field_of(name: str) -> Field | None:
             types = "attribute_types" if column == "attributes" else None
             kind: FieldType = "number" if prefix == _COUNTING else "text"
             return Field(column=column, type=kind, key=name.removeprefix(prefix), types=types)
-    return FIELDS.get(name)
+    return FIELDS.get(name) or TOTALS.get(name)

@@ -1,4 +1,7 @@
-"""How our own spans, simulated ones and those of experiments are told from those of applications that people use."""
+"""How our own spans are told from those of applications that people use, and so are simulated ones and those of trials.
+
+Trials are experiments, and what somebody asks in the playground.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,6 +19,9 @@ RUN: Final = "tracejury.run.id"
 
 ITEM: Final = "tracejury.item.key"
 """A span that has this attribute is of an item of an experiment, with a run on a server or without one."""
+
+PLAYGROUND_MARK: Final = "tracejury.playground"
+"""A span whose resource has this attribute is an answer that somebody asked a model for in the playground."""
 
 _PLACES: Final = ("attributes", "resource")
 _OF_RUNS: Final = ("run_id", "item_key", f"resource.{RUN}")
@@ -41,6 +47,10 @@ NOT_OF_RUN: Final = _lacks_all(_OF_RUNS)
 """The clause that a rule ends with unless it names a run or an item, so that no experiment is taken for production."""
 
 
+NOT_OF_PLAYGROUND: Final = _lacks_all((f"resource.{PLAYGROUND_MARK}",))
+"""The clause that a rule ends with unless it names the mark, so that what somebody tried is not judged."""
+
+
 def names_simulated(clauses: Iterable[Clause]) -> bool:
     """Whether conditions are about the mark of simulated traffic, wherever it stands."""
     return any(field.key == SIMULATED for field in fields_of(clauses))
@@ -49,3 +59,8 @@ def names_simulated(clauses: Iterable[Clause]) -> bool:
 def names_run(clauses: Iterable[Clause]) -> bool:
     """Whether conditions are about runs of experiments or their items."""
     return any(field.column in {"run_id", "item_key"} or field.key in {RUN, ITEM} for field in fields_of(clauses))
+
+
+def names_playground(clauses: Iterable[Clause]) -> bool:
+    """Whether conditions are about the mark of the playground, wherever it stands."""
+    return any(field.key == PLAYGROUND_MARK for field in fields_of(clauses))

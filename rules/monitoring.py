@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from rules.statistics.settings import KINDS, RANGES, Measure, MonitorSettings
 from storage.records import JsonValue
@@ -22,6 +22,9 @@ MOST_SCORES: Final = 20
 """Questions whose answers one rule may have counted: a guess at what nobody needs more of."""
 
 
+AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
     """When the monitors of a rule's results speak up, and what they measure."""
@@ -29,6 +32,7 @@ class Monitoring:
     settings: MonitorSettings = MonitorSettings()  # noqa: RUF009 - it is frozen
     of: Measure | None = None  # None: whether results passed, or their scores where none of them says so
     scores: tuple[str, ...] = ()  # questions to which answers of people and applications are watched, too
+    severity: AlertSeverity = "warning"  # of the alerts
 
     def document(self) -> dict[str, JsonValue] | None:
         """It, as JSON and YAML have it, without what is at its default; None where everything is."""
@@ -46,6 +50,8 @@ class Monitoring:
             told["of"] = self.of
         if self.scores:
             told["scores"] = list(self.scores)
+        if self.severity != "warning":
+            told["severity"] = self.severity
         return told or None
 
 

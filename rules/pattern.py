@@ -82,7 +82,7 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def includes(ranges: Ranges, character: int) -> bool:
-    """Whether the character is one of them."""
+    """Whether the character is in one of the ranges."""
     at = bisect_right(ranges, (character, LAST_CHARACTER)) - 1
     return at >= 0 and character <= ranges[at][1]
 

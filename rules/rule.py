@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from rules.after import AfterRule
 from rules.conditions import Clause, Condition
-from rules.marker import NOT_OF_RUN, NOT_OURS, NOT_SIMULATED, names_run, names_simulated
+from rules.marker import (
+    NOT_OF_PLAYGROUND,
+    NOT_OF_RUN,
+    NOT_OURS,
+    NOT_SIMULATED,
+    names_playground,
+    names_run,
+    names_simulated,
+)
 from rules.monitoring import AS_USUAL, Monitoring
 from storage.records import JsonValue
 
@@ -31,7 +40,7 @@ class Budget:
 
     def document(self) -> dict[str, JsonValue]:
         """It, as JSON and YAML have it."""
-        return _told(
+        return _without_none(
             callsPerDay=self.calls_per_day,
             tokensPerDay=self.tokens_per_day,
             usdPerDay=self.usd_per_day,
@@ -62,20 +71,23 @@ class Rule:
     expected: Mapping[str, JsonValue] | None  # the `expectedOutputs` of the test case
     monitoring: Monitoring = AS_USUAL
     judge: Judge = "again"  # where spans come after a trace or a session was judged
+    jury: Sequence[str] = ()  # further connections whose judges vote too, by name or id
     settle_s: float | None = None  # how long a session is quiet before it is judged; None: as the server is set
+    after: AfterRule | None = None  # what another rule's result must say, too
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
         """All that must hold, in the order in which it is asked.
 
         Not one of our spans, the project, the conditions, and where none of these names the mark, not a simulated one,
-        and not one of an experiment: as the last, so that the numbers of the others are what they were in decisions of
-        the past.
+        not one of an experiment, and not one of the playground: as the last, so that the numbers of the others are what
+        they were in decisions of the past.
         """
         project = () if self.project is None else (Condition(field="project", operator="=", operand=self.project),)
         simulated = () if names_simulated(self.conditions) else (NOT_SIMULATED,)
         experiments = () if names_run(self.conditions) else (NOT_OF_RUN,)
-        return (NOT_OURS, *project, *self.conditions, *simulated, *experiments)
+        tried = () if names_playground(self.conditions) else (NOT_OF_PLAYGROUND,)
+        return (NOT_OURS, *project, *self.conditions, *simulated, *experiments, *tried)
 
     @property
     def revision(self) -> str:
@@ -85,7 +97,7 @@ class Rule:
 
     def document(self) -> dict[str, JsonValue]:
         """It, as JSON and YAML have it. What is at its default is left out, so that a new field changes no revision."""
-        return _told(
+        return _without_none(
             name=self.name,
             enabled=None if self.enabled else False,
             project=self.project,
@@ -94,6 +106,7 @@ class Rule:
             evaluator=self.evaluator,
             config=dict(self.configuration),
             connectionId=self.connection,
+            jury=list(self.jury) or None,
             sampleRate=None if self.sample_rate == 1 else self.sample_rate,
             compareBy=None if self.compare_by == COMPARE_BY else self.compare_by,
             budget=None if self.budget is None else self.budget.document(),
@@ -102,8 +115,9 @@ class Rule:
             monitor=self.monitoring.document(),
             judge=None if self.judge == "again" else self.judge,
             settle=self.settle_s,
+            after=None if self.after is None else self.after.document(),
         )
 
 
-def _told(**fields: JsonValue) -> dict[str, JsonValue]:
+def _without_none(**fields: JsonValue) -> dict[str, JsonValue]:
     return {key: value for key, value in fields.items() if value is not None}

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
+from rules.after import SAID, AfterRule, Said
 from rules.condition_text import MAX_TEXT, ConditionReader
 from rules.conditions import Clause, Condition, ConditionGroup, fields_of
 from rules.errors import BadRule, Problem
+from rules.fields import TOTALS
 from rules.members import A_MAPPING, Members, shown
-from rules.monitoring import AS_USUAL, MOST_SCORES, NUMBERS, WHOLE, Monitoring, range_of
+from rules.monitoring import AS_USUAL, MOST_SCORES, NUMBERS, WHOLE, AlertSeverity, Monitoring, range_of
 from rules.rule import COMPARE_BY, Budget, Judge, Rule, Target
 from rules.statistics.settings import KINDS, Kind, Measure, MonitorSettings
 from rules.tree import ValueNode, read_json, read_tree
@@ -20,6 +22,8 @@ LLM_JUDGE: Final = "llm_judge"
 MAX_NAME: Final = 200
 _MAX_CRITERIA: Final = 20_000  # characters. A guess at more than a judge follows
 _MAX_TOOLS: Final = 200
+JURIES: Final = (2, 4, 6, 8)
+"""Further judges that a rule may have; more than eight nobody pays for. A guess."""
 _MAX_SCORE: Final = 1e6
 _MAX_A_DAY: Final = 10**12
 MOST_SETTLE_S: Final = 7 * 86_400  # a week
@@ -94,9 +98,10 @@ def _rule(members: Members) -> Rule | None:
     enabled = members.flag("enabled")
     project = members.text("project", most=MAX_NAME)
     target = cast("Target", members.choice("target", ("SPAN", "TRACE", "SESSION")) or "SPAN")
-    conditions = _conditions(members, _match(members, target))
+    conditions = _conditions(members, target)
     evaluator, configuration = _evaluation(members, target)
     connection = members.text("connectionId", most=MAX_NAME)
+    jury = _jury(members, connection)
     sample_rate = members.number("sampleRate", least=0, most=1)
     compare_by = members.text("compareBy", most=MAX_NAME)
     budget = _budget(members)
@@ -105,6 +110,7 @@ def _rule(members: Members) -> Rule | None:
     monitoring = _monitoring(members)
     judge = _judge(members, target)
     settle_s = _settle(members, target)
+    after = _after(members)
     members.unknown()
     if name is None:
         _missing(members, "name")
@@ -118,6 +124,7 @@ def _rule(members: Members) -> Rule | None:
         evaluator=evaluator,
         configuration=configuration,
         connection=connection,
+        jury=jury,
         sample_rate=_or(sample_rate, otherwise=1.0),
         compare_by=_or(compare_by, otherwise=COMPARE_BY),
         budget=budget,
@@ -126,14 +133,19 @@ def _rule(members: Members) -> Rule | None:
         monitoring=monitoring,
         judge=judge,
         settle_s=settle_s,
+        after=after,
     )
 
 
-def _conditions(members: Members, before: tuple[Clause, ...]) -> tuple[Clause, ...]:
+def _conditions(members: Members, target: Target) -> tuple[Clause, ...]:
+    before = _match(members, target)
     node = members.take("conditions")
     if node is None:
         return before
-    return before + ConditionReader(members.problems, count=sum(1 for _ in fields_of(before))).read(node, "conditions")
+    read = ConditionReader(members.problems, count=sum(1 for _ in fields_of(before))).read(node, "conditions")
+    if target != "TRACE" and any(field in TOTALS.values() for field in fields_of(read)):
+        members.wrong("conditions", f"{', '.join(TOTALS)} go with target: TRACE, once a trace has settled", node)
+    return before + read
 
 
 def _match(members: Members, target: Target) -> tuple[Clause, ...]:
@@ -211,6 +223,22 @@ def _threshold(members: Members, scale: tuple[float, float]) -> float | None:
     return None if threshold is None else (threshold - scale[0]) / (scale[1] - scale[0])
 
 
+def _jury(members: Members, connection: str | None) -> tuple[str, ...]:
+    """The connections besides the rule's own whose judges vote."""
+    node = members.take("jury")
+    listed = None if node is None else node.plain()
+    if listed is None:
+        return ()
+    named = [each for each in listed if isinstance(each, str) and each.strip()] if isinstance(listed, list) else []
+    whole = isinstance(listed, list) and len(named) == len(listed) and len(named) in JURIES
+    if not whole or len({*named, connection}) <= len(named) or any(len(each) > MAX_NAME for each in named):
+        sizes = ", ".join(map(str, JURIES))
+        told = f"must be a list of connections beside connectionId, each once, so many that the votes are odd: {sizes}"
+        members.wrong("jury", told, node)
+        return ()
+    return tuple(named)
+
+
 def _budget(members: Members) -> Budget | None:
     node = members.take("budget")
     if node is None:
@@ -244,9 +272,10 @@ def _monitoring(members: Members) -> Monitoring:
     lower_is_better = inner.flag("lowerIsBetter")
     measure = cast("Measure | None", inner.choice("of", ("passed", "score")))
     scores = _scores(inner)
+    severity = cast("AlertSeverity | None", inner.choice("severity", get_args(AlertSeverity)))
     inner.unknown()
     settings = MonitorSettings(off=off, lower_is_better=bool(lower_is_better), **numbers)
-    return Monitoring(settings=settings, of=measure, scores=scores)
+    return Monitoring(settings=settings, of=measure, scores=scores, severity=severity or "warning")
 
 
 def _scores(inner: Members) -> tuple[str, ...]:
@@ -274,6 +303,27 @@ def _settle(members: Members, target: Target) -> float | None:
     if settle_s is not None and target != "SESSION":
         members.wrong("settle", "goes with target: SESSION; for traces settings of the server say how long is waited")
     return settle_s
+
+
+def _after(members: Members) -> AfterRule | None:
+    node = members.take("after")
+    if node is None:
+        return None
+    inner = Members(node, "after", members.problems)
+    rule = inner.text("rule", most=MAX_NAME)
+    passed = inner.flag("passed")
+    below, at_least = (inner.number(key, least=-_MAX_SCORE, most=_MAX_SCORE) for key in ("below", "atLeast"))
+    outcome = cast("Said | None", inner.choice("outcome", SAID))
+    inner.unknown()
+    if rule is None:
+        _missing(inner, "rule")
+        return None
+    of_scores = [each is not None for each in (passed, below, at_least)]
+    if outcome is None and not any(of_scores):
+        members.wrong("after", "must say what the result of the rule must be: passed, below, atLeast or outcome", node)
+    if outcome not in {None, "scored"} and any(of_scores):
+        inner.wrong("outcome", f"{outcome} has no score, so passed, below and atLeast do not go with it")
+    return AfterRule(rule=rule, passed=passed, below=below, at_least=at_least, outcome=outcome or "scored")
 
 
 def _off(inner: Members) -> frozenset[Kind]:

@@ -49,7 +49,9 @@ def select_of(view: str) -> str:
 
 
 _READ_FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)")
-_INTERNAL = frozenset({"evaluation_by_day", "outcome_of_run_item", "review_vote", "trace_roll_up"})
+_INTERNAL = frozenset(
+    {"counted_by_day", "counted_result", "evaluation_by_day", "outcome_of_run_item", "review_vote", "trace_roll_up"}
+)
 """Views that others are made of."""
 
 

@@ -32,7 +32,7 @@ from storage.judging.matching import Matching
 from storage.judging.results_out import ResultsOut
 from storage.judging.rule_record import RuleRecord
 from storage.judging.rulebook import Rulebook
-from storage.judging.spending import Spending
+from storage.judging.spending import JudgeCallStore
 from storage.offline.datasets import Datasets
 from storage.offline.run_evaluations import RunEvaluations
 from storage.offline.run_items import RunItems
@@ -41,10 +41,12 @@ from storage.offline.runs import Runs
 from storage.operation.access import Access
 from storage.operation.connections import Connections
 from storage.operation.gauges import Gauges
+from storage.operation.saved_views import SavedViews
 from storage.operation.status import StatusReader
 from storage.query.exports import Exports
 from storage.query.listing import Listing
 from storage.query.outline import Outlines
+from storage.query.overview import Overview
 from storage.query.queries import Queries
 from storage.query.search import Search
 from storage.query.sessions import SessionQueries
@@ -56,8 +58,8 @@ from storage.review.review_turns import ReviewTurns
 from storage.upkeep.backup import copy_database
 from storage.upkeep.deletions import Deletions
 from storage.upkeep.erasure import Erasure
+from storage.upkeep.kept_row_groups import make_rewriting
 from storage.upkeep.retention import Retention
-from storage.upkeep.rewriting import Rewriting
 from storage.work import told
 
 log = logging.getLogger(__name__)
@@ -108,12 +110,12 @@ class Store:
         self.queries = Queries(database)
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
-        self.windows = Windows(database)
+        self.windows = Windows(database, writer.edition)
         self.trace_meanings = TraceMeanings(database, writer, followed.changes)
         self.matching = Matching(database, writer, followed.committed)
         self.jobs = Jobs(database, writer)
         self.connections = Connections(database, writer)
-        self.spending = Spending(database, writer)
+        self.spending = JudgeCallStore(database, writer)
         self.judgements = Judgements(database)
         self.status = StatusReader(database)
         self.rulebook = Rulebook(database, writer)
@@ -131,8 +133,8 @@ class Store:
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)
-        self.search = Search(database)
-        self.listing = Listing(database)
+        self.search, self.overview = Search(database), Overview(database)
+        self.listing, self.saved_views = Listing(database), SavedViews(database, writer)
         self.sessions = SessionQueries(database, self.windows)
         self.outlines = Outlines(database)
         self.exports = Exports(database)
@@ -142,7 +144,7 @@ class Store:
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)
         self.quality = Quality(database)
-        self._rewriting = Rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
+        self._rewriting = make_rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
         self.erasure = Erasure(
             database,

@@ -18,7 +18,7 @@ from collector.delivery.receivers import Receivers, Wish
 from collector.delivery.sending import Resolve, Sender, TimeLimits
 from collector.observing import Watch
 from collector.secrets import Secrets
-from storage.alerting.alerts import AlertFinding, Side
+from storage.alerting.alerts import AlertFinding, ComparedSide
 from storage.alerting.webhooks import Webhook
 from storage.store import Store
 from tests.live import until
@@ -45,8 +45,8 @@ def a_finding(number: int = 0, **changes: Any) -> AlertFinding:
         evaluator="Helpfulness",
         fingerprint="0b1c2d3e4f5a",
         measure="passed",
-        baseline=Side(release="1.4.1", rate=0.92, low=0.8914, high=0.9427, count=500),
-        candidate=Side(release="1.5.0", rate=0.78, low=0.6812, high=0.8601, count=91),
+        baseline=ComparedSide(release="1.4.1", rate=0.92, low=0.8914, high=0.9427, count=500),
+        candidate=ComparedSide(release="1.5.0", rate=0.78, low=0.6812, high=0.8601, count=91),
         regressed_count=20,
         evidence=24.31,
         evidence_threshold=20.0,

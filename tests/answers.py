@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from collector.api import application, contract
 from collector.api.answers.declared import declared_answer
+from collector.api.serving import application, contract
 
 
 def the_document() -> dict[str, Any]:

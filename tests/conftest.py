@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import forking
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The machine is shared with a server under load, so slowness proves nothing here; pytest-timeout catches a hang.
 settings.register_profile("tracejury", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tracejury")
+
+forking.fork_children()  # of the servers that run in the process of the tests
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,7 +6,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,21 +16,23 @@ from typing import IO, Self, TypeVar
 
 import httpx
 
+from tests import forking
+
 T = TypeVar("T")
 
-TRACEJURY = str(Path(sysconfig.get_path("scripts"), "tracejury"))
+TRACEJURY = forking.TRACEJURY
 ANY_PORTS = ("--grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE_S = 60.0
 """How long a test waits for what usually takes a moment: a guess, for machines that do much else besides."""
 
 
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Nothing here speaks TLS, and httpx would read all certificates of the system for each client: 15 ms."""
 
 
 def a_client() -> httpx.Client:
     """An HTTP client for servers on this machine."""
-    return httpx.Client(timeout=PATIENCE_S, trust_env=False, verify=_NO_TLS)
+    return httpx.Client(timeout=PATIENCE_S, trust_env=False, verify=NO_TLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +64,16 @@ class Live:
         flags: Sequence[str] = ANY_PORTS,
         env: Mapping[str, object] | None = None,
         before: Sequence[str] = (),
+        forked: bool = True,
     ) -> None:
+        """`before` is a command that runs it; where it is not `forked`, an interpreter of its own starts it."""
         self.data = data
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the server; not beside the data, where a disk may be full
         command = [*before, TRACEJURY, "serve", "--data", str(data), *flags]
-        self.process = subprocess.Popen(command, env=environment(env), stdout=subprocess.PIPE, stderr=self._log)
+        start = forking.start if forked else subprocess.Popen
+        self.process: subprocess.Popen[bytes] = start(
+            command, env=environment(env), stdout=subprocess.PIPE, stderr=self._log
+        )
         self.ready: dict[str, str] = {}
         self.client = a_client()
 
@@ -165,16 +171,23 @@ def a_live_server(
     flags: Sequence[str] = ANY_PORTS,
     env: Mapping[str, object] | None = None,
     before: Sequence[str] = (),
+    forked: bool = True,
 ) -> Iterator[Live]:
     """A server that is ready. `env` holds settings as TRACEJURY_* variables; `before` is a command that runs it."""
-    with Live(data, flags=flags, env=env, before=before) as server:
+    with Live(data, flags=flags, env=env, before=before, forked=forked) as server:
         yield server.wait_ready()
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float = PATIENCE_S) -> T:
-    """What `look` sees once it is good; an assertion that fails when that takes too long."""
+    """What `look` sees once it is good; an assertion that fails when that takes too long.
+
+    To look takes a quarter of the time at most: the rest is for what is waited for.
+    """
     deadline = time.monotonic() + within_s
-    while not good(seen := look()):
-        assert time.monotonic() < deadline, f"still {seen!r} after {within_s:g} s"
-        time.sleep(0.02)
-    return seen
+    while True:
+        began_s = time.monotonic()
+        if good(seen := look()):
+            return seen
+        ended_s = time.monotonic()
+        assert ended_s < deadline, f"still {seen!r} after {within_s:g} s"
+        time.sleep(max(0.02, 3 * (ended_s - began_s)))

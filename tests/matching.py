@@ -1,5 +1,6 @@
 """A store whose spans are read and matched: the short ways that tests of rules in force need."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def remember(store: Store, *rules: ActiveRule) -> None:
     for one in rules:
         clauses = [str(clause) for clause in one.rule.clauses]
         values = {"name": one.rule.name, "rule": one.rule_id, "revision": one.revision, "tenant": one.tenant}
-        more = {"target": one.rule.target, "clauses": clauses}
+        more = {"target": one.rule.target, "clauses": clauses, "document": json.dumps(one.rule.document())}
         write(store, _RULE, values)
         write(store, _REVISION, values | more)
 
@@ -120,6 +121,6 @@ INSERT INTO rule BY NAME SELECT $tenant AS tenant, $rule AS rule_id, $name AS na
 """
 _REVISION = """
 INSERT INTO rule_revision BY NAME SELECT $revision AS revision, $rule AS rule_id, $tenant AS tenant, '' AS digest,
-    $name AS rule, $target AS target, '' AS evaluator, '{}' AS document, $clauses AS clauses,
+    $name AS rule, $target AS target, '' AS evaluator, $document AS document, $clauses AS clauses,
     now()::TIMESTAMP AS created_at
 """

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from tests.access import Closed, a_closed_server
 from tests.alerting import a_finding
-from tests.live import until
+from tests.live import NO_TLS, until
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Asked:
         async def ask() -> T:
             headers = {} if key is None else {"authorization": f"Bearer {self.closed.keys[key]}"}
             async with (
-                httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
+                httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False, verify=NO_TLS) as http,
                 Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
             ):
                 return await act(client)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from storage.errors import BadQuery
-from storage.query.terms import QueryOptions
+from storage.query.query_options import QueryOptions
 from storage.store import Store
+from tests import forking
 from tests.live import environment
 from tests.source_tree import ROOT
 
@@ -227,9 +228,7 @@ class Asker:
     @staticmethod
     def _start() -> "subprocess.Popen[str]":
         command = [sys.executable, "-c", "from tests.nasty_calls import main; main()"]
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
-        )
+        return forking.start(command, stdin=forking.PIPE, stdout=forking.PIPE, text=True, cwd=ROOT, env=environment())
 
 
 def try_out(statements: Iterator[str], seconds: float) -> Found:

@@ -156,6 +156,14 @@ def a_review(shown: Shown) -> str:
         return f"/review/{found['id']}/entries/{entry['id']}"
 
 
+def a_saved_view(shown: Shown) -> str:
+    """The address of a saved view, made where there is none."""
+    with asking(shown) as api:
+        if not api.ask("GET", "saved-views"):
+            api.ask("POST", "saved-views", 201, json={"name": "failing travel", "query": "status=error&project=sample"})
+        return f"/traces/views/{api.ask('GET', 'saved-views')[0]['id']}"
+
+
 EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/connections/{connection_id}": lambda shown: f"/connections/{connection_id(shown)}",
     "/connections/{connection_id}/edit": lambda shown: f"/connections/{connection_id(shown)}/edit",
@@ -182,12 +190,16 @@ EXAMPLES: Mapping[str, Callable[[Shown], str]] = {
     "/review/{queue_id}/add": lambda shown: a_review(shown).partition("/entries")[0] + "/add",
     "/review/{queue_id}/delete": lambda shown: a_review(shown).partition("/entries")[0] + "/delete",
     "/review/{queue_id}/entries/{entry_id}": a_review,
+    "/traces/{trace_id}/compare": lambda shown: f"/traces/{shown.trace_id}/compare?with={shown.sample.trace_ids[1]}",
+    "/traces/{trace_id}/judge": lambda shown: f"/traces/{shown.trace_id}/judge",
     "/traces/{trace_id}/promote": lambda shown: f"/traces/{shown.trace_id}/promote",
+    "/traces/{trace_id}/preview": lambda shown: f"/traces/{shown.trace_id}/preview",
+    "/traces/views/{view_id}/edit": lambda shown: f"{a_saved_view(shown)}/edit",
+    "/traces/views/{view_id}/delete": lambda shown: f"{a_saved_view(shown)}/delete",
 }
 """Of each page whose address has something in braces, one such address; a test says which are missing."""
 
 NO_PAGES = {
-    "/",
     "/static/{digest}/{name}",
     "/favicon.ico",
     "/traces/{trace_id}/otlp",
@@ -196,6 +208,7 @@ NO_PAGES = {
     "/runs/{run_id}/export",
     "/runs/{run_id}/items/{number}/text",
     "/traces/{trace_id}/spans/{span_id}/text",
+    "/traces/{trace_id}/spans/{span_id}/media",
 }
 """What answers with something else than a page."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 
+from tests import forking
 from tests.live import environment
 from tests.source_tree import ROOT
 
@@ -43,8 +44,8 @@ class Client:
 
     def __init__(self, address: str, token: str) -> None:
         command = [sys.executable, "-c", "from tests.quack_client import main; main()"]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
+        self.process: subprocess.Popen[str] = forking.start(
+            command, stdin=forking.PIPE, stdout=forking.PIPE, text=True, cwd=ROOT, env=environment()
         )
         self.attached = self._say({"address": address, "token": token})
 

@@ -39,6 +39,9 @@ _SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("score", "threshold", "cost_usd")),
         ("passed", pa.bool_()),
         ("counted", pa.bool_()),
+        ("service", pa.string()),
+        ("occasion", pa.string()),
+        ("started_at", pa.timestamp("us")),
         ("created_at", pa.timestamp("us")),
     ]
 )
@@ -55,6 +58,9 @@ class Judged:
     outcome: str = "scored"
     reason: str = "it names the order"
     tenant: str = ""
+    service: str | None = None
+    started: dt.datetime | None = None  # when what was judged started; None: nobody knows
+    occasion: str = "live"
 
 
 class Rule:
@@ -103,7 +109,10 @@ class Rule:
             "threshold": 0.5,
             "cost_usd": 0.0004,
             "passed": None if each.score is None else each.score >= 0.5,
-            "counted": is_scored,
+            "counted": is_scored and each.occasion == "live",
+            "service": each.service,
+            "occasion": each.occasion,
+            "started_at": each.started,
             "created_at": each.at,
         }
 

@@ -15,7 +15,7 @@ _STARTING = {
     "multiprocessing",
     "playwright",
     "socket",
-    "storage.engine.scratch",
+    "storage.engine.rule_matcher_db",
     "storage.store",
     "subprocess",
     "threading",

@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.app import Running, running
 from collector.cli.main import main
 from collector.settings import Settings
+from tests.live import NO_TLS
 
 START_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z
 ANY_PORT = "127.0.0.1:0"
@@ -74,7 +75,7 @@ def a_server(data: Path, **more: Any) -> Iterator[Running]:
 
 def post(url: str, body: bytes) -> None:
     """Send an export request."""
-    with httpx.Client(trust_env=False) as client:
+    with httpx.Client(trust_env=False, verify=NO_TLS) as client:
         client.post(url, content=body, headers={"content-type": PROTOBUF}).raise_for_status()
 
 

@@ -73,12 +73,16 @@ class File:
                     pass
 
 
-@functools.cache
 def files(*folders: str) -> tuple[File, ...]:
     """Every Python file below the folders, by path; those of the product when none is named."""
-    paths = sorted(path for folder in folders or PACKAGES for path in (ROOT / folder).rglob("*.py"))
-    texts = [(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
-    return tuple(File(path, text, ast.parse(text)) for path, text in texts)
+    found = (file for folder in folders or PACKAGES for file in _files_in(folder))
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+@functools.cache
+def _files_in(folder: str) -> tuple[File, ...]:
+    texts = ((path, path.read_text(encoding="utf-8")) for path in (ROOT / folder).rglob("*.py"))
+    return tuple(File(path.relative_to(ROOT).as_posix(), text, ast.parse(text)) for path, text in texts)
 
 
 def _parameters(arguments: ast.arguments) -> int:

@@ -3,6 +3,7 @@
 What belongs to a tenant has its mark somewhere in it, which nothing that another one is told may hold.
 """
 
+import base64
 import json
 import uuid
 from collections.abc import Iterator, Mapping
@@ -208,10 +209,19 @@ def _make_late(tenancy: Tenancy, tenant: str) -> None:
         "alert_id": finding.alert_id,
         "monitor_id": monitor_id,
         "mute_id": mute_id,
+        "view_id": _view(tenancy, tenant),
         "job_id": str(job_id),
         "deletion_id": deleted.json()["id"],
     }
     tenancy.ids[tenant].update(late)  # type: ignore[attr-defined] # made here
+
+
+def _view(tenancy: Tenancy, tenant: str) -> str:
+    """A saved view; its id."""
+    body = {"name": mark_of(tenant), "query": "project=shop"}
+    made = tenancy.server.ask("POST", "/api/v1/saved-views", key=tenancy.key(tenant), json=body)
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
 
 
 def _queue(tenancy: Tenancy, tenant: str) -> dict[str, str]:
@@ -261,8 +271,16 @@ def _spans(mark: str) -> dict[str, Any]:
     }
     root = {"traceId": TRACE, "spanId": "1" * 16, "name": f"root {mark}", **_times(10)}
     call = {"traceId": TRACE, "spanId": TOOL_CALL, "parentSpanId": "1" * 16, "name": f"call {mark}", **_times(5)}
-    session = {"attributes": _attributes({"session.id": mark})}
+    asked = json.dumps([{"role": "user", "parts": [_picture(mark)]}])
+    session = {"attributes": _attributes({"session.id": mark, "gen_ai.input.messages": asked})}
     return {"scopeSpans": [{"spans": [root | session, call | {"attributes": _attributes(tool)}]}]}
+
+
+def _picture(mark: str) -> dict[str, str]:
+    """A picture whose bytes hold the mark."""
+    head = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4) + b"IHDR" + (1).to_bytes(4) + (1).to_bytes(4)
+    content = base64.b64encode(head + mark.encode()).decode()
+    return {"type": "blob", "modality": "image", "mime_type": "image/png", "content": content}
 
 
 def _logs(mark: str) -> dict[str, Any]:

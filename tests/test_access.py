@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from collector.access import secret
 from collector.access.attempts import ALLOWED, REGAINED_S, Attempts
 from collector.access.caller import ANYBODY, Caller, RequestInfo
-from collector.access.errors import Elsewhere, Forbidden, KeyConflict, TooMany, UnknownKey
+from collector.access.errors import Elsewhere, Forbidden, TooMany
 from collector.access.journal import Journal
 from collector.access.keyring import KeyDraft, Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import GRANTS, Need, Permission, Role, need_of, needs
+from storage.errors import Conflict, Missing
 from storage.operation.access import AuditWanted
 from tests.storing import a_store
 
@@ -63,7 +64,7 @@ def test_the_first_key_has_to_last(tmp_path: Path) -> None:
             KeyDraft(name="x", role=Role.ADMIN, tenant="acme"),
             KeyDraft(name="x", role=Role.ADMIN, expires_us=2**62),
         ):
-            with pytest.raises(KeyConflict):
+            with pytest.raises(Conflict):
                 keyring.create(draft, ANYBODY)
         assert keyring.is_open
         keyring.create(LASTING, ANYBODY)
@@ -77,7 +78,7 @@ def test_the_last_credential_stays(tmp_path: Path) -> None:
         first, _ = keyring.create(LASTING, ANYBODY)
         viewer, _ = keyring.create(KeyDraft(name="v", role=Role.VIEWER), ANYBODY)
         for change in (keyring.disable, keyring.delete):
-            with pytest.raises(KeyConflict):
+            with pytest.raises(Conflict):
                 change(first.key_id, ANYBODY)
         keyring.delete(viewer.key_id, ANYBODY)
         keyring.create(LASTING, ANYBODY)
@@ -116,7 +117,7 @@ def test_a_tenant_administers_its_own_keys(tmp_path: Path) -> None:
             with pytest.raises(Forbidden):
                 keyring.create(KeyDraft(name="x", role=Role.VIEWER, tenant=tenant), a_caller("acme"))
         for change in (keyring.disable, keyring.delete):
-            with pytest.raises(UnknownKey):
+            with pytest.raises(Missing):
                 change(other.key_id, a_caller("acme"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from collector.access.permission import GRANTS, Permission, Role, need_of
-from collector.api.application import routes
+from collector.api.serving.application import routes
 from collector.web.site import make_site
 from tests.access import TRACE_EXPORT, WRONG_KEY, Closed, a_closed_server, call, request
 
@@ -36,10 +36,17 @@ READING = {"POST /api/v1/sql", "POST /api/v1/experiments/{experiment_id}/gate"}
 WRITING = {  # the form, or the question before one
     "GET /rules/new",
     "GET /rules/{rule_id}/edit",
+    "GET /playground",
+    "GET /traces/{trace_id}/judge",
     "GET /jobs/retry",
     "GET /datasets/new",
     "GET /datasets/{dataset_id}/delete",
     "GET /traces/{trace_id}/promote",
+    "GET /traces/views/new",
+    "GET /traces/views/{view_id}/edit",
+    "GET /traces/views/{view_id}/delete",
+    "GET /traces/chosen/dataset",
+    "GET /traces/chosen/evaluate",
     "GET /runs/{run_id}/items/{number}/promote",
     "GET /review/new",
     "GET /review/add",
@@ -78,6 +85,8 @@ ADMINISTERING = {
     "GET /api/v1/deletions",
     "GET /api/v1/deletions/{deletion_id}",
     "POST /traces/{trace_id}/delete",
+    "GET /traces/chosen/delete",
+    "POST /traces/chosen/delete",
     "GET /keys",
     "GET /keys/new",
     "POST /keys/new",

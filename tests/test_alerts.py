@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from storage.alerting.alerts import AlertFilter, alert_of, open_alert, recover_alert
+from storage.alerting.alerts import AlertFilter, ComparedSide, Escalation, alert_of, open_alert, recover_alert
 from storage.alerting.outbox import DeliveryAttempt, DueDelivery, SwitchOffPolicy
 from storage.alerting.webhooks import WebhookText
 from storage.engine.database import Database, DatabaseOptions
@@ -22,7 +22,7 @@ def a_webhook(store: Store, name: str = "w1", tenant: str = "") -> None:
     text = WebhookText(
         url="https://hooks.example",
         template="json",
-        events=("alert.opened", "alert.acknowledged", "alert.recovered"),
+        events=("alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"),
         enabled=True,
         sealed=None,
         has_secret=False,
@@ -146,7 +146,7 @@ def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
     with database.transaction() as cursor:
         for table in ("alert", "alert_event", "alert_webhook", "alert_delivery", "alert_mute", "metric_monitor"):
             cursor.execute(f"DROP TABLE {table}")
-        cursor.execute("DELETE FROM tracejury_schema WHERE version IN (7, 11, 26)")
+        cursor.execute("DELETE FROM tracejury_schema WHERE version IN (7, 11, 26, 45)")
     database.close()
     with a_store(tmp_path) as store:
         a_webhook(store)
@@ -168,3 +168,63 @@ def test_receivers_of_a_tenant_hear_of_its_alerts_and_those_of_nobody_of_all(tmp
         assert len(store.outbox.deliveries("w-")) == 3
         seen = {tenant: len(store.alerts.newest(tenant=tenant)) for tenant in ("", "acme", "other", None)}
         assert seen == {"": 1, "acme": 2, "other": 1, None: 2}
+
+
+def worse(rate: float, *, trace: str = "0" * 32) -> Escalation:
+    """The alert of `a_finding()` is about something worse."""
+    side = ComparedSide(release="1.5.0", rate=rate, low=rate - 0.1, high=rate + 0.1, count=40)
+    finding = a_finding(9, candidate=side, regressed_count=30, document={"examples": [{"traceId": trace}], "sql": "s"})
+    return Escalation(tenant="", alert_id=a_finding().alert_id, finding=finding)
+
+
+def test_an_alert_that_is_worse_is_open_again_and_told_each_time(tmp_path: Path) -> None:
+    """It has the numbers of now and what was told before, who looked after it has to look again, and traces stay."""
+    with a_store(tmp_path) as store:
+        a_webhook(store)
+        alert_id = a_finding().alert_id
+        assert not store.alerts.escalate(worse(0.2), AT_NS), "there is no such alert yet"
+        store.alerts.open(a_finding(), AT_NS)
+        store.alerts.acknowledge(alert_id, AT_NS + 10**9, by="Ada")
+        assert store.alerts.escalate(worse(0.4), AT_NS + 60 * 10**9)
+        assert store.alerts.acknowledge(alert_id, AT_NS + 61 * 10**9, by="Ben")
+        assert store.alerts.escalate(worse(0.2, trace="f" * 32), AT_NS + 120 * 10**9)
+        (alert,) = store.alerts.newest()
+        finding = alert.finding
+        assert (alert.state, alert.acknowledged_by, alert.escalations) == ("open", None, 2)
+        assert alert.escalated_at_ns == AT_NS + 120 * 10**9
+        assert (finding.candidate.rate, finding.baseline.rate, finding.rule) == (0.2, 0.92, "answers")
+        told = finding.document["told"]
+        assert isinstance(told, list)
+        assert [(each["at"], each["rate"]) for each in told if isinstance(each, dict)] == [
+            ("2026-11-21T10:00:00Z", 0.78),
+            ("2026-11-21T10:01:00Z", 0.4),
+        ]
+        pinned = rows(store, "SELECT trace_id FROM trace_pin ORDER BY ALL")
+        assert {("0" * 32,), ("f" * 32,), ("f8d18f56aac69da52ff48aa312bf2c4d",)} <= {*pinned}
+        types = [each.type for each in store.outbox.due(AT_NS + 10**12, each=9, limit=9)]
+        assert types.count("alert.escalated") == types.count("alert.acknowledged") == 2
+        assert store.alerts.recover(alert_id, {"how": "resolved"}, AT_NS + 180 * 10**9)
+        assert not store.alerts.escalate(worse(0.1), AT_NS + 190 * 10**9), "what is resolved is not told any more"
+        assert rows(store, "SELECT count(*) FROM trace_pin") == [(0,)]
+
+
+def test_who_wanted_all_events_of_alerts_is_told_of_escalations_after_the_step(tmp_path: Path) -> None:
+    """A receiver that had chosen some of them keeps its choice."""
+    database = Database(tmp_path, DatabaseOptions())
+    with database.transaction() as cursor:
+        for table, columns in (("alert", ("escalations", "escalated_at")), ("alert_webhook", ("digest_minutes",))):
+            for column in columns:
+                cursor.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        cursor.execute("DELETE FROM tracejury_schema WHERE version = 45")
+        for name, events in (("all", "opened acknowledged recovered"), ("some", "opened recovered")):
+            values = {"id": name, "events": [f"alert.{event}" for event in events.split()]}
+            cursor.execute(
+                """INSERT INTO alert_webhook BY NAME SELECT '' AS tenant, $id AS webhook_id, 'API' AS origin, '' AS url,
+                'json' AS template, $events AS events, true AS enabled, false AS has_secret, 0 AS failures,
+                1 AS "version", now()::TIMESTAMP AS created_at, now()::TIMESTAMP AS updated_at""",
+                values,
+            )
+    database.close()
+    with a_store(tmp_path) as store:
+        told = {each.webhook_id: "alert.escalated" in each.events for each in store.webhooks.all()}
+    assert told == {"all": True, "some": False}

@@ -9,7 +9,7 @@ from collector.live.matching.matcher import Matcher
 from rules.settling import Settling
 from storage.errors import Moved
 from storage.judging.backfills import Backfill
-from storage.judging.taking_out import WindowLimits
+from storage.judging.span_window import WindowLimits
 from storage.store import Store
 from tests.matching import InForce, active, matching, write
 from tests.storing import START_NS, WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id
@@ -74,6 +74,25 @@ def test_a_backfill_decides_about_what_started_in_its_time(tmp_path: Path, targe
         assert in_force.enqueued == 1
 
 
+@pytest.mark.parametrize("target", ["SPAN", "TRACE"])
+def test_a_backfill_of_chosen_traces_looks_at_these_alone(tmp_path: Path, target: str) -> None:
+    """Of ten traces it decides about the two that are named, and then it has forgotten which, and not how many."""
+    rule = active(1, target=target)
+    in_force = InForce()
+    with a_store(tmp_path) as store, matching(store, in_force) as live:
+        fill(store, batches=10)
+        assert live.wait_matched(WAIT_S)
+        in_force.rules = (rule,)
+        named = [trace_id(3), trace_id(7)]
+        started = live.backfills.start(rule, START_NS, START_NS + 10 * MINUTE_NS, trace_ids=named)
+        found = finished(live, started)
+        assert (found.state, found.looked_at) == ("done", 20 if target == "SPAN" else 2)
+        assert rows(store, "SELECT DISTINCT trace_id FROM job ORDER BY 1") == [(each,) for each in sorted(named)]
+        assert found.trace_ids == ["", ""]
+        every = finished(live, live.backfills.start(rule, START_NS, START_NS + 10 * MINUTE_NS))
+        assert (every.looked_at, every.trace_ids) == (80 if target == "SPAN" else 8, None)
+
+
 def test_a_backfill_and_what_comes_meanwhile_meet(tmp_path: Path) -> None:
     """Spans that are matched as they come are passed over, and nothing between the two is left out."""
     rule = active(1)
@@ -120,7 +139,7 @@ def test_a_backfill_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.
                 live.backfills.start(rule, 0, START_NS + 10**15)
             live.backfills.step()
             state = live.backfills.all()[0].state
-            live._scratch.close()
+            live._matcher_db.close()
         steps += 1
     with a_store(tmp_path) as store:
         assert steps == 8
@@ -141,7 +160,7 @@ def test_a_step_that_was_stored_all_the_same_is_not_stored_again(tmp_path: Path)
         with pytest.raises(Moved):
             store.matching.backfills.store(step)
         assert rows(store, EACH) == [(1, 2, 30, 30)]
-        live._scratch.close()
+        live._matcher_db.close()
 
 
 @pytest.mark.parametrize("target", ["SPAN", "TRACE"])
@@ -181,7 +200,7 @@ def test_a_backfill_can_be_cancelled_and_ends_with_its_rule(tmp_path: Path) -> N
             ("cancelled", "the rule was deleted"),
         ]
         assert rows(store, EACH) == []
-        live._scratch.close()
+        live._matcher_db.close()
 
 
 def limits(*, rows: int) -> WindowLimits:

@@ -15,14 +15,14 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from storage.engine.scratch import Expression, RuleQuestion, Scratch
+from storage.engine.rule_matcher_db import Expression, RuleMatcherDb, RuleQuestion
 from storage.errors import BadQuery, Barred, Reopened
 from storage.query import quack, statements
 from storage.query.offences import Offences
-from storage.query.terms import QueryOptions
+from storage.query.query_options import QueryOptions
 from storage.store import Store
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
-from tests.live import PATIENCE_S, until
+from tests.live import NO_TLS, PATIENCE_S, until
 from tests.quack_client import a_client
 from tests.serving import ANY_PORT, PROTOBUF
 from tests.serving import an_export as a_trace
@@ -224,7 +224,8 @@ def test_over_http_everybody_else_has_an_answer(tmp_path: Path) -> None:
             body = a_trace(trace_id(next(numbers)), "root", "step").SerializeToString()
             url = f"http://{server.running.otlp_http}/v1/traces"
             headers = {"content-type": PROTOBUF, "authorization": f"Bearer {server.keys['ingest']}"}
-            return httpx.post(url, content=body, headers=headers, trust_env=False, timeout=PATIENCE_S).status_code
+            answer = httpx.post(url, content=body, headers=headers, trust_env=False, timeout=PATIENCE_S, verify=NO_TLS)
+            return answer.status_code
 
         def get(path: str) -> Callable[[], int]:
             return lambda: server.ask("GET", path, key=server.keys["editor"]).status_code
@@ -304,15 +305,15 @@ def test_the_catalog_of_quack_is_made_anew(tmp_path: Path) -> None:
 
 def test_the_database_of_the_rules_is_made_anew() -> None:
     """Whatever statement about rules breaks it, the next questions about spans are answered."""
-    scratch = Scratch("true")
+    matcher_db = RuleMatcherDb("true")
     spans = pa.table({"tenant": [""], "seq": pa.array([1], pa.int64()), "trace_id": ["t"], "name": ["n"]})
     question = RuleQuestion(
         revision=1, tenant=None, clause=Expression(sql="CASE WHEN false THEN 0 END", parameters={}), sampled_below=None
     )
     for _ in range(2):
-        assert scratch.decide_spans(spans, [question]).num_rows == 1
+        assert matcher_db.decide_spans(spans, [question]).num_rows == 1
         with pytest.raises(duckdb.InternalException):
-            scratch._connection.execute(BREAKS)
-    scratch.rest()
-    assert scratch.decide_spans(spans, [question]).num_rows == 1
-    scratch.close()
+            matcher_db._connection.execute(BREAKS)
+    matcher_db.rest()
+    assert matcher_db.decide_spans(spans, [question]).num_rows == 1
+    matcher_db.close()

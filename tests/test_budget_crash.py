@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.connecting import Hub, a_connection
 from tests.judge_crowd import AT_ONCE
 from tests.live import environment
@@ -28,11 +29,11 @@ def slowly(_: Asked) -> Says:
 
 def begun(data: Path, *, minutes: int = 0) -> "subprocess.Popen[str]":
     """A process that asks, from its first question on."""
-    process = subprocess.Popen(
+    process = forking.start(
         [sys.executable, "-m", "tests.judge_crowd", str(data), str(minutes)],
         cwd=ROOT,
         env=environment(),
-        stdout=subprocess.PIPE,
+        stdout=forking.PIPE,
         text=True,
     )
     assert process.stdout is not None

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from benchmarks.calibration import a_labelled_sample, a_weighted_sample
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
 from rules.statistics.correcting import Confusion, Measured, by_error_rates, by_verdict, strata
-from rules.statistics.formulas.judge_error import Judge, Rate, prediction_powered
+from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, prediction_powered
 from rules.statistics.surviving import (
     CorrectedDifference,
     JudgedSide,
@@ -46,7 +46,7 @@ def test_blind_labels_are_corrected_by_error_rates() -> None:
     """The numbers of Lang and Reiczigel: 84 % of 1,000, sensitivity 0.95 of 100, specificity 0.6 of 40, are 80 %."""
     found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
     assert (found.sensitivity.value, found.specificity.value) == (0.95, 0.6)
-    by_rates = by_error_rates(table(95, 5, 16, 24), Rate(share=0.84, count=1_000))
+    by_rates = by_error_rates(table(95, 5, 16, 24), MeasuredShare(share=0.84, count=1_000))
     assert by_rates.rate.value == pytest.approx(0.8, abs=1e-9)
     assert by_rates.rate.interval is not None
     assert (by_rates.rate.interval.low, by_rates.rate.interval.high) == pytest.approx((0.707287, 0.900537), abs=2e-6)
@@ -235,7 +235,7 @@ def test_a_judge_is_as_well_known_as_its_interval_says() -> None:
     """What is told of a judge by its intervals gives the corrected rate that its counts give; a useless one none."""
     found = calibrate(table(95, 5, 16, 24), judged_passed=840, judged_failed=160)
     judge = known_judge(found)
-    assert isinstance(judge, Judge)
+    assert isinstance(judge, JudgeAccuracy)
     assert (judge.sensitivity.count, judge.specificity.count) == pytest.approx((100, 40), rel=0.2)
     rate: Measured = corrected_rate(840, 1_000, judge)
     assert rate.value == pytest.approx(0.8)

@@ -1,4 +1,4 @@
-"""A toll with an end of its own."""
+"""A request_budget with an end of its own."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.live.jobs.capped import Capped
-from evaluators.chat.toll import Estimate, Free, RequestUsage
+from evaluators.chat.request_budget import Estimate, Free, RequestUsage
 from evaluators.errors import OverBudget
 
 

@@ -375,8 +375,9 @@ def test_a_connection_that_cannot_work_is_refused(settings: Mapping[str, str], w
     assert "two words" not in str(raised.value)
 
 
-def test_requests_in_flight_are_bounded() -> None:
-    """However many questions are asked at once, the endpoint sees as many as it was promised."""
+@pytest.mark.parametrize("in_flight", [3, 20])
+def test_requests_in_flight_are_bounded(in_flight: int) -> None:
+    """However many questions are asked at once, the endpoint sees as many as it was promised, over several clients."""
     seen: list[int] = []
     running: list[object] = []
 
@@ -388,10 +389,10 @@ def test_requests_in_flight_are_bounded() -> None:
         return Says("ok")
 
     async def run(base_url: str) -> None:
-        async with ChatModel(ModelConnection(base_url=base_url, model="m", in_flight=3)) as model:
-            await asyncio.gather(*(model.ask(PROMPT, SCHEMA) for _ in range(12)))
+        async with ChatModel(ModelConnection(base_url=base_url, model="m", in_flight=in_flight)) as model:
+            await asyncio.gather(*(model.ask(PROMPT, SCHEMA) for _ in range(4 * in_flight)))
 
     with a_model(script) as server:
         asyncio.run(run(server.base_url))
-    assert len(seen) == 12
-    assert max(seen) <= 3
+    assert len(seen) == 4 * in_flight
+    assert max(seen) <= in_flight

@@ -19,6 +19,7 @@ import pytest
 from collector.app import Running
 from collector.cli import source
 from collector.cli.main import main
+from tests import forking
 from tests.serving import ANY_PORT, Answers, a_scripted_server, a_server, an_export, post, run, unused_port
 
 
@@ -326,7 +327,7 @@ def on_a_terminal(*arguments: object) -> str:
     ours, theirs = os.openpty()
     command = [sys.executable, "-c", "from collector.cli.main import main; main()", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment):
+    with forking.start(command, stdout=theirs, stderr=theirs, env=environment):
         os.close(theirs)
         written = bytearray()
         with contextlib.suppress(OSError):  # which is how a terminal ends on Linux
@@ -350,7 +351,7 @@ def test_a_reader_that_leaves_early_is_no_failure(directory: Path) -> None:
     program = "from collector.cli.main import main; main()"
     command = [sys.executable, "-c", program, "sql", "FROM range(9000)", "--csv", "--data", str(directory)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    with forking.start(command, stdout=forking.PIPE, stderr=forking.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

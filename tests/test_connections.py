@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from collector.app import Running
 from collector.connection_text import parse_file_connections
-from collector.live.judges.connections import ConnectionConflict, LlmConnections
+from collector.live.judges.connections import LlmConnections
 from collector.secrets import Secrets
 from evaluators.case import parse_case
 from evaluators.chat.client import Unanswered
@@ -24,6 +24,7 @@ from evaluators.errors import BadConfiguration
 from evaluators.evaluator import run as evaluate
 from evaluators.outcome import Failure
 from evaluators.registry import build
+from storage.errors import Conflict
 from storage.store import Store
 from tests.connecting import ENCRYPTION_KEY, QUESTION, WANTED, AJob, Hub, a_connection, an_active_rule
 from tests.model_server import Hangs, Says, Status, a_model
@@ -307,11 +308,11 @@ def test_a_connection_that_a_rule_names_stays(tmp_path: Path) -> None:
         ):
             _store_rule(store, name, connection, enabled=enabled)
         for found, rule in ((by_id, "'one'"), (by_name, "'two'")):
-            with pytest.raises(ConnectionConflict, match=f"enabled rules name this connection: {rule};"):
+            with pytest.raises(Conflict, match=f"enabled rules name this connection: {rule};"):
                 hub.connections.delete(found.connection_id)
         assert len(hub.connections.all()) == 2
         assert hub.connections.replace(by_id.connection_id, a_connection(OFF, name="by id")).row.name == "by id"
-        with pytest.raises(ConnectionConflict, match="'two'"):
+        with pytest.raises(Conflict, match="'two'"):
             hub.connections.replace(by_name.connection_id, a_connection(OFF, name="renamed"))
 
 
@@ -448,7 +449,7 @@ def test_changes_are_told(tmp_path: Path) -> None:
         connections, seen = Hub(store).connections, list[list[str]]()
         connections.follow(lambda: seen.append([each.text.model for each in connections.all()]))
         made = connections.create(a_connection(OFF))
-        with pytest.raises(ConnectionConflict):
+        with pytest.raises(Conflict):
             connections.create(a_connection(OFF))
         connections.replace(made.connection_id, a_connection(OFF, model="judge-2"))
         connections.delete(made.connection_id)

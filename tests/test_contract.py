@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from collector.api.contract_page import SECURITY_POLICY
+from collector.api.serving.contract_page import SECURITY_POLICY
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.serving import an_export
 

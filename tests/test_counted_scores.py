@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from rules.errors import BadRule
 from rules.rule_text import parse_rule
 from storage import sql
 from tests.live import until
+from tests.log_requests import a_log_export
 from tests.offline import Offline, an_offline_server
 from tests.serving import an_export, post, run
+from tests.storing import START_NS
 
 RULE = {
     "name": "answers",
@@ -156,6 +161,94 @@ def test_what_was_counted_leaves_with_its_trace(watched: Watched) -> None:
     assert watched.api.answer("DELETE", f"traces/{gone}").status_code in {200, 202}
     left = "SELECT trace_id, note FROM counted_scores"
     until(lambda: watched.api.sql(left), lambda found: found == [[stays, "a note"]])
+
+
+def an_event(trace_id: str, name: str = "thumbs", **attributes: str) -> LogRecord:
+    """A score as an event about the first span of a trace."""
+    told = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.label": "pass", **attributes}
+    return LogRecord(
+        trace_id=bytes.fromhex(trace_id),
+        span_id=(1).to_bytes(8, "big"),
+        time_unix_nano=START_NS,
+        event_name="gen_ai.evaluation.result",
+        attributes=[KeyValue(key=key, value=AnyValue(string_value=text)) for key, text in told.items()],
+    )
+
+
+def tell(watched: Watched, *events: LogRecord) -> None:
+    """Send events, as whoever evaluates elsewhere does."""
+    assert watched.api.running is not None
+    post(f"http://{watched.api.running.otlp_http}/v1/logs", a_log_export(*events).SerializeToString())
+
+
+def test_scores_that_come_as_events_count_like_those_of_the_api(watched: Watched) -> None:
+    """Once for a target and a source, of the questions that are wanted, with the release of the trace."""
+    watched.say(watched.traces(1), label="up")
+    watched.counted(1)  # from here on what comes is news
+    mine, other = watched.traces(4, release="7"), watched.traces(1, name="elsewhere")
+    why = {"gen_ai.evaluation.score.label": "fail", "gen_ai.evaluation.explanation": "wrong"}
+    tell(watched, an_event(mine[0]), an_event(mine[1], **why), an_event(mine[2], name="colour"), an_event(other[0]))
+    watched.counted(3)
+    tell(watched, an_event(mine[0]), an_event(mine[0], **{"tracejury.source": "user"}))
+    tell(watched, an_event(mine[3], **{"tracejury.target": "trace", "gen_ai.evaluation.score.label": "perhaps"}))
+    tell(watched, an_event(mine[3], **{"tracejury.target": "trace"}))
+    assert watched.counted(5)["results"] == 5
+    select = "SELECT trace_id, span_id IS NULL, source, author, passed, note, release, project FROM counted_scores"
+    told = watched.api.sql(f"{select} WHERE author = 'event' ORDER BY number")
+    assert sorted(told, key=str) == sorted(
+        [
+            [mine[0], False, "application", "event", True, None, "7", "shop"],
+            [mine[1], False, "application", "event", False, "wrong", "7", "shop"],
+            [mine[0], False, "user", "event", True, None, "7", "shop"],
+            [mine[3], True, "application", "event", True, None, "7", "shop"],
+        ],
+        key=str,
+    )
+
+
+def test_an_event_waits_for_its_trace_and_leaves_with_it(watched: Watched) -> None:
+    """It may come before its trace, and what was counted of it is gone with that."""
+    assert watched.api.running is not None
+    watched.say(watched.traces(1), label="up")
+    watched.counted(1)
+    early = "cd" * 16
+    tell(watched, an_event(early))
+    post(f"http://{watched.api.running.otlp_http}/v1/traces", an_export(early, "root").SerializeToString())
+    watched.counted(2)
+    assert watched.api.answer("DELETE", f"traces/{early}").status_code in {200, 202}
+    left = "SELECT count(*) FROM counted_scores"
+    until(lambda: watched.api.sql(left), lambda found: found == [[1]])
+
+
+def test_quality_shows_what_people_say_beside_what_the_evaluator_says(watched: Watched) -> None:
+    """Each question is a line of its own, over the API and on pages, with its rate, its releases and its results."""
+    first, second = watched.traces(6), watched.traces(4, release="2")
+    watched.say(first, label="up")
+    watched.say(second, label="down", comment="too slow")
+    watched.counted(10)
+
+    def lines() -> dict[str, Any]:
+        found = watched.api.ask("GET", "quality", params={"rule": "answers", "by": "release"})["lines"]
+        return {f"{each['fingerprint'][:7]} {each['group']}": each for each in found}
+
+    of_api = until(lines, lambda found: len(found) == 4)
+    assert [of_api[f"scores: {each}"]["passed"] for each in "12"] == [6, 0]
+    assert [of_api[f"scores: {each}"]["meanScore"] for each in "12"] == [1.0, 0.0]
+    site = watched.api.url
+    overview = httpx.get(f"{site}/quality").text
+    row = overview.partition("what people and applications say: <bdi>thumbs")[0].rpartition("<tr")[2]
+    assert "fingerprint=scores%3Athumbs" in row
+    assert overview.count("<tr data-row") == 2
+    chosen = {"rule": watched.rule["id"], "project": "shop", "fingerprint": "scores:thumbs"}
+    one = httpx.get(f"{site}/quality", params=chosen).text
+    assert "What people and applications say to" in one
+    assert "60.0 %" in one
+    whole = httpx.get(f"{site}/quality", params=chosen | {"fingerprint": ""}).text
+    assert "People and applications are asked, too" in whole
+    listed = httpx.get(f"{site}/quality/results", params=chosen | {"verdict": "failed"}).text
+    assert listed.count("too slow") == 4
+    compared = httpx.get(f"{site}/quality/compare", params=chosen | {"baseline": "1", "candidate": "2"})
+    assert compared.status_code == 200
 
 
 def test_labels_mean_the_same_to_monitors_and_in_the_view_of_annotations() -> None:

@@ -226,6 +226,24 @@ def test_the_log_grows_with_the_memory(tmp_path: Path, memory: str, log: float) 
             database.checkpoints.allow()
 
 
+def test_a_log_is_full_before_duckdb_moves_it(tmp_path: Path) -> None:
+    """Whoever commits next is told that DuckDB may write the log into the file, and not while it is held back."""
+    with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit="128MB"))) as database:
+        database.checkpoints.make()
+        assert not database.log_is_full()
+        with database.transaction() as cursor:
+            cursor.execute("CREATE TABLE more AS SELECT 'a' AS text")
+        for _ in range(3):
+            with database.transaction() as cursor:
+                cursor.execute("INSERT INTO more SELECT repeat(md5(range::VARCHAR), 8) FROM range(4000)")
+        assert database.log_is_full()
+        database.checkpoints.hold()
+        for _ in range(3):
+            with database.transaction() as cursor:
+                cursor.execute("INSERT INTO more SELECT repeat(md5(range::VARCHAR), 8) FROM range(4000)")
+        assert not database.log_is_full()
+
+
 def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:
     """Who reads as of one moment while a checkpoint fails is told so, and the process goes on: DuckDB could end it."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions())) as database:
@@ -260,6 +278,6 @@ def test_parameters_are_bound_without_a_search_for_modules(tmp_path: Path, monke
 
 
 def test_others_do_without_pandas_as_before() -> None:
-    """Arrow makes an array for the first time in a process that has opened a database."""
-    program = "from storage.engine.opening import open_duckdb; open_duckdb({}); import pyarrow; pyarrow.array([1])"
+    """Arrow makes an array for the first time in a process that hides pandas."""
+    program = "from storage.engine.pandas_import import hide_pandas; hide_pandas(); import pyarrow; pyarrow.array([1])"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

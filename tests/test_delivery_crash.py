@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.alerting import Script, a_finding, a_receiver, answer, hang_up
 from tests.live import environment, until
 from tests.source_tree import ROOT
@@ -24,7 +25,7 @@ EACH = 4
 def a_process(data: Path, url: str, first: int, count: int) -> Iterator["subprocess.Popen[str]"]:
     """A process that is ready; killed at the end of the block."""
     command = [sys.executable, "-m", "tests.alerting_process", str(data), url, str(first), str(count)]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with forking.start(command, cwd=ROOT, env=environment(), stdout=forking.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         try:

@@ -155,7 +155,7 @@ def test_a_database_that_declares_itself_invalid_is_opened_again(tmp_path: Path,
             sent.add(batch, send(batch.body))
             server.client.get(f"{server.http}/api/v1/traces")
             if "a commit failed" in server.log and "invalidated" not in server.log:
-                disks.give_back(database, MIB // 2)  # the log may grow a little more, until a checkpoint is due
+                disks.give_back(database, MIB)  # the log may grow a little more, until a checkpoint is due
                 time.sleep(0.3)
             return "invalidated" in server.log
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+COLLECTOR = ROOT / "collector"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -34,3 +35,10 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         if not there.exists() or (anchor and anchor not in anchors(there)):
             lost.append(target)
     assert lost == []
+
+
+def test_every_path_in_the_architecture_is_there() -> None:
+    """A file or folder that it names with its folder is in the repository, or in `collector/`."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+/[\w/.-]+)`", text))
+    assert sorted(each for each in named if not any((place / each).exists() for place in (ROOT, COLLECTOR))) == []

@@ -7,7 +7,7 @@ import pytest
 
 from evaluators.case import parse_case
 from evaluators.errors import BadCase, BadConfiguration, BadReply
-from evaluators.evaluator import Assessment, Check, Kind, pure, run
+from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure, run
 from evaluators.judging import Judge
 from evaluators.model import AgentTrace, Case, Conversation, ToolCall, ToolDefinition
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
@@ -18,21 +18,21 @@ from evaluators.text import ExactMatch
 from tests.evaluating import ScriptedJudge
 
 
-def a_kind(check: Check, **changes: object) -> Kind[ExactMatch]:
+def a_kind(check: Check, **changes: object) -> EvaluatorKind[ExactMatch]:
     """A kind of evaluator with this check."""
     values = {
         "name": "a_kind",
-        "title": "A Kind",
+        "title": "A EvaluatorKind",
         "version": 1,
         "checks": "Something.",
         "reads": ("inputs.input",),
         "configuration": ExactMatch,
         "check": lambda _: check,
     }
-    return Kind(**(values | changes))  # type: ignore[arg-type] # a table of changes
+    return EvaluatorKind(**(values | changes))  # type: ignore[arg-type] # a table of changes
 
 
-def judged(kind: Kind[ExactMatch], judge: Judge | None = None, **configuration: object) -> Outcome:
+def judged(kind: EvaluatorKind[ExactMatch], judge: Judge | None = None, **configuration: object) -> Outcome:
     """What an evaluator of the kind says about an empty case."""
     return asyncio.run(run(kind.build({"evaluationParams": []} | configuration, judge), Case()))
 

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.otlp.encode import LINES_TYPE, spans_in
 from collector.otlp.json_request import to_protobuf
 from collector.otlp.values import MAX_DEPTH
+from tests import forking
 from tests.every_field import Filler
 from tests.live import PATIENCE_S, TRACEJURY, environment, until
 from tests.plain_otlp import flat
@@ -245,7 +245,7 @@ def test_a_killed_export_leaves_no_file_that_looks_whole(
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {LINES_TYPE}\r\ncontent-length: 1000\r\n\r\n".encode()
     command = [TRACEJURY, "export", str(out), *DAYS, "--format", "otlp-json", "--server"]
     with a_server_that_stalls(head + LINE) as url:
-        process = subprocess.Popen([*command, url], env=environment())
+        process = forking.start([*command, url], env=environment())
         until(lambda: list(out.rglob("*.part")), bool)
         process.send_signal(number)
         assert process.wait(PATIENCE_S) != 0

@@ -1,45 +1,89 @@
-"""How long spans wait for their commit: longer while commits take long, and no longer once many bytes wait."""
+"""Which requests share a decode and a sync: those that are under way together, and nobody waits for others alone."""
 
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from storage.ingest.backlog import Backlog, Chunk
-from storage.ingest.spool import Position, SpoolGroup
-from storage.ingest.writer import gathering_s
-from tests.storing import WAIT_S, a_batch, an_export
+from collector import ingest
+from collector.ingest import Ingest
+from collector.observing import FinishedWork
+from collector.otlp.decode import Receipt, Request
+from storage.store import Store
+from tests.serving import an_export
+from tests.storing import a_store, rows
 
-SECONDS = st.floats(0, 1e4)
-
-
-@given(interval_s=SECONDS, commit_s=SECONDS)
-def test_a_commit_gathers_from_one_to_three_intervals(interval_s: float, commit_s: float) -> None:
-    """Whatever the last commit took, the next one is due within three intervals, and after one at the earliest."""
-    assert interval_s <= gathering_s(interval_s, commit_s) <= 3 * interval_s
+LONG_S = 600.0
+"""A wait that a test does not survive."""
 
 
-def test_quick_commits_do_not_wait_and_slow_ones_share_their_cost() -> None:
-    """A commit that took a tenth of the interval changes nothing; one of half of it lets the next one gather longer."""
-    assert gathering_s(0.3, 0.03) == 0.3
-    assert gathering_s(0.3, 0.15) == 3 * 0.15
-    assert gathering_s(0.3, 10) == 3 * 0.3
+def a_request(number: int, *, nbytes: int = 0) -> Request:
+    """One span, in a request of so many bytes or a few more."""
+    return Request(body=an_export(f"{number + 1:032x}", "step" + "x" * nbytes).SerializeToString())
 
 
-def test_many_bytes_end_the_wait() -> None:
-    """Spans that would wait for an hour are due as soon as so many bytes wait that they shall not."""
-    backlog = Backlog(Position(sequence=0, rows=0))
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(backlog.next_work, lambda nbytes: 3600 if nbytes < 1_000 else 0)
-        backlog.add([a_group(1, nbytes=999)])
-        assert not coming.done()
-        backlog.add([a_group(2, nbytes=1)])
-        chunk = coming.result(WAIT_S)
-    assert isinstance(chunk, Chunk)
-    assert chunk.groups_done == 2
-    assert chunk.batch.spans.num_rows == 2
+def groups_of(store: Store, *clients: list[Request], monkeypatch: pytest.MonkeyPatch, gather_s: float) -> list[int]:
+    """How many requests each group had: of clients that send the next request once the one before is answered."""
+    monkeypatch.setattr(ingest, "_GATHER_S", gather_s)
+    groups: list[FinishedWork] = []
+
+    async def client(way_in: Ingest, requests: list[Request]) -> None:
+        for request in requests:
+            receipt: Receipt = await way_in.offer(request)
+            assert receipt.accepted == 1
+
+    async def all_clients() -> None:
+        way_in = Ingest(store, queue_bytes=1 << 24, watch=groups.append)
+        way_in.start()
+        try:
+            await asyncio.gather(*(client(way_in, requests) for requests in clients))
+        finally:
+            await asyncio.to_thread(way_in.close)
+
+    asyncio.run(all_clients())
+    return [int(str(group.told["tracejury.requests"])) for group in groups]
 
 
-def a_group(number: int, *, nbytes: int) -> SpoolGroup:
-    """One span that is durable as this group of the spool."""
-    return SpoolGroup(sequence=number, batch=a_batch(an_export(1, first=number)), nbytes=nbytes)
+def test_whoever_sends_alone_is_answered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request after the other, each of which nobody else could share a group with."""
+    with a_store(tmp_path) as store:
+        requests = [a_request(number) for number in range(20)]
+        assert groups_of(store, requests, monkeypatch=monkeypatch, gather_s=LONG_S) == [1] * 20
+
+
+def test_small_requests_that_are_under_way_together_share_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of eight clients that send again and again most come together, and none waits for one that has gone for long."""
+    with a_store(tmp_path) as store:
+        clients = [[a_request(100 * client + number) for number in range(10 + client)] for client in range(8)]
+        groups = groups_of(store, *clients, monkeypatch=monkeypatch, gather_s=0.2)
+        sent = sum(map(len, clients))
+        assert sum(groups) == sent
+        assert len(groups) <= sent / 3
+        assert store.wait_committed(30)
+        assert rows(store, "SELECT count(*) FROM spans") == [(sent,)]
+
+
+def test_large_requests_wait_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is worth a group of its own is not held up by another one that is under way."""
+    with a_store(tmp_path) as store:
+        clients = [[a_request(10 * client + number, nbytes=300_000) for number in range(3)] for client in range(2)]
+        assert sum(groups_of(store, *clients, monkeypatch=monkeypatch, gather_s=LONG_S)) == 6
+
+
+def test_what_waits_when_the_server_stops_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that gathers ends with the server, and its requests are stored."""
+
+    async def stopped(store: Store) -> Receipt:
+        way_in = Ingest(store, queue_bytes=1 << 24)
+        way_in.start()
+        together = [way_in.offer(a_request(number)) for number in range(3)]
+        monkeypatch.setattr(ingest, "_GATHER_S", LONG_S)
+        last = way_in.offer(a_request(10))
+        await asyncio.to_thread(way_in.close)
+        await asyncio.gather(*together)
+        return await last
+
+    with a_store(tmp_path) as store:
+        assert asyncio.run(stopped(store)).accepted == 1

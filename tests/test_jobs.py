@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from collector.live.jobs.work.ledger import Ledger
-from storage.judging.jobs import Claim, Job, JobResult, PutBack, Turn
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import Claim, Job, LedgerTurn, PutBack
 from storage.store import Store
 from tests.serving import a_server, run
 from tests.storing import a_store, rows, trace_id
@@ -28,9 +29,9 @@ def a_book(store: Store, *, jobs: int = 4) -> Book:
     return book
 
 
-def a_turn(*, at_us: int = NOW_US, **more: object) -> Turn:
+def a_turn(*, at_us: int = NOW_US, **more: object) -> LedgerTurn:
     """A turn with what it is to do."""
-    return Turn(now_us=at_us, until_us=at_us + LEASE_US, **more)  # type: ignore[arg-type] # its fields
+    return LedgerTurn(now_us=at_us, until_us=at_us + LEASE_US, **more)  # type: ignore[arg-type] # its fields
 
 
 def claim(store: Store, jobs: int = 10, *, at_us: int = NOW_US, **more: object) -> list[Job]:

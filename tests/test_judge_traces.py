@@ -105,6 +105,6 @@ def test_a_server_with_keys_takes_its_own_spans(tmp_path: Path) -> None:
         server.pipeline.judging.flush()
         assert server.store.wait_committed(10)
         assert len(rows(server, OURS)) == 2
-        own = {"authorization": f"Bearer {server.context.entrance.keyring.own_key}"}
+        own = {"authorization": f"Bearer {server.context.authenticator.keyring.own_key}"}
         with a_client() as client:
             assert client.get(f"http://{server.http}/api/v1/traces", headers=own).status_code == 403

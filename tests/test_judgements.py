@@ -117,6 +117,7 @@ def test_every_decision_stands_with_its_reason(document: dict[str, Any]) -> None
         ({"state": "ready"}, None, "ready"),
         ({"state": "ready", "not_before": NOW}, None, "ready"),
         ({"state": "ready", "not_before": FAR}, None, "waiting"),
+        ({"state": "held"}, None, "held"),
         ({"state": "claimed", "not_before": NOW}, None, "claimed"),
         ({"state": "claimed", "round": 1}, {"outcome": "failed"}, "claimed"),
         (None, {"outcome": "skipped", "error_kind": "over_budget"}, "over_budget"),

@@ -4,7 +4,6 @@ import json
 import random
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from storage.engine.database import FILE_NAME
+from tests import forking
 from tests.access import request
 from tests.live import ANY_PORTS, PATIENCE_S, TRACEJURY, Live, a_client, a_live_server, environment, until
 from tests.serving import a_server, unused_port
@@ -29,14 +29,8 @@ def refusal(
     *flags: object, env: Mapping[str, object] | None = None, ports: Sequence[str] = ANY_PORTS, code: int = 1
 ) -> str:
     """What a server says that does not start: one line, no stack trace."""
-    ended = subprocess.run(
-        [TRACEJURY, "serve", *ports, *(str(flag) for flag in flags)],
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    command = [TRACEJURY, "serve", *ports, *(str(flag) for flag in flags)]
+    ended = forking.run(command, env=environment(env), timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert "Traceback" not in ended.stderr
     return ended.stderr
@@ -45,7 +39,7 @@ def refusal(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopping_under_load_loses_nothing(tmp_path: Path, seed: int, number: signal.Signals) -> None:
     """SIGTERM and Ctrl-C end the server with 0, and all that was acknowledged is in the database file."""
-    with a_live_server(tmp_path / "data") as server:
+    with a_live_server(tmp_path / "data", forked=False) as server:
         with Load(server, seed, senders=6, spans=50) as load:
             time.sleep(1)
             assert server.stop(number) == 0
@@ -276,7 +270,7 @@ def test_flags_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None
     )
     settings = {"TRACEJURY_OTLP_HTTP": env, "TRACEJURY_HTTP": env, "TRACEJURY_SQL_ROWS": 3}
     command = [TRACEJURY, "serve", "--config", str(config), "--http", flag]
-    with subprocess.Popen(command, env=environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+    with forking.start(command, env=environment(settings), stdout=forking.PIPE, stderr=forking.PIPE) as server:
         assert server.stdout is not None
         ready = json.loads(server.stdout.readline())
         assert ready == {

@@ -6,7 +6,10 @@ from typing import Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from storage.query.listing import ListPosition, TracesLike
+from storage.query import trace_shape
+from storage.query.listing import Listing, ListPosition
+from storage.query.trace_shape import COLUMNS, TraceShape, TraceShapes
+from storage.query.traces_like import Ranking, TracesLike
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.matching import write
@@ -26,18 +29,29 @@ SELECT
     'Order ' || (trace_key % 97) AS input,
     'It was ORDER ' || (trace_key % 89) AS "output",
     's' || (trace_key % 40) AS session_id,
+    'u' || (trace_key % 11) AS user_id,
+    (trace_key % 50) / 100 AS cost_usd,
+    trace_key % 70 AS input_tokens,
+    1 AS output_tokens,
     0 AS tool_call_count
 FROM trace_roll_up
 """
-READ_SPANS: Final = "UPDATE span SET span_type = 'llm', model = 'm' || (seq % 37)"
+READ_SPANS: Final = "UPDATE span SET span_type = 'llm', model = 'm' || (seq % 37), service_version = 'v' || (seq % 5)"
 
 WISHES: Final = {
     "true": TracesLike(),
     "session_id = 's3'": TracesLike(session="s3"),
     "session_id = 's3' AND error_count = 0": TracesLike(session="s3", is_error=False),
+    "user_id = 'u3'": TracesLike(user="u3"),
+    "cost_usd >= 0.4 AND user_id = 'u3'": TracesLike(least_usd=0.4, user="u3"),
+    "duration_ms >= 60000": TracesLike(least_ns=60 * SECOND),
+    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND name = 'span 5' AND status_code = 'ERROR')": (
+        TracesLike(failing="span 5")
+    ),
     "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'": TracesLike(text="oRDER 9"),
     "input = 'nobody wrote this'": TracesLike(text="nobody wrote this"),
     "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND model = 'm7')": TracesLike(model="m7"),
+    "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND service_version = 'v3')": TracesLike(release="v3"),
     "EXISTS (FROM spans AS s WHERE s.trace_id = t.trace_id AND name = 'span 1')": TracesLike(attributes={"n": "1"}),
     "(SELECT bool_or(NOT passed AND NOT superseded) FROM evaluations AS e WHERE e.trace_id = t.trace_id)": (
         TracesLike(rule="id-1", passed=False)
@@ -73,6 +87,7 @@ def _whole(number: int) -> ExportTraceServiceRequest:
     export = an_export(2, trace=number, first=2 * number, start_ns=START_NS + number * SECOND)
     for place, span in enumerate(export.resource_spans[0].scope_spans[0].spans):
         span.name = f"span {(number + place) % 31}"
+        span.status.code = 2 if (number + place) % 5 == 0 else 0  # type: ignore[assignment] # an open enum
         span.attributes.add(key="n").value.string_value = str((number + place) % 31)
     return export
 
@@ -95,6 +110,27 @@ def test_pages_are_what_the_views_say(store: Store, plainly: str, limit: int) ->
         if place is None:
             break
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "by, plainly",
+    [
+        ("duration", "duration_ms DESC NULLS LAST"),
+        ("cost", "cost_usd DESC NULLS LAST"),
+        ("tokens", "input_tokens + output_tokens DESC NULLS LAST"),
+        (
+            "score",
+            "(SELECT avg(score) FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded) NULLS LAST",
+        ),
+    ],
+)
+@pytest.mark.parametrize("asked", ["true", "user_id = 'u3'", "duration_ms >= 60000"])
+def test_the_first_by_an_amount_are_what_the_views_say(store: Store, by: Ranking, plainly: str, asked: str) -> None:
+    """Of such traces those come first whose amount is the greatest, or whose score is the least."""
+    ordered = f"SELECT trace_id FROM traces AS t WHERE {asked} ORDER BY {plainly}, start_time DESC, trace_id LIMIT 20"
+    listed = store.listing.ranked(WISHES[asked], by=by, limit=20)
+    assert [(trace.trace_id,) for trace in listed.traces] == rows(store, ordered)
+    assert (listed.next, listed.is_full) == (None, True)
 
 
 @pytest.mark.parametrize("plainly", ["true", "session_id = 's3'"])
@@ -122,3 +158,120 @@ def test_rows_tell_what_the_views_say(store: Store, plainly: str) -> None:
         " session_id, (SELECT count(*) FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)"
         f" FROM traces AS t WHERE {plainly} ORDER BY start_time DESC, trace_id",
     )
+
+
+def test_a_page_that_is_short_says_how_far_was_looked(store: Store) -> None:
+    """Where the time is over, all that started after the instant that it tells is there, and older ones follow."""
+    like, alike = TracesLike(text="order 9"), "lower(input) LIKE '%order 9%' OR lower(output) LIKE '%order 9%'"
+    found: list[tuple[object, ...]] = []
+    instants: list[int] = []
+    place: ListPosition | None = None
+    while True:
+        listed = store.listing.traces(like, after=place, limit=1, within_s=0)
+        found += [(trace.trace_id,) for trace in listed.traces]
+        if listed.searched_to_ns is not None:
+            instants.append(listed.searched_to_ns)
+            later = f"({alike}) AND start_time > make_timestamp_ns({listed.searched_to_ns})"
+            assert found == rows(store, f"SELECT trace_id FROM traces WHERE {later} ORDER BY start_time DESC, trace_id")
+        place = listed.next
+        if place is None:
+            break
+    assert instants
+    assert instants == sorted(instants, reverse=True)
+
+
+def test_the_time_is_over_before_a_stretch_that_would_not_fit(store: Store) -> None:
+    """What the stretches before took tells how long the next one may be: no more than what is left of the time."""
+    looked = [0.0]
+
+    def clock_s() -> float:
+        looked[0] += 1  # a second between two looks, however much is looked through
+        return looked[0]
+
+    listing = Listing(store._database, clock_s)
+    listed = listing.traces(TracesLike(text="nobody"), limit=1, within_s=4.5)
+    assert listed.searched_to_ns is not None
+    assert looked[0] <= 1 + 4.5 + 1
+
+
+MANY: Final = 100
+NOW_NS: Final = START_NS + 2 * TRACES * SECOND
+
+
+@pytest.mark.parametrize("plainly", WISHES)
+def test_the_shape_of_a_list_is_what_the_views_say(store: Store, plainly: str) -> None:
+    """Traces, those with errors, and the values that they have are counted as one plain question counts them."""
+    shape = store.overview.shapes.of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
+    counted = f"SELECT count(*), count(*) FILTER (WHERE error_count > 0) FROM traces AS t WHERE {plainly}"
+    told = (shape.traces, sum(step.failed for step in shape.steps))
+    assert [told] == rows(store, counted)
+    assert sum(step.traces for step in shape.steps) == shape.traces
+    assert shape.covers_after_ns is None
+    for facet in ("project", "service_name"):
+        name = facet.removesuffix("_name")
+        wanted = (
+            f"SELECT coalesce({facet}, ''), count(*) FROM traces AS t WHERE {plainly} GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        assert values_of(shape, name) == rows(store, wanted), facet
+
+
+@pytest.mark.parametrize("plainly", ["true", "user_id = 'u3'", "duration_ms >= 60000"])
+def test_values_of_spans_and_results_count_traces(store: Store, plainly: str) -> None:
+    """A trace counts once for each model, release, rule and verdict that it has, however many spans or results do."""
+    shape = store.overview.shapes.of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
+    listed = f"(SELECT trace_id FROM traces AS t WHERE {plainly})"
+    ordered = f"WHERE trace_id IN {listed} GROUP BY 1 ORDER BY 2 DESC, 1"
+    judged = f"FROM evaluations WHERE NOT superseded AND trace_id IN {listed} GROUP BY 1 ORDER BY 2 DESC, 1"
+    verdict = "CASE WHEN outcome = 'failed' THEN 'broken' WHEN passed THEN 'passed' ELSE 'failed' END"
+    for name, wanted in {
+        "model": f"SELECT model, count(DISTINCT trace_id) FROM spans {ordered}",
+        "release": f"SELECT service_version, count(DISTINCT trace_id) FROM spans {ordered}",
+        "rule": f"SELECT rule, count(DISTINCT trace_id) {judged}",
+        "verdict": f"SELECT {verdict}, count(DISTINCT trace_id) {judged}",
+    }.items():
+        assert values_of(shape, name) == rows(store, wanted), name
+    few = store.overview.shapes.of(WISHES[plainly], now_ns=NOW_NS, values=3).facets["model"]
+    assert (few.values, few.many) == (shape.facets["model"].values[:3], len(shape.facets["model"].values))
+
+
+def values_of(shape: TraceShape, name: str) -> list[tuple[object, ...]]:
+    """The values of one kind with their counts."""
+    return [(each.value, each.traces) for each in shape.facets[name].values] if name in shape.facets else []
+
+
+PART_OF_TIME: Final = TracesLike(from_ns=START_NS + 100 * SECOND, to_ns=START_NS + 200 * SECOND)
+
+
+@pytest.mark.parametrize("like", [TracesLike(), PART_OF_TIME])
+def test_each_step_of_a_shape_is_the_list_of_its_time(store: Store, like: TracesLike) -> None:
+    """The list that is narrowed to a step has as many traces as the step tells, and their latencies lie within."""
+    shape = store.overview.shapes.of(like, now_ns=NOW_NS, values=MANY)
+    assert 1 < len(shape.steps) <= shape.columns <= COLUMNS
+    for step in shape.steps:
+        from_ns = max(shape.from_ns + step.step * shape.step_ns, like.from_ns)
+        to_ns = min(shape.from_ns + (step.step + 1) * shape.step_ns, like.to_ns)
+        listed = store.listing.traces(TracesLike(from_ns=from_ns, to_ns=to_ns), limit=TRACES, within_s=60).traces
+        took_ms = [(trace.end_ns - trace.start_ns) / 1e6 for trace in listed if trace.end_ns]
+        assert len(listed) == step.traces
+        assert step.latencies_ms is not None
+        assert min(took_ms) <= step.latencies_ms[0] <= step.latencies_ms[1] <= max(took_ms)
+
+
+@pytest.mark.parametrize("plainly", WISHES)
+def test_a_shape_that_covers_a_part_says_which(store: Store, monkeypatch: pytest.MonkeyPatch, plainly: str) -> None:
+    """Where there is no time for all, it counts exactly those that began after the instant that it tells."""
+    monkeypatch.setattr(trace_shape, "_FIRST_PARTS", TRACES // 4)
+    shape = TraceShapes(store._database, within_s=0).of(WISHES[plainly], now_ns=NOW_NS, values=MANY)
+    is_whole = "session_id" in plainly  # of a session there are few, and only these are looked at
+    assert (shape.covers_after_ns is None) is is_whole
+    later = f"({plainly}) AND start_time > make_timestamp_ns({shape.covers_after_ns or 0})"
+    assert [(shape.traces,)] == rows(store, f"SELECT count(*) FROM traces AS t WHERE {later}")
+    assert shape.traces < TRACES
+
+
+def test_a_trace_that_began_before_is_not_counted_by_what_came_later(store: Store) -> None:
+    """A time in which only later parts of traces came has no trace, as its list has none."""
+    later = TracesLike(from_ns=START_NS + (TRACES + 1) * SECOND)
+    assert store.listing.traces(later, limit=1, within_s=60).traces == []
+    shape = store.overview.shapes.of(later, now_ns=NOW_NS, values=MANY)
+    assert (shape.traces, shape.columns, shape.facets) == (0, 0, {})

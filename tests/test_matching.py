@@ -13,9 +13,9 @@ import pytest
 from collector.live.matching.matcher import Matcher, Surroundings
 from rules.settling import Settling
 from storage.engine.database import Database
-from storage.engine.scratch import Expression
+from storage.engine.rule_matcher_db import Expression
 from storage.errors import Moved
-from storage.judging.taking_out import WindowLimits
+from storage.judging.span_window import WindowLimits
 from storage.store import Store
 from tests.matching import InForce, active, matching, reading_and_matching, remember, write
 from tests.storing import WAIT_S, a_batch, a_store, an_export, commit, rows, trace_id

@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage.store import Store
+from tests import forking
 from tests.matching_process import BACKFILLED, EVER_NS, a_matcher
 from tests.source_tree import ROOT
 from tests.storing import WAIT_S, a_store, rows
@@ -32,7 +32,7 @@ def test_kills_leave_one_decision_and_one_job_each(tmp_path: Path, seed: int, ki
     source = random.Random(seed)
     for kill in range(kills):
         command = [sys.executable, "-m", "tests.matching_process", str(tmp_path), str(seed // 1000 * 1000 + kill)]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        with forking.start(command, cwd=ROOT, stdout=forking.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "at work\n"
             time.sleep(source.uniform(0.05, 1.2))

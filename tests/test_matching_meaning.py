@@ -70,7 +70,7 @@ def test_decisions_are_those_of_the_meaning(
     clock.pass_s(3601)
     while live._settle(at_once=True):
         pass
-    live._scratch.close()
+    live._matcher_db.close()
     assert decided(store) == [one for rule in rules for one in meant(store, rule)]
 
 

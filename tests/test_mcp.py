@@ -91,8 +91,10 @@ def test_why_did_answers_become_worse(server: Asked) -> None:
     assert compared["p_value"] == pytest.approx(3.931372118e-05)
     assert compared["difference"] == pytest.approx(-0.65)
     assert compared["low"] < -0.65 < compared["high"] < 0
-    failing = server.found("find_traces", rule=RULE, passed=False, attribute="service.version=1.5.0")["traces"]
+    found = server.found("find_traces", rule=RULE, passed=False, attribute="service.version=1.5.0")
+    failing = found["traces"]
     assert len(failing) == 14
+    assert (found["next"], found["last"], found["searched_to"]) == (None, True, None)
     explained = server.found("explain_decisions", trace_id=failing[0]["traceId"], rule=RULE)
     assert [each["passed"] for each in explained["evaluations"]] == [False]
     assert {each["decision"] for each in explained["decisions"]} == {"scored", "filtered"}
@@ -101,6 +103,17 @@ def test_why_did_answers_become_worse(server: Asked) -> None:
     assert shown["spans"][1]["toolName"] == "pay"
     acknowledged = server.found("acknowledge_alert", alert_id=server.alert)["alert"]
     assert acknowledged["state"] == "acknowledged"
+
+
+def test_lists_of_traces_go_on_by_their_next(server: Asked) -> None:
+    """Page after page, each trace once, the newest first."""
+    seen: list[str] = []
+    told: dict[str, Any] = {"next": None}
+    while not seen or told["next"] is not None:
+        before = {} if told["next"] is None else {"before": told["next"]}
+        told = server.found("find_traces", project="shop", limit=15, **before)
+        seen += [each["traceId"] for each in told["traces"]]
+    assert (len(seen), len(set(seen)), told["last"]) == (40, 40, True)
 
 
 def test_runs_are_listed_compared_and_their_failures_shown(server: Asked) -> None:

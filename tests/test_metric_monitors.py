@@ -11,7 +11,7 @@ import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from collector.api.times import time_text
+from collector.api.base.times import time_text
 from collector.app import Running
 from rules.metric_limit import LimitState, MetricLimit, look_at
 from storage.alerting.alerts import Alert, AlertFilter
@@ -31,11 +31,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield it
 
 
-def send(server: Running, project: str, count: int, *, failed: int = 0, ms: float = 10, **more: str | int) -> None:
-    """Send traces of one span each, of which some failed, and wait until they are stored."""
+def send(server: Running, project: str, count: int, *, failed: int = 0, ms: float = 10, **more: Any) -> None:
+    """Send traces of one span each, of which some failed, and wait until they are stored.
+
+    `marks` are attributes of each span, and `process` those of what sends them.
+    """
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
-    told = {"service.name": project, "service.version": str(more.get("release", "1"))}
+    told = {"service.name": project, "service.version": str(more.get("release", "1")), **more.get("process", {})}
     for key, value in told.items():
         resource.resource.attributes.add(key=key).value.string_value = value
     spans = resource.scope_spans.add().spans
@@ -51,7 +54,9 @@ def send(server: Running, project: str, count: int, *, failed: int = 0, ms: floa
         span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
         span.attributes.add(key="gen_ai.request.model").value.string_value = str(more.get("model", "small"))
         span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = int(more.get("tokens", 100))
-        if number < failed:
+        for key, value in more.get("marks", {}).items():
+            span.attributes.add(key=key).value.string_value = value
+        if number * failed % count < failed:  # evenly among them
             span.status.MergeFrom(Status(code=Status.STATUS_CODE_ERROR))
     stored = f"SELECT count(*) FROM spans WHERE project = '{project}'"
     ((before,),) = rows(server.store, stored)
@@ -94,6 +99,18 @@ def test_a_limit_is_crossed_once_and_the_number_of_looks_decides() -> None:
         state, crossing = look_at(limit, state, value)
         said.append(crossing)
     assert said == [None, None, None, "opened", None, None, None, None, "recovered", None]
+
+
+def test_an_open_alert_that_goes_much_further_is_told_once() -> None:
+    """It is told when looks in a row have reached the further number, not for one that opens there, once an alert."""
+    limit, state, said = MetricLimit(above=5, escalate_at=20, looks=2), LimitState(), []
+    for value in (20, 6, 6, 20, 6, 20, 21, 30, 30, 4, 4, 30, 30, 30, 30):
+        state, crossing = look_at(limit, state, value)
+        said.append(crossing)
+    assert said == [None, "opened", *[None] * 4, "escalated", *[None] * 3, "recovered", None, "opened", None, None]
+    below, state = MetricLimit(below=10, escalate_at=0), LimitState()
+    assert look_at(below, LimitState(is_open=True), 0)[1] == "escalated"
+    assert look_at(below, LimitState(is_open=True), 1)[1] is None
 
 
 def test_errors_above_the_limit_open_an_alert_that_ends_when_they_are_below(server: Running) -> None:
@@ -146,6 +163,77 @@ def test_each_metric_is_what_its_name_says(server: Running, metric: str, more: d
     send(server, f"{project}-of-others", 30, failed=30, ms=999, tokens=1)
     found = until(lambda: look(server, monitor), lambda found: found["value"] is not None)
     assert found["value"] == pytest.approx(value, rel=0.02)
+
+
+def test_errors_that_become_many_more_are_told_again(server: Running) -> None:
+    """The alert that is open says what it is by now and what was told before, and it is still one."""
+    monitor = watch(server, project="worsening", metric="trace_errors", above=0.1, escalateAt=0.5)
+    send(server, "worsening", 30, failed=6)
+    alert_id = look(server, monitor)["openAlertId"]
+    send(server, "worsening", 90, failed=90)
+    for _ in range(2):
+        assert look(server, monitor)["openAlertId"] == alert_id
+    (alert,) = alerts(server, monitor)
+    assert (alert.escalations, alert.state, alert.finding.candidate.rate) == (1, "open", 0.8)
+    assert rows(server.store, str(alert.finding.document["sql"]))[0][:2] == (120, 96)
+    with a_client() as client:
+        told = client.get(f"http://{server.http}/api/v1/alerts/{alert_id}").json()
+        page = client.get(f"http://{server.http}/alerts/{alert_id}").text
+    assert [each["rate"] for each in told["details"]["told"]] == [0.2]
+    assert "told before: 20 %" in page
+    assert "worse" in run("alerts", "show", alert_id, "--server", f"http://{server.http}").output
+
+
+def test_a_change_that_becomes_much_larger_is_told_again(server: Running) -> None:
+    """Of a rate, the monitors of results say when an open alert is about something worse."""
+    monitor = watch(
+        server, project="sliding", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+    )
+    send(server, "sliding", 200, failed=4, release="1")
+    look(server, monitor)
+    send(server, "sliding", 100, failed=30, release="2")
+    alert_id = look(server, monitor)["openAlertId"]
+    send(server, "sliding", 80, failed=76, release="2")
+    found = look(server, monitor)
+    assert alert_id is not None
+    assert (found["standing"], found["openAlertId"]) == ("alert", alert_id)
+    (alert,) = alerts(server, monitor)
+    assert alert.escalations == 1
+    assert alert.finding.candidate.rate > 0.6
+
+
+@pytest.mark.parametrize("metric", ["trace_errors", "span_latency", "trace_tokens"])
+def test_spans_of_experiments_count_only_where_they_are_wanted(server: Running, metric: str) -> None:
+    """Neither those of a run, by themselves or by their process, nor those of the playground are production's."""
+    project, marked = f"tried-{metric}", {"tracejury.run.id": "run-1"}
+    production = watch(server, project=project, metric=metric, above=0)
+    everything = watch(server, name=f"{project} all", project=project, metric=metric, experiments=True, above=0)
+    send(server, project, 30, failed=30, marks=marked)
+    send(server, project, 30, failed=30, process=marked)
+    send(server, project, 10, failed=10, process={"tracejury.playground": "true"})
+    found = until(lambda: look(server, everything), lambda found: found["count"] == 70)
+    assert found["standing"] == "alert"
+    assert look(server, production)["count"] == 0
+    send(server, project, 20, failed=20)
+    found = until(lambda: look(server, production), lambda found: found["count"] == 20)
+    assert found["standing"] == "alert"
+    for alert in alerts(server, production):
+        assert rows(server.store, str(alert.finding.document["sql"]))[0][0] == 20
+    with a_client() as client:
+        for monitor in (production, everything):
+            client.delete(f"http://{server.http}{_ROOT}/{monitor['id']}")
+
+
+def test_a_change_is_not_looked_for_among_experiments(server: Running) -> None:
+    """A run in which everything fails is no worse release of the application."""
+    monitor = watch(
+        server, project="tried", metric="trace_errors", change={"baseline": 64, "off": "drift"}, windowSeconds=60
+    )
+    send(server, "tried", 200, failed=4, release="1")
+    look(server, monitor)
+    send(server, "tried", 60, failed=60, release="2", process={"tracejury.run.id": "run-1"})
+    assert look(server, monitor)["standing"] == "fine"
+    assert alerts(server, monitor) == []
 
 
 def test_too_few_say_nothing(server: Running) -> None:
@@ -304,6 +392,9 @@ def test_a_monitor_that_is_changed_or_deleted_ends_its_alert(server: Running) ->
         ({"metric": "rule_matches", "below": 1}, "needs a rule"),
         ({"metric": "budget_used", "above": 1}, "one of rule, project and connection"),
         ({"metric": "moods", "above": 1}, "metric"),
+        ({"metric": "trace_errors", "above": 0.5, "escalateAt": 0.2}, "lies beyond"),
+        ({"metric": "trace_count", "below": 5, "escalateAt": 6}, "lies beyond"),
+        ({"metric": "trace_errors", "change": {}, "escalateAt": 0.2}, "goes with above or below"),
     ],
 )
 def test_a_monitor_that_cannot_be_is_refused_with_the_reason(server: Running, text: dict[str, Any], why: str) -> None:

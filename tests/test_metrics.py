@@ -15,7 +15,8 @@ from collector.live.upkeep.sweeper import Sweeper
 from collector.logs import JsonLines, TextLines, request_id
 from collector.meters import Meter, exposition
 from collector.otlp.decode import Request, decode
-from storage.judging.jobs import JobResult, Turn
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import LedgerTurn
 from storage.timing import Stopwatch
 from tests import storing
 from tests.access import request
@@ -199,7 +200,7 @@ def test_an_unexpected_failure_is_counted_as_what_it_is(tmp_path: Path) -> None:
         del server.store.rulebook._database
         assert request(f"http://{server.http}/api/v1/projects").status_code == 500
         labels = (("method", "GET"), ("route", "/api/v1/projects"), ("status", "500"))
-        assert server.context.entrance.traffic.http.read() == {labels: 1}
+        assert server.context.authenticator.traffic.http.read() == {labels: 1}
 
 
 def test_lags_are_told_whole(tmp_path: Path) -> None:
@@ -238,12 +239,12 @@ def test_jobs_alerts_and_results_are_counted_by_their_state(tmp_path: Path) -> N
         book = Book(store)
         book.enqueue(book.rule("check", evaluator="tool_error"), [(trace_id(0), span_id(0)), (trace_id(0), span_id(1))])
         done = JobResult(job_id=1, name="x", outcome="scored", score=1.0, passed=True, fingerprint="f")
-        store.jobs.take_turn(Turn(now_us=1, until_us=2, finished=[done]))
+        store.jobs.take_turn(LedgerTurn(now_us=1, until_us=2, finished=[done]))
         assert store.alerts.open(a_finding(), RECEIVED_AT_US * 1000)
         standing = store.gauges.look()
         assert (standing.stale.spans, standing.unmatched.spans) == (2, 2)
         assert standing.stale.seconds >= 0
-        assert standing.jobs == {"ready": 1, "waiting": 0, "claimed": 0}
+        assert standing.jobs == {"ready": 1, "waiting": 0, "held": 0, "claimed": 0}
         assert standing.alerts == {"open": 1, "acknowledged": 0}
         assert (standing.results, standing.unwatched_results, standing.untold_results) == (1, 1, 1)
         assert store.gauges.look() is standing

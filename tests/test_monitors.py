@@ -65,6 +65,62 @@ def test_a_release_that_got_worse_opens_one_alert_that_can_be_checked(tmp_path: 
         assert rows(store, told) == [("alert.opened", 1), ("alert.recovered", 1)]
 
 
+def test_an_alert_whose_results_become_much_worse_is_told_again(tmp_path: Path) -> None:
+    """It keeps its id, has the rate of now with SQL that counts it, and what was told; a rebuild tells nothing."""
+    source = random.Random(11)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK, monitor={"severity": "critical"})
+        a_webhook(store)
+        with watching(book) as watched:
+            come(store, active, drawn(source, 600, 0.92, first=1))
+            come(store, active, drawn(source, 400, 0.7, first=601, release="2"))
+            watched()
+            (opened,) = store.alerts.newest()
+            assert (opened.state, opened.finding.severity, opened.escalations) == ("open", "critical", 0)
+            store.alerts.acknowledge(opened.alert_id, opened.opened_at_ns, by="Ada")
+            come(store, active, drawn(source, 200, 0.2, first=1_001, release="2"))
+            watched()
+            (alert,) = store.alerts.newest()
+            finding = alert.finding
+            assert (alert.alert_id, alert.state, alert.escalations) == (opened.alert_id, "open", 1)
+            assert finding.candidate.rate < 0.4 < opened.finding.candidate.rate
+            assert (finding.baseline, finding.severity) == (opened.finding.baseline, "critical")
+            counted = rows(store, str(finding.document["sql"]))
+            assert counted == [
+                ("baseline", 600, pytest.approx(finding.baseline.rate)),
+                ("candidate", finding.candidate.count, pytest.approx(finding.candidate.rate)),
+            ]
+            told = finding.document["told"]
+            assert isinstance(told, list)
+            assert [each["rate"] for each in told if isinstance(each, dict)] == [opened.finding.candidate.rate]
+        events = "SELECT type, count(*) FROM alert_delivery GROUP BY ALL ORDER BY ALL"
+        once = [("alert.acknowledged", 1), ("alert.escalated", 1), ("alert.opened", 1)]
+        assert rows(store, events) == once
+        before = remembered(store)
+        assert rebuild(book) == before
+        assert rows(store, events) == once
+
+
+def test_another_severity_begins_nothing_anew(tmp_path: Path) -> None:
+    """An alert that is open goes on where only the severity of later ones is another."""
+    source = random.Random(12)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        old = book.rule("check", **CHECK)
+        new = book.rule("check", **CHECK, monitor={"severity": "info"})
+        book.revisions[2] = new = replace(new, rule_id=old.rule_id)
+        write(store, "UPDATE rule_revision SET rule_id = 'id-1'")
+        with watching(book) as watched:
+            come(store, old, drawn(source, 400, 0.95, first=1))
+            come(store, old, drawn(source, 200, 0.5, first=401, release="2"))
+            come(store, new, drawn(source, 20, 0.5, first=601, release="2"))
+            watched()
+        (alert,) = store.alerts.newest()
+        assert (alert.state, alert.finding.severity) == ("open", "warning")
+        assert remembered(store)[0]["state"]["settings_of"] == 2
+
+
 def test_results_of_two_tenants_are_never_compared(tmp_path: Path) -> None:
     """By one rule, in one project: each tenant has a stream, and where one becomes worse the alert is its own."""
     source = random.Random(2)
@@ -82,6 +138,31 @@ def test_results_of_two_tenants_are_never_compared(tmp_path: Path) -> None:
         assert {alert.finding.tenant for alert in store.alerts.newest()} == {"a"}
         assert store.alerts.newest(tenant="b") == []
         assert "tenant = 'a'" in str(store.alerts.newest(tenant="a")[0].finding.document["sql"])
+
+
+def test_releases_of_two_services_are_never_compared(tmp_path: Path) -> None:
+    """By one rule, in one project: a worse service is no worse release of the other, and its own release is."""
+    source = random.Random(2)
+    with a_store(tmp_path) as store:
+        book = Book(store)
+        active = book.rule("check", **CHECK)
+        with watching(book) as watched:
+            for first in range(1, 401, 100):  # both at work at once
+                come(store, active, drawn(source, 50, 0.95, first=first, service="cart", release="1"))
+                come(store, active, drawn(source, 50, 0.2, first=first + 50, service="search", release="2"))
+            watched()
+            assert store.alerts.newest() == []
+            come(store, active, drawn(source, 200, 0.2, first=401, service="cart", release="2"))
+            watched()
+            (alert,) = store.alerts.newest()
+        assert (alert.finding.baseline.release, alert.finding.candidate.release) == ("1", "2")
+        assert alert.finding.document["service"] == "cart"
+        baseline, candidate = rows(store, str(alert.finding.document["sql"]))
+        assert (baseline[1], candidate[1]) == (alert.finding.baseline.count, alert.finding.candidate.count)
+        before = remembered(store)
+        assert [row["service"] for row in before] == ["cart", "search"]
+        assert rebuild(book) == before
+        assert len(store.alerts.newest()) == 1
 
 
 def test_nothing_happens_when_nothing_changes(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ Everything is seen from outside, by the commands and by SQL.
 
 import json
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import forking
 from tests.live import ANY_PORTS, TRACEJURY, Live, a_live_server, environment, until
 from tests.model_server import Asked, ModelServer, Says, a_model
 from tests.traffic import a_batch, over_http
@@ -122,22 +122,13 @@ def write_config(folder: Path, model: ModelServer, rules: Mapping[str, str]) -> 
 def an_agent(server: Live, how: str) -> str:
     """Run an instrumented agent in a process of its own; the id of its trace."""
     env = environment({"OTEL_EXPORTER_OTLP_ENDPOINT": server.otlp_http})
-    done = subprocess.run(
-        [sys.executable, "-c", AGENT, how], env=env, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = forking.run([sys.executable, "-c", AGENT, how], env=env, check=True, timeout=60)
     return done.stdout.strip()
 
 
 def command(server: Live, *arguments: str) -> str:
     """What a command prints about the server."""
-    done = subprocess.run(
-        [TRACEJURY, *arguments, "--server", server.http],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = forking.run([TRACEJURY, *arguments, "--server", server.http], env=environment(), timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

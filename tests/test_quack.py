@@ -267,7 +267,9 @@ def test_who_leaves_while_waiting_waits_no_longer(patient: Closed) -> None:
         until(lambda: turns._waiting, lambda waiting: waiting == 1)
         third.process.kill()
         until(lambda: turns._waiting, lambda waiting: waiting == 0)
-        assert len(patient.running.store._database._cursors) == 2
+        until(
+            lambda: len(patient.running.store._database._cursors), lambda cursors: cursors == 2
+        )  # the server has own ones
 
 
 def test_the_query_of_another_client_goes_on(patient: Closed) -> None:
@@ -337,7 +339,10 @@ def test_it_is_there_again_after_a_restart(tmp_path: Path) -> None:
         assert first.ready["quack"] == address
         send(first.otlp_http, 1)
         assert first.stop() == 0
-    with a_live_server(tmp_path, flags=ANY_PORTS, env=env) as second, a_client(address, OPERATOR_KEY) as client:
+    with (
+        a_live_server(tmp_path, flags=ANY_PORTS, env=env, forked=False) as second,
+        a_client(address, OPERATOR_KEY) as client,
+    ):
         assert client.rows("SELECT count(*) FROM tj.spans") == [[2]]
         tasks = Path(f"/proc/{second.process.pid}/task")
         pids = {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}

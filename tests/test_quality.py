@@ -2,20 +2,25 @@
 
 import datetime as dt
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from rules.statistics.sample import Sample
 from storage.alerting.monitors import RuleKey
-from storage.alerting.quality import Cell, Latest, OfRule, ResultsLike, StreamDay
+from storage.alerting.quality import Basis, Cell, Latest, OfRule, ResultsLike, ScoresOf, StreamDay
+from storage.engine.database import Database, DatabaseOptions
 from storage.store import Store
 from tests.judged import NOW, put
 from tests.matching import write
-from tests.storing import a_store, trace_id
+from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
 from tests.working import Book
 
 FROM_US = 1_795_219_200_000_000 - 30 * 86_400_000_000
 HOUR = dt.timedelta(hours=1)
+DAY = 24 * HOUR
+OF_DAY = """(day, tenant, project, revision, "name", fingerprint, release, scored, failed, skipped, passed, not_passed,
+score_sum, score_square_sum, judge_calls, input_tokens, output_tokens, cost_usd)"""
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +58,10 @@ class Results:
         """Its days, as the overview of all rules has them."""
         return [day for day in self.store.quality.streams(from_us=FROM_US) if day.rule_id == self.key.rule_id]
 
-    def steps(self, step: str = "day") -> list[Cell]:
+    def steps(self, step: str = "day", **basis: bool) -> list[Cell]:
         """Its sums."""
-        return self.store.quality.steps(self.key, from_us=FROM_US, step=step)  # type: ignore[arg-type] # of the tests
+        asked = Basis(**basis)
+        return self.store.quality.steps(self.key, from_us=FROM_US, step=step, basis=asked)  # type: ignore[arg-type] # of the tests
 
 
 def test_results_are_added_up_by_step_evaluator_and_release(book: Book) -> None:
@@ -122,8 +128,8 @@ def test_results_of_traces_that_left_are_in_the_sums_of_days(book: Book) -> None
     results.add(1.0)
     write(
         book.store,
-        f"INSERT INTO evaluation_day VALUES (DATE '2026-11-20', '', 'shop', {results.revision}, 'Length', 'one', '1',"
-        " 3, 1, 0, 2, 1, 2.5, 2.25, 0, 0, 0, 0.25)",
+        f"INSERT INTO evaluation_day {OF_DAY} VALUES (DATE '2026-11-20', '', 'shop', {results.revision},"
+        " 'Length', 'one', '1', 3, 1, 0, 2, 1, 2.5, 2.25, 0, 0, 0, 0.25)",
     )
     gone, kept = results.steps()
     assert (gone.scored, gone.failed, gone.passed, gone.summed, gone.score_sum, gone.points) == (3, 1, 2, 3, 2.5, ())
@@ -173,8 +179,8 @@ def test_the_latest_result_names_the_project(book: Book) -> None:
     assert latest("acme") == Latest("theirs", f"rule {results.revision}")
     write(
         book.store,
-        f"INSERT INTO evaluation_day VALUES (DATE '2026-11-22', '', NULL, {results.revision}, 'Length', 'one', '1',"
-        " 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0)",
+        f"INSERT INTO evaluation_day {OF_DAY} VALUES (DATE '2026-11-22', '', NULL, {results.revision},"
+        " 'Length', 'one', '1', 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0)",
     )
     assert latest() == Latest(None, f"rule {results.revision}")
 
@@ -234,5 +240,105 @@ def test_scores_are_the_latest_of_each_release(book: Book) -> None:
     results.add(0.5, release="2")
     results.add(0.6, release="2", fingerprint="two")
     results.add(None, release="2", outcome="failed")
-    found = book.store.quality.scores(results.key, "one", ["1", "2", "3"], from_us=FROM_US, each=2)
+    of = ScoresOf(fingerprint="one", service="", releases=("1", "2", "3"))
+    found = book.store.quality.scores(results.key, of, from_us=FROM_US, each=2)
     assert found == {"1": [0.5, 0.75], "2": [0.5], "3": []}
+
+
+def test_results_stand_at_the_time_of_what_was_judged(book: Book) -> None:
+    """A backfill of today is of the days of its traces, and of today where the time of the judgement is asked for."""
+    results = Results(book)
+    for days in (1, 1, 9):
+        results.add(started_at=NOW - days * DAY)
+    results.add(started_at=NOW - 300 * DAY)  # before what is looked at, although it was judged just now
+    of_traces, judged = results.steps(), results.steps(judged=True)
+    assert [(cell.at_us, cell.scored) for cell in of_traces] == [(_day(9), 1), (_day(1), 2)]
+    assert [(cell.at_us, cell.scored) for cell in judged] == [(_day(0), 4)]
+    assert [(day.day_us, day.scored) for day in results.days()] == [(_day(9), 1), (_day(1), 2)]
+    (today,) = (
+        day for day in book.store.quality.streams(from_us=FROM_US, judged=True) if day.rule_id == results.key.rule_id
+    )
+    assert (today.day_us, today.scored) == (_day(0), 4)
+    for judged_at, like, found in ((False, _day(1), 2), (True, _day(1), 0), (True, _day(0), 4)):
+        bounds = ResultsLike(from_us=like, to_us=like + 86_400_000_000, judged=judged_at)
+        assert len(book.store.quality.results(results.key, bounds)) == found
+    for judged_at, lines in ((False, [(f"{NOW - DAY:%Y-%m-%d}", 2), (f"{NOW - 9 * DAY:%Y-%m-%d}", 1)]), (True, 4)):
+        of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="", judged=judged_at)
+        told = book.store.quality.groups(of, by="day", limit=10)
+        assert ([(each.group, each.scored) for each in told] if lines != 4 else told[0].scored) == lines
+
+
+def _day(days: int) -> int:
+    """When the day so many days ago began."""
+    start = (NOW - days * DAY).replace(hour=0, minute=0, second=0, microsecond=0)
+    return (start - dt.datetime(1970, 1, 1, tzinfo=start.tzinfo)) // dt.timedelta(microseconds=1)
+
+
+def test_releases_are_told_apart_by_service(book: Book) -> None:
+    """Two services that count their releases alike are two sums, two lines and two lists."""
+    results = Results(book)
+    for service, score in (("cart", 1.0), ("cart", 1.0), ("search", 0.0), (None, 0.5)):
+        results.add(score, service=service, release="1.0")
+    assert {cell.service: (cell.scored, cell.score_sum or cell.passed) for cell in results.steps()} == {
+        "cart": (2, 2),
+        "search": (1, 0),
+        None: (1, 1),
+    }
+    for service, found in (("cart", 2), ("search", 1), ("", 1), (None, 4)):
+        assert len(book.store.quality.results(results.key, ResultsLike(service=service, release="1.0"))) == found
+    of = OfRule(rule=results.key.rule_id, from_us=FROM_US, project="shop", tenant="")
+    lines = book.store.quality.groups(of, by="release", limit=10)
+    assert {(each.group, each.service, each.scored) for each in lines} == {
+        ("1.0", "cart", 2),
+        ("1.0", "search", 1),
+        ("1.0", None, 1),
+    }
+    assert [each.scored for each in book.store.quality.groups(of, by="day", limit=10)] == [4]
+    scores = ScoresOf(fingerprint="one", service="cart", releases=("1.0",))
+    assert book.store.quality.scores(results.key, scores, from_us=FROM_US, each=9) == {"1.0": [1.0, 1.0]}
+
+
+def test_what_monitors_count_can_be_counted_alone(book: Book) -> None:
+    """The first score of each target is counted, also once another round replaced it; a backfill is not."""
+    results = Results(book)
+    first = results.add(0.0, counted=True)
+    put(book.store, "superseded", job_id=first)
+    results.add(1.0, round=1, occasion="again")
+    results.add(1.0, occasion="backfill")
+    results.add(1.0, counted=True)
+    results.add(None, outcome="failed")
+    (every,), (counted,) = results.steps(), results.steps(counted=True)
+    assert (every.scored, every.passed, every.not_passed, every.failed) == (3, 3, 0, 1)
+    assert (counted.scored, counted.passed, counted.not_passed, counted.failed) == (2, 1, 1, 1)
+    assert (every.counted, counted.counted) == (2, 2)
+    listed = book.store.quality.results(results.key, ResultsLike(outcome="scored", counted=True))
+    assert sorted(each.score or 0.0 for each in listed) == [0.0, 1.0]
+
+
+def test_results_of_before_find_their_service_and_start_after_the_step(tmp_path: Path) -> None:
+    """What was judged by an earlier version is of the service and the time of its trace, if that is stored."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2)))
+        active = Book(store).rule(evaluator="length")
+        for trace in (trace_id(0), trace_id(77)):
+            put(store, "evaluation", job_id=1, seq=1, revision=active.revision, trace_id=trace)
+    database = Database(tmp_path, DatabaseOptions())
+    with database.transaction() as cursor:
+        for table, columns in _ADDED.items():
+            for column in columns:
+                cursor.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        cursor.execute("DELETE FROM tracejury_schema WHERE version = 48")
+    database.close()
+    with a_store(tmp_path) as store:
+        (found,) = rows(store, "SELECT service_name, start_time::TIMESTAMP FROM traces")
+        kept = rows(store, "SELECT service, started_at FROM evaluation ORDER BY trace_id")
+    assert kept == [found, (None, None)]
+
+
+_ADDED = {
+    "job": ("service", "started_at"),
+    "evaluation": ("service", "started_at"),
+    "counted_score": ("service", "started_at"),
+    "evaluation_day": ("service", "started_day", "counted"),
+    "monitor_state": ("service",),
+}

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from collector.web.quality.quality_comparison import Incomparable, common_evaluator, compare
+from collector.web.quality.quality_comparison import IncomparableReleases, common_evaluator, compare
 from collector.web.quality.quality_numbers import begin_us, bins_of, points_of, releases_of, steps_between, sum_of
 from rules.statistics.intervals import interval
 from rules.statistics.sample import UNIT, Sample, split
-from storage.alerting.quality import Cell, ScoreBucket, Step
+from storage.alerting.quality import Cell, ScoreBucket, ScoresOf, Step
 
 DAY_US = 86_400_000_000
 
@@ -139,7 +139,7 @@ def test_releases_without_a_common_evaluator_are_not_compared() -> None:
     ]
     assert common_evaluator(cells, "1", "2", None) == "two"
     for wanted, some in (("one", cells), (None, [cells[0], cells[3]]), (None, cells[:2])):
-        with pytest.raises(Incomparable):
+        with pytest.raises(IncomparableReleases):
             common_evaluator(some, "1", "2", wanted)
 
 
@@ -148,7 +148,8 @@ def test_a_lower_score_is_worse_unless_the_rule_says_otherwise(lower_is_better: 
     """The verdict follows from the direction; a pass is better either way."""
     before, after = [0.9, 0.8, 0.95, 0.85] * 8, [0.2, 0.1, 0.15, 0.3] * 8
     cells = [a_cell(*before), a_cell(*after, release="2")]
-    found = compare(cells, ("1", "2"), "one", lambda: {"1": before, "2": after}, lower_is_better=lower_is_better)
+    of = ScoresOf(fingerprint="one", service="", releases=("1", "2"))
+    found = compare(cells, of, lambda: {"1": before, "2": after}, lower_is_better=lower_is_better)
     assert [(line.measure, line.verdict) for line in found.lines] == [("passed", "worse"), ("score", verdict)]
     assert all(line.interval.low <= line.difference <= line.interval.high for line in found.lines)
     assert found.lines[1].interval.high < 0

@@ -1,7 +1,6 @@
 """Questions to the store: traces as a list and by id, and SQL that cannot harm."""
 
 import itertools
-import subprocess
 import sys
 import threading
 import time
@@ -19,10 +18,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from storage.errors import BadQuery
 from storage.query import queries
-from storage.query.listing import ListPosition, TracesLike
-from storage.query.terms import NOBODY, QueryOptions
+from storage.query.listing import ListPosition
+from storage.query.query_options import NOBODY, QueryOptions
+from storage.query.traces_like import TracesLike
 from storage.records import Column, Table, TraceSummary
 from storage.store import Store
+from tests import forking
 from tests.attacks import ATTACKS, LETHAL
 from tests.live import PATIENCE_S
 from tests.source_tree import ROOT
@@ -269,7 +270,7 @@ with Store.open(pathlib.Path(sys.argv[1])) as store:
 def test_sql_cannot_kill_the_process(tmp_path: Path, statement: str) -> None:
     """Functions that crash DuckDB or leave it unable to go on are refused, and the next query is answered."""
     program = [sys.executable, "-c", ASKING, str(tmp_path), statement]
-    done = subprocess.run(program, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    done = forking.run(program, cwd=ROOT, timeout=60)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr[-2000:]
 
 

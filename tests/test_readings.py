@@ -354,10 +354,11 @@ def test_no_content_breaks_a_query(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_kills_leave_one_row_a_span_and_one_sum_a_trace(tmp_path: Path, seed: int, kills: int) -> None:
     """After kill -9 at random moments under load, every span means something, and every trace has one sum."""
     source = random.Random(seed)
-    for _ in range(4):
+    for _ in range(kills):
         with a_live_server(tmp_path / "data") as server, Load(server, seed, spans=20) as load:
             time.sleep(source.uniform(0.5, 2.0))
             server.kill()

@@ -9,8 +9,8 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.api.documents import trace_document
-from collector.api.reading_documents import trace_reading_of
+from collector.api.documents.documents import trace_document
+from collector.api.documents.reading_documents import trace_reading_of
 from collector.conventions.columnar.stored import json_text
 from collector.conventions.own import NO_KEYS
 from collector.conventions.trace import read_trace

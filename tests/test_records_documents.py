@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.api.documents import (
+from collector.api.base.times import time_text
+from collector.api.documents.documents import (
     json_value,
     span_document,
     summary_document,
     table_document,
     trace_document,
 )
-from collector.api.reading_documents import span_reading_document
-from collector.api.times import time_text
+from collector.api.documents.reading_documents import span_reading_document
 from collector.conventions.own import NO_KEYS
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace

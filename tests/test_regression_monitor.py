@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from rules.statistics.events import EpisodeEvent
-from rules.statistics.monitor import Monitor, MonitorState, Result
+from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
 from rules.statistics.sample import Stretch
 from rules.statistics.settings import MonitorSettings
 
@@ -21,7 +21,7 @@ QUICK = MonitorSettings(alpha=0.2, margin=0.0, minimum=5, baseline=64, every=100
 
 results = st.lists(
     st.builds(
-        Result,
+        MonitoredResult,
         st.sampled_from(["a", "b", "c", None]),
         st.sampled_from([True, True, False, None]),
         st.sampled_from([0.0, 0.31, 0.5, 1.0, None]),
@@ -36,23 +36,23 @@ class Source:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def passes(self, count: int, rate: float, release: str | None = "1") -> list[Result]:
+    def passes(self, count: int, rate: float, release: str | None = "1") -> list[MonitoredResult]:
         """Results that pass at this rate."""
-        return [Result(release, self._random.random() < rate, None) for _ in range(count)]
+        return [MonitoredResult(release, self._random.random() < rate, None) for _ in range(count)]
 
-    def scores(self, count: int, mean: float, release: str | None = "1") -> list[Result]:
+    def scores(self, count: int, mean: float, release: str | None = "1") -> list[MonitoredResult]:
         """Scores around this mean."""
-        return [Result(release, None, min(max(self._random.gauss(mean, 0.1), 0), 1)) for _ in range(count)]
+        return [MonitoredResult(release, None, min(max(self._random.gauss(mean, 0.1), 0), 1)) for _ in range(count)]
 
-    def mixed(self, *parts: list[Result]) -> list[Result]:
+    def mixed(self, *parts: list[MonitoredResult]) -> list[MonitoredResult]:
         """The results of several releases that are live at once, each in its order."""
         order = [at for at, part in enumerate(parts) for _ in part]
         self._random.shuffle(order)
-        sides: list[Iterator[Result]] = [iter(part) for part in parts]
+        sides: list[Iterator[MonitoredResult]] = [iter(part) for part in parts]
         return [next(sides[at]) for at in order]
 
 
-def heard(given_results: Sequence[Result], **chosen: Any) -> list[EpisodeEvent]:
+def heard(given_results: Sequence[MonitoredResult], **chosen: Any) -> list[EpisodeEvent]:
     """What the monitors say of a stream."""
     return Monitor(MonitorSettings(**chosen)).add_all(given_results)
 
@@ -93,7 +93,7 @@ def test_scores_are_monitored_like_passes() -> None:
     source = Source(3)
     down = source.scores(500, 0.8) + source.scores(300, 0.7, "2")
     assert told(heard(down)) == [("release", "opened", "2")]
-    up = [Result(result.release, None, 1 - (result.score or 0)) for result in down]
+    up = [MonitoredResult(result.release, None, 1 - (result.score or 0)) for result in down]
     events = heard(up, lower_is_better=True)
     assert told(events) == [("release", "opened", "2")]
     assert events[0].candidate.mean > events[0].baseline.mean
@@ -201,7 +201,7 @@ def test_results_without_a_score_only_count() -> None:
     """A stream that is measured by passes takes no notice of results without one, but for their number."""
     source = Source(13)
     stream = source.passes(500, 0.92) + source.passes(300, 0.7, "2")
-    gaps = [each for result in stream for each in (result, Result(result.release, None, 0.0))]
+    gaps = [each for result in stream for each in (result, MonitoredResult(result.release, None, 0.0))]
     plain, gapped = heard(stream), heard(gaps)
     assert [event.at * 2 - 1 for event in plain] == [event.at for event in gapped]
     assert [event.evidence for event in plain] == [event.evidence for event in gapped]
@@ -212,7 +212,7 @@ def test_results_without_a_score_only_count() -> None:
 
 @settings(max_examples=150)
 @given(stream=results, cuts=st.lists(st.integers(0, 200), max_size=4), better=st.sampled_from(["higher", "lower"]))
-def test_state_is_what_the_results_say(stream: list[Result], cuts: list[int], better: str) -> None:
+def test_state_is_what_the_results_say(stream: list[MonitoredResult], cuts: list[int], better: str) -> None:
     """However often a monitor is stored as JSON and restored, it says the same and ends in the same state."""
     chosen = replace(QUICK, lower_is_better=better == "lower")
     whole = Monitor(chosen)
@@ -228,17 +228,60 @@ def test_state_is_what_the_results_say(stream: list[Result], cuts: list[int], be
 
 @settings(max_examples=100)
 @given(stream=results)
-def test_episodes_open_and_close_in_turn(stream: list[Result]) -> None:
-    """No episode opens before the one before has ended, and every event names the result that took it."""
+def test_episodes_open_and_close_in_turn(stream: list[MonitoredResult]) -> None:
+    """No episode opens before the one before has ended, or is worse while none is open; events name their results."""
     monitor, opened = Monitor(QUICK), False
     for at, result in enumerate(stream, start=1):
         event = monitor.add(result)
         if event is not None:
             assert event.at == at
             assert (event.change == "opened") != opened
-            opened = not opened
+            opened = event.change in {"opened", "escalated"}
     assert monitor.state.results == len(stream)
     assert (monitor.state.episode is not None) == opened
+
+
+@pytest.mark.parametrize("release", ["2", None])
+def test_an_episode_that_becomes_much_worse_is_told_once_more(release: str | None) -> None:
+    """A fall from 92 to 70 % is one alarm, from there to 20 % it is told again with the new rate, once, and goes on."""
+    source = Source(5)
+    stream = source.passes(1_500, 0.92) + source.passes(500, 0.7, release) + source.passes(500, 0.2, release)
+    opened, worse = heard(stream)
+    assert (opened.change, worse.change, worse.kind) == ("opened", "escalated", opened.kind)
+    assert 2_000 < worse.at < 2_200
+    assert worse.baseline.mean == opened.baseline.mean
+    assert worse.candidate.mean < 0.4 < opened.candidate.mean
+    assert worse.candidate.count <= worse.at - 1_970
+    assert worse.evidence >= worse.threshold
+
+
+def test_what_stays_as_bad_as_it_was_told_is_not_told_again() -> None:
+    """Of 60 streams that stay where the alarm found them, and of those that are a little worse, none is escalated."""
+    for rate in (0.7, 0.66):
+        source = Source(6)
+        for _ in range(30):
+            changes = [event.change for event in heard(source.passes(600, 0.92) + source.passes(900, rate, "2"))]
+            assert changes[0] == "opened"
+            assert "escalated" not in changes
+
+
+def test_a_further_fall_is_told_each_time_that_it_is_much_worse() -> None:
+    """Each time the drop is half as large again as was told, and after a way back nothing of it is remembered."""
+    source = Source(7)
+    steps = [part for rate in (0.8, 0.4, 0.0) for part in source.passes(400, rate, "2")]
+    events = heard(source.passes(1_500, 0.95) + steps + source.passes(1_500, 0.95, "2") + source.passes(300, 0.7, "2"))
+    assert [event.change for event in events] == ["opened", "escalated", "escalated", "recovered", "opened"]
+    rates = [event.candidate.mean for event in events[:3]]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_scores_of_which_lower_ones_are_better_become_worse_upwards() -> None:
+    """Of such a stream the rate that is told of the escalation is the higher one."""
+    source = Source(8)
+    stream = source.scores(800, 0.2) + source.scores(300, 0.4, "2") + source.scores(300, 0.9, "2")
+    opened, worse = heard(stream, lower_is_better=True)
+    assert (opened.change, worse.change) == ("opened", "escalated")
+    assert worse.candidate.mean > 0.8 > opened.candidate.mean
 
 
 @pytest.mark.parametrize("streams", [120])
@@ -264,7 +307,7 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
         MonitorSettings(**wrong)
 
 
-def of(stream: Sequence[Result], stretches: Sequence[Stretch]) -> list[bool]:
+def of(stream: Sequence[MonitoredResult], stretches: Sequence[Stretch]) -> list[bool]:
     """The passes and failures of the results that stretches say, of a stream that is numbered by tens."""
     return [
         bool(result.passed)
@@ -281,7 +324,7 @@ def test_an_alarm_says_which_results_it_is_about() -> None:
     kinds, joined = set[str](), 0
     for seed in range(30):
         drawn = random.Random(seed)
-        monitor, stream = Monitor(replace(QUICK, alpha=0.4, minimum=drawn.choice([5, 30]))), list[Result]()
+        monitor, stream = Monitor(replace(QUICK, alpha=0.4, minimum=drawn.choice([5, 30]))), list[MonitoredResult]()
         live, rate = ["0"], 0.9
         for at in range(1, 1_500):
             if drawn.random() < 0.01:
@@ -289,10 +332,10 @@ def test_an_alarm_says_which_results_it_is_about() -> None:
             if drawn.random() < 0.005:
                 rate = drawn.choice([0.2, 0.6, 0.9])
             passed = None if drawn.random() < 0.05 else drawn.random() < rate
-            stream.append(Result(drawn.choice([*live, None]), passed, None))
+            stream.append(MonitoredResult(drawn.choice([*live, None]), passed, None))
             event = monitor.add(stream[-1], 10 * at)
-            if event is not None and event.change == "opened":
-                kinds.add(event.kind)
+            if event is not None and event.change in {"opened", "escalated"}:
+                kinds.add(event.kind if event.change == "opened" else event.change)
                 joined += len(event.of_baseline) > 1
                 for rate_told, stretches in (
                     (event.baseline, event.of_baseline),
@@ -300,5 +343,5 @@ def test_an_alarm_says_which_results_it_is_about() -> None:
                 ):
                     found = of(stream, stretches)
                     assert (len(found), sum(found)) == (rate_told.count, round(rate_told.mean * rate_told.count))
-    assert kinds == {"release", "drift"}
+    assert kinds == {"release", "drift", "escalated"}
     assert joined > 2

@@ -13,7 +13,8 @@ from collector.exporting.answers import Accepted, Answer, Rejected, RetryLater
 from collector.exporting.configured import endpoint_at, values_of
 from collector.exporting.results import ExportWaits, ResultsExporter
 from collector.settings import BadSettings
-from storage.judging.jobs import JobResult, Turn
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import LedgerTurn
 from storage.judging.results_out import OutState
 from storage.store import Store
 from tests.certificates import a_certificate
@@ -49,7 +50,7 @@ def scored(job_id: int, reason: str) -> JobResult:
 
 def finish(store: Store, results: Sequence[JobResult]) -> None:
     """Store what came of jobs."""
-    store.jobs.take_turn(Turn(now_us=RECEIVED_AT_US, until_us=RECEIVED_AT_US + 1, finished=results))
+    store.jobs.take_turn(LedgerTurn(now_us=RECEIVED_AT_US, until_us=RECEIVED_AT_US + 1, finished=results))
 
 
 @contextmanager

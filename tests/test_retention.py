@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.otlp.decode import Request, decode
 from storage.engine.database import FILE_NAME
-from storage.engine.holes import UnknownFormat, free_blocks
+from storage.engine.free_space import UnknownFormat, free_blocks
 from storage.ingest.writer import WriterOptions
 from storage.records import JsonValue
 from storage.store import Store, StoreOptions

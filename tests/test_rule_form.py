@@ -14,6 +14,7 @@ from rules.errors import BadRule, Problem
 from rules.rule_text import parse_rule
 from rules.rule_yaml import meant, spelled, yaml_of
 from rules.tree import read_tree
+from tests.ruling import a_rule
 
 _ODD = [
     "yes",
@@ -128,13 +129,34 @@ def test_what_else_a_form_says_is_yaml_about_other_keys(more: str, told: str) ->
         blank_form(name="a", more=more).document(frozenset())
 
 
+@pytest.mark.parametrize("after", [{"passed": False}, {"passed": True}, {"outcome": "failed"}, {"outcome": "scored"}])
+def test_what_a_rule_goes_by_has_fields(after: dict[str, object]) -> None:
+    """What the form offers comes back as it was, and a problem with it stands beside the field."""
+    rule = a_rule(after={"rule": "check", **after})
+    form = form_of(rule, frozenset())
+    assert (form.texts["after_rule"], form.texts["more"]) == ("check", "")
+    assert parse_rule(yaml_of(form.document(frozenset()))).rule == rule
+    assert list(places([Problem(line=1, key="after", message="no")], form)) == [("after_rule", "no")]
+
+
+def test_what_a_rule_goes_by_may_be_yaml() -> None:
+    """Scores that the form does not offer are in the box for the rest, not in both."""
+    rule = a_rule(after={"rule": "check", "below": 0.5})
+    form = form_of(rule, frozenset())
+    assert form.texts["after_rule"] == ""
+    assert "below: 0.5" in form.texts["more"]
+    assert parse_rule(yaml_of(form.document(frozenset()))).rule == rule
+    assert list(places([Problem(line=1, key="after", message="no")], form)) == [("more", "after: no")]
+
+
 def test_problems_are_told_beside_their_fields() -> None:
-    """Each problem finds the field that it is about; what an evaluator tells in one line is taken apart."""
+    """Each problem finds the field that it is about, and so does each part of what an evaluator tells."""
     form = blank_form(evaluator="length")
     keys = ["name", "conditions[3].value", "budget.usdPerDay", "monitor.alpha", "nothing"]
     problems = [Problem(line=1, key=key, message="is wrong") for key in keys]
-    told = "length: maximumOutputLength: is no number; see 5; threshold: too high"
-    found = dict(places([*problems, Problem(line=1, key="config", message=told)], form))
+    parts = (("maximumOutputLength", "is no number; see 5"), ("threshold", "too high"))
+    told = Problem(line=1, key="config", message="length: two are wrong", parts=parts)
+    found = dict(places([*problems, told], form))
     assert found == {
         "name": "is wrong",
         "row3": "is wrong",

@@ -11,7 +11,7 @@ from collector.evaluation.rule_check import check_evaluator
 from rules.condition_text import MAX_CONDITIONS, MAX_GROUPS, MAX_TEXT
 from rules.conditions import Condition, ConditionGroup
 from rules.errors import BadRule
-from rules.marker import ITEM, MARKER, NOT_OF_RUN, NOT_SIMULATED, RUN, SIMULATED
+from rules.marker import ITEM, MARKER, NOT_OF_PLAYGROUND, NOT_OF_RUN, NOT_SIMULATED, PLAYGROUND_MARK, RUN, SIMULATED
 from rules.monitoring import Monitoring
 from rules.operators import OPERATORS
 from rules.rule import Budget
@@ -35,6 +35,7 @@ conditions:
 evaluator: llm_judge
 config: {criteria: Be kind., scoreRange: [0, 10]}
 connectionId: local
+jury: [strict, other]
 threshold: 0.5
 sampleRate: 0.25
 compareBy: git.commit
@@ -42,7 +43,7 @@ budget: {callsPerDay: 10, tokensPerDay: 1000, usdPerDay: 1.5, allowUnpriced: tru
 tools: [{name: refund}]
 expected: {output: done}
 monitor: {alpha: 0.01, margin: 0.05, minResults: 50, baseline: 500, every: 5000, off: drift, of: score,
-  lowerIsBetter: true}
+  lowerIsBetter: true, severity: critical}
 """
 
 
@@ -142,11 +143,13 @@ def test_a_rule_says_what_was_written() -> None:
             lower_is_better=True,
         ),
         of="score",
+        severity="critical",
     )
+    assert rule.jury == ("strict", "other")
     assert rule.budget == Budget(calls_per_day=10, tokens_per_day=1000, usd_per_day=1.5, allow_unpriced=True)
     assert (rule.connection, rule.sample_rate, rule.compare_by) == ("local", 0.25, "git.commit")
     assert (rule.tools, rule.expected) == (({"name": "refund"},), {"output": "done"})
-    assert (parsed.lines["conditions"], parsed.lines["expected"]) == (5, 18)
+    assert (parsed.lines["conditions"], parsed.lines["expected"]) == (5, 19)
 
 
 def test_what_is_not_said_has_a_default() -> None:
@@ -302,6 +305,14 @@ def test_the_seeds_way_to_score_is_a_configuration() -> None:
     assert "keep one" in problem_of(threshold=0.5, config={"threshold": 0.5})
 
 
+@pytest.mark.parametrize(
+    "jury", [["a"], ["a", "a"], ["a", "local"], ["a", 1], ["a", " "], "a", [*"abcdefghij"], {"a": 1}, []]
+)
+def test_a_jury_has_an_odd_number_of_judges(jury: object) -> None:
+    """Further connections are an even number, each once and none of them the rule's own."""
+    assert "jury: must be a list of connections" in problem_of(connectionId="local", jury=jury)
+
+
 monitors = st.fixed_dictionaries(
     {},
     optional={
@@ -313,6 +324,7 @@ monitors = st.fixed_dictionaries(
         "off": st.sampled_from((True, False, "release", "drift")),
         "of": st.sampled_from(("passed", "score")),
         "lowerIsBetter": st.booleans(),
+        "severity": st.sampled_from(("info", "warning", "critical")),
     },
 )
 more_keys = st.fixed_dictionaries(
@@ -479,12 +491,12 @@ def test_no_rule_takes_simulated_traffic_for_production(where: str) -> None:
     row: dict[str, Any] = {"name": "a", "attributes": {}, "resource_attributes": None, where: {SIMULATED: "true"}}
     asks = Condition(field="name", operator="=", operand="a")
     usual = a_rule(conditions=[asks.document()])
-    assert usual.clauses[-2] == NOT_SIMULATED
+    assert usual.clauses[-3] == NOT_SIMULATED
     assert not NOT_SIMULATED.holds(row)
     assert NOT_SIMULATED.holds(row | {where: {}})
     named = Condition(field=f"attributes.{SIMULATED}", operator="exists", operand=True)
     for clause in (named, ConditionGroup(mode="any", members=(named, asks))):
-        assert a_rule(conditions=[clause.document()]).clauses[-2] == clause
+        assert a_rule(conditions=[clause.document()]).clauses[-3] == clause
 
 
 OF_NO_RUN: dict[str, Any] = {"name": "a", "run_id": None, "item_key": None, "attributes": {}, "resource_attributes": {}}
@@ -494,12 +506,23 @@ OF_NO_RUN: dict[str, Any] = {"name": "a", "run_id": None, "item_key": None, "att
 def test_no_rule_takes_what_experiments_do_for_production(told: dict[str, Any]) -> None:
     """A span of an item of a run meets no rule, but for one whose conditions name a run or an item."""
     asks = Condition(field="name", operator="=", operand="a")
-    assert a_rule(conditions=[asks.document()]).clauses[-1] == NOT_OF_RUN
+    assert a_rule(conditions=[asks.document()]).clauses[-2] == NOT_OF_RUN
     assert NOT_OF_RUN.holds(OF_NO_RUN)
     assert not NOT_OF_RUN.holds(OF_NO_RUN | told)
     for name in ("run_id", "item_key", f"attributes.{RUN}", f"resource.{RUN}", f"attributes.{ITEM}"):
         named = Condition(field=name, operator="exists", operand=True)
-        assert a_rule(conditions=[named.document()]).clauses[-1] == NOT_SIMULATED
+        assert a_rule(conditions=[named.document()]).clauses[-2] == NOT_SIMULATED
+
+
+def test_no_rule_takes_what_somebody_tried_for_production() -> None:
+    """An answer of the playground meets no rule, but for one whose conditions name its mark."""
+    asks = Condition(field="name", operator="=", operand="a")
+    assert a_rule(conditions=[asks.document()]).clauses[-1] == NOT_OF_PLAYGROUND
+    assert NOT_OF_PLAYGROUND.holds(OF_NO_RUN)
+    assert not NOT_OF_PLAYGROUND.holds(OF_NO_RUN | {"resource_attributes": {PLAYGROUND_MARK: "true"}})
+    for name in (f"attributes.{PLAYGROUND_MARK}", f"resource.{PLAYGROUND_MARK}"):
+        named = Condition(field=name, operator="exists", operand=True)
+        assert a_rule(conditions=[named.document()]).clauses[-1] == NOT_OF_RUN
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "deploy" / "rules").glob("*.yaml")), ids=lambda file: file.stem)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from collector.api.rule_documents import READ_ONLY
+from collector.api.documents.rule_documents import READ_ONLY
 from collector.app import Running
 from rules.tree import MAX_CHARACTERS
 from tests.judged import put
@@ -97,7 +97,7 @@ def test_every_key_of_ours_goes_in_and_comes_out(api: httpx.Client) -> None:
     document = made(api)
     assert {key: document[key] for key in OURS} == OURS
     assert (document["origin"], document["file"], document["version"]) == ("API", None, 1)
-    assert document["clauses"][-3] == 'any of (tool_name = "refund")'
+    assert document["clauses"][-4] == 'any of (tool_name = "refund")'
     assert len(document["digest"]) == 12
     assert document.keys() >= READ_ONLY
 
@@ -253,6 +253,10 @@ def test_a_rule_can_be_tried_before_it_is_in_force(api: httpx.Client, server: Ru
     window = {"lastSeconds": 3_600 * 24 * 3_000}
     tried = api.post("/projects/shop/trace-eval-rules/test", json=keys, params=window).json()
     assert [(each["decision"], each["count"]) for each in tried["decisions"]] == [("filtered", 1), ("matched", 1)]
+    newest = api.post("/projects/shop/trace-eval-rules/test", json=keys, params=window | {"newest": 1}).json()
+    assert newest["lookedAt"] < tried["lookedAt"]
+    assert newest["windowSeconds"] < tried["windowSeconds"] == window["lastSeconds"]
+    assert api.post("/projects/shop/trace-eval-rules/test", json=keys, params={"newest": 0}).status_code == 400
     trace = {"trace": TRACE}
     explained = api.post("/projects/shop/trace-eval-rules/test", json=keys, params=trace).json()
     assert [span["decision"] for span in explained["spans"]] == ["filtered", "matched"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collector.api.rule_documents import rule_document
+from collector.api.documents.rule_documents import rule_document
 from collector.live.rules.rules_in_force import KeptRule, RulesInForce
 from rules.errors import BadRule
 from rules.rule import Budget

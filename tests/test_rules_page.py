@@ -12,7 +12,7 @@ import yaml
 from collector.conventions.own import FIELDS as CONVENTIONS
 from collector.evaluation.rule_check import check_evaluator
 from rules.errors import BadRule
-from rules.fields import FIELDS, MAPS
+from rules.fields import FIELDS, MAPS, TOTALS
 from rules.marker import MARKER, SIMULATED
 from rules.matching import failing_clause
 from rules.operators import OPERATORS
@@ -65,10 +65,12 @@ def test_the_two_ways_to_match_are_the_same() -> None:
 def test_every_key_field_and_operator_is_told() -> None:
     """The page names all that a rule can say."""
     with pytest.raises(BadRule) as caught:
-        parse_rule("name: a\nevaluator: b\nzzz: 1\nbudget: {zzz: 1}\nmonitor: {zzz: 1}")
+        parse_rule(
+            "name: a\nevaluator: b\nzzz: 1\nbudget: {zzz: 1}\nmonitor: {zzz: 1}\nafter: {rule: a, passed: true, zzz: 1}"
+        )
     keys = [key for problem in caught.value.problems for key in problem.message.split("there are: ")[1].split(", ")]
-    assert len(keys) == 37
-    names = (*keys, *FIELDS, *OPERATORS, *(f"{prefix}KEY" for prefix in MAPS), MARKER, SIMULATED)
+    assert len(keys) == 45
+    names = (*keys, *FIELDS, *TOTALS, *OPERATORS, *(f"{prefix}KEY" for prefix in MAPS), MARKER, SIMULATED)
     assert [name for name in names if f"`{name}`" not in PAGE] == []
     assert {example["condition"].get("op", "any") for example in MEANINGS} == {*OPERATORS, "any"}
 

@@ -20,7 +20,7 @@ from collector.experiments.watching import RunWatcher
 from collector.reading.spans import ConventionsReader
 from rules.statistics.runs.comparison import Incomparable, compare
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Evaluator, Item, Result, Run, run_of
+from rules.statistics.runs.records import Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
 from storage.ingest.writer import WriterOptions
 from storage.offline.run_items import NewScore
 from storage.store import Store, StoreOptions
@@ -41,16 +41,18 @@ def gate(api: Offline, run: str, answered: int = 200, **question: Any) -> Any:
     return api.ask("POST", f"experiments/{experiment}/gate", answered, json={"candidateRunId": run, **question})
 
 
-def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None = None) -> Run:
+def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None = None) -> FinishedRun:
     """A run of evaluator `grade`, which passes from 0.5 on, and of `right`, which says 1 or 0, where that is given."""
     told = [("grade", scores), *([("right", passes)] if passes else [])]
     results = [
-        Result(item=key, evaluator=name, trial=trial, score=score, passed=score >= 0.5)
+        TrialResult(item=key, evaluator=name, trial=trial, score=score, passed=score >= 0.5)
         for name, of in told
         for key, values in of.items()
         for trial, score in enumerate(values)
     ]
-    return run_of([Item(key=key) for key in scores], [Evaluator(name=name, threshold=0.5) for name, _ in told], results)
+    return run_of(
+        [JudgedItem(key=key) for key in scores], [Evaluator(name=name, threshold=0.5) for name, _ in told], results
+    )
 
 
 def test_scores_that_come_later_are_compared(api: Offline) -> None:
@@ -87,8 +89,10 @@ def test_another_threshold_decides_again(api: Offline) -> None:
 
 def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
     """At most the threshold passes where lower is better, and what has no score passes by none."""
-    results = [Result(item="a", evaluator="e", score=0.3), Result(item="b", evaluator="e", outcome="failed")]
-    run = run_of([Item(key="a"), Item(key="b")], [Evaluator(name="e", better="lower", threshold=0.1)], results)
+    results = [TrialResult(item="a", evaluator="e", score=0.3), TrialResult(item="b", evaluator="e", outcome="failed")]
+    run = run_of(
+        [JudgedItem(key="a"), JudgedItem(key="b")], [Evaluator(name="e", better="lower", threshold=0.1)], results
+    )
     found = compare(run, run, Options(thresholds={"e": 0.3}))
     assert found.rate is not None
     assert (found.rate.candidate_mean, found.rate.compared) == (1.0, 1)
@@ -115,7 +119,7 @@ def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
 
 def test_without_passes_there_is_no_pass_rate() -> None:
     """Scores of which nobody said whether they pass have a mean and no pass rate; a floor is not met by them."""
-    run = run_of([Item(key="a")], [Evaluator(name="e")], [Result(item="a", evaluator="e", score=0.7)])
+    run = run_of([JudgedItem(key="a")], [Evaluator(name="e")], [TrialResult(item="a", evaluator="e", score=0.7)])
     found = compare(run, run, Options(floor=1))
     assert (found.rate, found.repeats, len(found.failures)) == (None, [], 1)
 

@@ -1,6 +1,7 @@
 """Evaluators of the server on the items of runs: scored once, stored under their names, apart from the status."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -143,15 +144,21 @@ def test_an_evaluation_is_cancelled(api: Offline) -> None:
     assert evaluated(api, run)["unjudgedItems"] == 2
 
 
-def with_a_model(tmp_path: Path, url: str) -> Any:
-    """A server with one connection."""
-    connection = {"baseUrl": url, "model": "m", "protocol": "CHAT_COMPLETIONS", "price": PRICE}
-    return an_offline_server(tmp_path / "data", llm_connections={"local": connection})
+def with_models(tmp_path: Path, **urls: str) -> Any:
+    """A server with connections of these names."""
+    connections = {
+        name: {"baseUrl": url, "model": f"model of {name}", "protocol": "CHAT_COMPLETIONS", "price": PRICE}
+        for name, url in urls.items()
+    }
+    return an_offline_server(tmp_path / "data", llm_connections=connections)
 
 
 def test_a_judge_scores_over_its_connection(tmp_path: Path) -> None:
     """What the seeds send makes a judge; its cost is on record with the scores, and with what judges took today."""
-    with a_model(Says({"score": 0.9, "reason": "it is right"})) as model, with_a_model(tmp_path, model.base_url) as api:
+    with (
+        a_model(Says({"score": 0.9, "reason": "it is right"})) as model,
+        with_models(tmp_path, local=model.base_url) as api,
+    ):
         run = ended(api, *answers(3))
         job = {"connectionId": "local", "evaluatorName": "Quality", "criteria": "Is it right?", "threshold": 0.8}
         made = api.ask("POST", f"runs/{run}/judge-jobs", 201, json=job)
@@ -164,9 +171,39 @@ def test_a_judge_scores_over_its_connection(tmp_path: Path) -> None:
         assert api.sql("SELECT count(*) FROM judge_call WHERE outcome = 'answered'") == [[3]]
 
 
+def test_a_jury_votes_on_each_item(tmp_path: Path) -> None:
+    """Each of three judges is asked once about each item; the one in the middle counts, and all are paid."""
+    with ExitStack() as stack:
+        models = {
+            name: stack.enter_context(a_model(Says({"score": score, "reason": f"so {score}"})))
+            for name, score in (("local", 0.1), ("second", 0.9), ("third", 0.7))
+        }
+        urls = {name: model.base_url for name, model in models.items()}
+        api = stack.enter_context(with_models(tmp_path, **urls))
+        run = ended(api, *answers(2))
+        body: dict[str, Any] = {
+            "connectionId": "local",
+            "evaluatorName": "Quality",
+            "criteria": "Is it right?",
+            "threshold": 0.5,
+        }
+        assert "odd" in str(ask(api, run, 400, **body, jury=["second", "third", "local"]))
+        ask(api, run, **body, jury=["second", "third"])
+        (evaluator,) = evaluated(api, run)["evaluators"]
+        assert (evaluator["scoredCount"], evaluator["averageScore"]) == (2, pytest.approx(0.7))
+        assert [len(model.asked) for model in models.values()] == [2, 2, 2]
+        told = api.sql("SELECT DISTINCT reason, judge_calls FROM run_scores")
+        assert told == [["2 of 3 judges agree. so 0.7", 3]]
+        again = ended(api, *answers(1))
+        named = ("--connection", "local", "--jury", "second", "--jury", "third", "--name", "Again")
+        config = ("--evaluator", "llm_judge", "--config", '{"criteria": "Is it right?"}')
+        shown = execute("experiments", "evaluate", again, *config, *named, "--wait", "--server", api.url)
+        assert (shown.exit_code, [len(model.asked) for model in models.values()]) == (0, [3, 3, 3]), shown.output
+
+
 def test_a_judge_that_breaks_is_not_a_bad_score(tmp_path: Path) -> None:
     """An endpoint that refuses makes failures, and items that were not evaluated."""
-    with a_model(Status(400)) as model, with_a_model(tmp_path, model.base_url) as api:
+    with a_model(Status(400)) as model, with_models(tmp_path, local=model.base_url) as api:
         run = ended(api, *answers(2))
         ask(api, run, evaluatorName="Quality", criteria="Is it right?", connectionId="local")
         found = evaluated(api, run)

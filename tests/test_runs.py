@@ -218,6 +218,23 @@ def test_a_run_knows_its_version_and_fills_in_what_it_says(api: Offline) -> None
         api.ask("POST", "projects/shop/runs", status, json={"experimentName": "qa", **wrong})
 
 
+def test_the_latest_runs_of_all_experiments_are_one_list(api: Offline) -> None:
+    """Whatever experiment and project they are of, newest first, with what each evaluator said, by dataset too."""
+    api.dataset("latest")
+    api.version({"id": "1", "input": "?"}, name="latest")
+    older = api.begin("farm", experimentName="other", datasetName="latest", datasetVersion=1)
+    newer = api.begin()
+    api.report(newer, an_item(1))
+    first, second = api.ask("GET", "runs?size=2")
+    assert [first["id"], second["id"]] == [newer, older]
+    assert [second[key] for key in ("projectName", "experimentName", "datasetName")] == ["farm", "other", "latest"]
+    detail = api.ask("GET", f"runs/{newer}")
+    assert (first["evaluators"], first["itemCount"]) == (detail["evaluators"], 1)
+    assert [each["id"] for each in api.ask("GET", "runs?size=1&page=1")] == [older]
+    assert [each["id"] for each in api.ask("GET", "runs?datasetName=latest")] == [older]
+    assert api.ask("GET", "runs?datasetName=none") == []
+
+
 def test_an_abandoned_run_ends(api: Offline) -> None:
     """A run of which nothing was heard for as long as it said has ended, and says why; one that goes on has not."""
     run, other = api.begin(idleSeconds=60), api.begin(idleSeconds=120)
@@ -326,6 +343,8 @@ def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
         }
         seen = {key: ask("GET", f"runs/{run}", "viewer of acme").status_code for key, run in runs.items()}
         assert seen == {"editor": 200, "editor of acme": 200, "editor of other": 404}
+        listed = {each["id"] for each in ask("GET", "runs", "viewer of acme").json()}
+        assert listed == {runs["editor"], runs["editor of acme"]}
         items = {"items": [an_item(1)]}
         told = {
             key: ask("POST", f"runs/{run}/items", "editor of acme", json=items).status_code for key, run in runs.items()
@@ -334,13 +353,14 @@ def test_tenants_see_their_own_runs_and_the_shared_ones(tmp_path: Path) -> None:
         assert ask("POST", f"runs/{runs['editor']}/items", "viewer", json=items).status_code == 403
 
 
-@pytest.mark.timeout(300)
-def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.kill
+def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path, kills: int) -> None:
     """A client that repeats what was not answered has every item once, though the server is killed again and again."""
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         run = Offline(live.http, client).begin()
-    told, rounds, size = 0, 5, 40
-    for number in range(rounds):
+    told, size = 0, 40
+    for number in range(kills):
         with a_live_server(tmp_path / "data") as live, a_client() as client:
             api = Offline(live.http, client)
             known = {each["itemKey"] for each in api.ask("GET", f"runs/{run}/keys")["content"]}
@@ -351,7 +371,7 @@ def test_each_item_is_there_once_whenever_the_server_is_killed(tmp_path: Path) -
             live.kill()
     with a_live_server(tmp_path / "data") as live, a_client() as client:
         found = Offline(live.http, client).ask("GET", f"runs/{run}")
-        assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (rounds * size,) * 3
+        assert (found["totalItems"], found["caseCount"], found["passedItems"]) == (kills * size,) * 3
 
 
 def test_what_failed_becomes_a_case_that_the_next_run_is_measured_on(api: Offline) -> None:

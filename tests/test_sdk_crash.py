@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.live import ANY_PORTS, PATIENCE_S, Live, a_live_server, environment
 from tests.serving import unused_port
 from tests.source_tree import ROOT
@@ -20,7 +21,7 @@ def an_experiment(url: str) -> "subprocess.Popen[str]":
     """The process of an experiment that has begun."""
     command = [sys.executable, "-m", "tests.experiment_process", url, "one", str(ITEMS)]
     environ = environment({"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk' / 'python' / 'src'}"})
-    process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True)
+    process = forking.start(command, cwd=ROOT, env=environ, stdout=forking.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

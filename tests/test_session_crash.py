@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage.store import Store
+from tests import forking
 from tests.matching import remember
 from tests.session_process import RULES, a_turn, judging
 from tests.source_tree import ROOT
@@ -49,7 +49,7 @@ def test_kills_leave_each_session_judged_once(tmp_path: Path, seed: int, kills: 
         remember(store, *RULES.values())
     for kill in range(kills):
         command = [sys.executable, "-m", "tests.session_process", str(tmp_path), str(kill * 1000)]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        with forking.start(command, cwd=ROOT, stdout=forking.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "at work\n"
             time.sleep(source.uniform(1, 5))

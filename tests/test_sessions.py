@@ -1,6 +1,7 @@
 """Sessions over HTTP and on the command line: lists, filters, conversations, and who sees them."""
 
 import json
+import random
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from storage.query import sessions
 from tests.live import a_client, until
 from tests.offline import Offline, an_offline_server
 from tests.serving import START_NS, an_export, post, run
@@ -101,6 +103,49 @@ def test_sessions_are_found_by_what_one_trace_of_them_has(api: Offline) -> None:
     start = api.ask("GET", "sessions/s 3")["startTime"]
     assert named(api, **{"from": start}) == ["chat/1", "s 3"]
     assert named(api, to=start) == ["chat/1", "s 2"]
+
+
+@pytest.mark.parametrize("newest", [1, 4, 9, 1_000])
+def test_sessions_of_a_project_are_found_whatever_else_is_newer(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, newest: int
+) -> None:
+    """Page by page, as a list in Python has them, though only the newest traces are looked at first."""
+    monkeypatch.setattr(sessions, "_NEWEST_TRACES", newest)
+    draw = random.Random(newest)
+    made = [
+        (number, f"s{draw.randrange(9)}", draw.choice(["shop", "farm"]), draw.randrange(12)) for number in range(40)
+    ]
+    with an_offline_server(tmp_path_factory.mktemp("projects") / "data") as server:
+        assert server.running is not None
+        for number, session, project, at_s in made:
+            export = an_export(f"{number + 1:032x}", "ask", project=project, at_s=at_s)
+            span = export.resource_spans[0].scope_spans[0].spans[0]
+            span.attributes.add(key="session.id").value.string_value = session
+            post(f"http://{server.running.otlp_http}/v1/traces", export.SerializeToString())
+        until(lambda: sum(each["traceCount"] for each in ids(server, size=100)), lambda found: found == len(made))
+        latest = {session: max(at_s for _, other, _, at_s in made if other == session) for _, session, _, _ in made}
+        for project in ("shop", "farm", "none"):
+            own = {session for _, session, other, _ in made if other == project}
+            expected = sorted(own, key=lambda session: (-latest[session], session))
+            found, place = list[str](), dict[str, str]()
+            while True:
+                page = server.ask("GET", "sessions", params={"project": project, "size": 2, **place})
+                found += [each["sessionId"] for each in page["content"]]
+                if page["next"] is None:
+                    break
+                place = {"before": page["next"]}
+            assert found == expected
+
+
+def test_a_text_is_looked_for_in_the_newest_traces(api: Offline) -> None:
+    """As many as are asked for; since when these started is told, and the rest is found before that."""
+    assert api.ask("GET", "sessions", params={"text": "parcel", "newest": 5})["searchedTo"] is not None
+    assert api.ask("GET", "sessions", params={"text": "parcel", "newest": 6})["searchedTo"] is None
+    first = api.ask("GET", "sessions", params={"text": "hello", "newest": 2})
+    assert (first["content"], first["next"]) == ([], None)
+    rest = api.ask("GET", "sessions", params={"text": "hello", "newest": 5, "to": first["searchedTo"]})
+    assert [each["sessionId"] for each in rest["content"]] == ["s 2"]
+    assert api.ask("GET", "sessions", params={"newest": 1})["searchedTo"] is None
 
 
 def test_a_session_is_one_conversation(api: Offline) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from collector.settings import BadSettings, Redaction, Settings, WebhookSettings
+from collector.setting_groups import Redaction, WebhookSettings, WorkaroundSettings
+from collector.settings import BadSettings, Settings
 from collector.settings_loading import load_settings
 
 DEFAULTS = Settings()
@@ -92,6 +93,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "cors_origins": (("http://a", "http://b"), " http://a, http://b,"),
     "log_level": ("debug", "debug"),
     "log_format": ("json", "json"),
+    "workarounds": (WorkaroundSettings(punch_holes=False), "{punch_holes: false}"),
 }
 
 # For every setting: values that are refused, as YAML has them.
@@ -174,6 +176,7 @@ WRONG: dict[str, list[Any]] = {
     "cors_origins": [5, [5], {"a": 1}],
     "log_level": ["loud", "INFO!", "", 5],
     "log_format": ["xml", ""],
+    "workarounds": ["off", 5],
 }
 
 
@@ -229,7 +232,7 @@ def _written(value: object) -> object:
     """The value as YAML has it."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
-    if isinstance(value, Redaction):
+    if isinstance(value, Redaction | WorkaroundSettings):
         return value.model_dump(mode="json")
     if isinstance(value, WebhookSettings):
         return {name: _written(part) for name, part in value if part != WebhookSettings.model_fields[name].default}

@@ -228,7 +228,7 @@ def test_two_rules_of_one_name_decide_apart(tmp_path: Path) -> None:
         assert rows(store, "SELECT revision FROM job ORDER BY revision") == [(1,), (2,), (3,), (4,)]
 
 
-def test_a_trace_belongs_to_the_project_and_release_of_its_root(tmp_path: Path) -> None:
+def test_a_trace_belongs_to_the_project_service_and_release_of_its_root(tmp_path: Path) -> None:
     """Where the root tells no release, the first span that does."""
     rules = (active(1, target="TRACE"), active(2, target="TRACE", compareBy="build"), active(3, compareBy="build"))
     in_force = InForce(rules=rules)
@@ -245,6 +245,17 @@ def test_a_trace_belongs_to_the_project_and_release_of_its_root(tmp_path: Path) 
         assert live.wait_matched(WAIT_S)
         found = rows(store, "SELECT revision, project, release FROM job ORDER BY revision, release")
         assert found == [(1, "shop", "1"), (2, "shop", "r7"), (3, "shop", "r7"), (3, "shop", "s8"), (3, "worker", None)]
+        told = """
+            SELECT DISTINCT j.span_id IS NULL, j.service
+            FROM job AS j
+            JOIN traces AS t USING (trace_id)
+            LEFT JOIN spans AS s ON s.trace_id = j.trace_id AND s.span_id = j.span_id
+            WHERE j.service = coalesce(s.service_name, t.service_name)
+                AND j.started_at = coalesce(s.start_time, t.start_time)::TIMESTAMP
+            ORDER BY ALL
+        """
+        assert rows(store, told) == [(False, "shop"), (False, "worker"), (True, "shop")]
+        assert rows(store, "SELECT count(*) FROM job WHERE service IS NULL OR started_at IS NULL") == [(0,)]
 
 
 def test_a_large_trace_settles_as_a_whole(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`tracejury simulate`: scenarios from a file, a command or an endpoint as the target, and spans that bear the mark."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -18,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from collector.cli.main import main
 from rules.marker import SIMULATED
+from tests import forking
 from tests.live import environment, until
 from tests.model_server import CHAT, Asked, Says, Status, Step, a_model
 from tests.offline import Offline, an_offline_server
@@ -161,7 +161,7 @@ def test_simulated_sessions_are_marked_and_no_rule_takes_them(server: Offline, t
     """Each turn is a trace of the session, with the mark; a rule that would match passes it over, and says why."""
     file = a_file(tmp_path, project="shop")
     command = [str(Path(sys.executable).parent / "tracejury"), "simulate", str(file), "--server", server.url, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment())
+    done = forking.run(command, check=True, timeout=120, env=environment())
     assert json.loads(done.stdout)["conversations"] == 2
     statement = (
         f"SELECT session_id, count(*), bool_and(attributes['{SIMULATED}'] = 'true') FROM spans"

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import forking
 from tests.live import environment
 from tests.model_server import Asked, Says, Step, a_model
 from tests.offline import Offline, an_offline_server
@@ -72,22 +72,23 @@ def places_in(journal: Path) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.timeout(600)
-def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int) -> None:
+@pytest.mark.kill
+def test_each_conversation_is_had_once_through_kills(tmp_path: Path, seed: int, kills: int) -> None:
     """A server plays both sides over the OpenAI wire; killed again and again, the simulation goes on, and ends."""
     source, journal = random.Random(seed), tmp_path / "journal.jsonl"
     environ = environment({"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk' / 'python' / 'src'}"})
     with a_model(both_sides) as server:
         command = [sys.executable, "-m", "tests.simulation_process", server.base_url, str(journal), "20", "3"]
-        for _ in range(4):
-            process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True)
+        for _ in range(kills):
+            process = forking.start(command, cwd=ROOT, env=environ, stdout=forking.PIPE, text=True)
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             time.sleep(source.uniform(0.05, 0.6))
             process.kill()
             process.communicate()
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=300)
+        done = forking.run(command, cwd=ROOT, env=environ, check=True, timeout=300)
         before = len(server.asked)
-        again = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=300)
+        again = forking.run(command, cwd=ROOT, env=environ, check=True, timeout=300)
     assert done.stdout.splitlines()[1].startswith("60 ")
     assert again.stdout.splitlines()[1] == "60 60 0 {'max_turns': 60}"
     assert len(server.asked) == before

@@ -14,8 +14,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from collector.api.problems import answer_problems
-from collector.api.turns import Turns
+from collector.api.base.problems import answer_problems
+from collector.api.base.turns import Turns
 from storage.engine.database import DatabaseOptions
 from storage.errors import BadQuery, Overloaded
 from storage.memory import LackOfMemory, advice

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from collector.api.sql_formats import FORMS
+from collector.api.traces.sql_formats import FORMS
 from tests.live import PATIENCE_S, until
 from tests.serving import START_NS, a_server, an_export, post
 from tests.storing import trace_id

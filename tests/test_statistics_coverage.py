@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from rules.statistics.formulas.judge_error import Judge, Rate, lang_reiczigel
+from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, lang_reiczigel
 from rules.statistics.formulas.rates import (
     Pairs,
     bonett_price,
@@ -121,7 +121,10 @@ def test_lang_and_reiczigel_cover_the_rate_behind_a_judge() -> None:
     generator, hits = np.random.default_rng(5), 0
     for _ in range(1_000):
         judged, right, refused = generator.binomial([1_000, 100, 40], [0.84, 0.95, 0.6]).tolist()
-        judge = Judge(sensitivity=Rate(share=right / 100, count=100), specificity=Rate(share=refused / 40, count=40))
-        found = lang_reiczigel(Rate(share=judged / 1_000, count=1_000), judge).interval
+        judge = JudgeAccuracy(
+            sensitivity=MeasuredShare(share=right / 100, count=100),
+            specificity=MeasuredShare(share=refused / 40, count=40),
+        )
+        found = lang_reiczigel(MeasuredShare(share=judged / 1_000, count=1_000), judge).interval
         hits += found.low <= 0.8 <= found.high
     assert hits / 1_000 >= 0.93

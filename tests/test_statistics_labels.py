@@ -13,8 +13,8 @@ from rules.statistics.formulas.agreement import (
     pabak,
 )
 from rules.statistics.formulas.judge_error import (
-    Judge,
-    Rate,
+    JudgeAccuracy,
+    MeasuredShare,
     Stratum,
     Useless,
     best_label_ratio,
@@ -51,12 +51,12 @@ def test_the_rate_behind_a_judge_is_known(
     interval: tuple[float, float],
 ) -> None:
     """Rogan's and Gladen's rate, its delta interval and Lang's and Reiczigel's are the known ones."""
-    judge = Judge(
-        sensitivity=Rate(share=sensitivity[0], count=sensitivity[1]),
-        specificity=Rate(share=specificity[0], count=specificity[1]),
+    judge = JudgeAccuracy(
+        sensitivity=MeasuredShare(share=sensitivity[0], count=sensitivity[1]),
+        specificity=MeasuredShare(share=specificity[0], count=specificity[1]),
     )
-    plain = rogan_gladen(Rate(share=judged[0], count=judged[1]), judge)
-    better = lang_reiczigel(Rate(share=judged[0], count=judged[1]), judge)
+    plain = rogan_gladen(MeasuredShare(share=judged[0], count=judged[1]), judge)
+    better = lang_reiczigel(MeasuredShare(share=judged[0], count=judged[1]), judge)
     assert plain.value == better.value == pytest.approx(value, abs=6e-7)
     assert (plain.interval.low, plain.interval.high) == pytest.approx(delta, abs=6e-7)
     assert (better.interval.low, better.interval.high) == pytest.approx(interval, abs=2e-6)
@@ -64,14 +64,16 @@ def test_the_rate_behind_a_judge_is_known(
 
 def test_a_judge_no_better_than_chance_is_refused() -> None:
     """With sensitivity and specificity of 1 together nothing is told."""
-    judge = Judge(sensitivity=Rate(share=0.4, count=10), specificity=Rate(share=0.6, count=10))
+    judge = JudgeAccuracy(
+        sensitivity=MeasuredShare(share=0.4, count=10), specificity=MeasuredShare(share=0.6, count=10)
+    )
     with pytest.raises(Useless, match="tells nothing"):
-        rogan_gladen(Rate(share=0.5, count=100), judge)
+        rogan_gladen(MeasuredShare(share=0.5, count=100), judge)
 
 
 def test_labels_are_best_split_by_their_errors() -> None:
     """At equal rates and errors labels are split evenly, and with many passes fewer labels of fails are needed."""
-    even = Judge(sensitivity=Rate(share=0.9, count=1), specificity=Rate(share=0.9, count=1))
+    even = JudgeAccuracy(sensitivity=MeasuredShare(share=0.9, count=1), specificity=MeasuredShare(share=0.9, count=1))
     assert best_label_ratio(0.5, even) == pytest.approx(1)
     assert best_label_ratio(0.8, even) == pytest.approx(0.25)
 
@@ -94,8 +96,10 @@ def test_labels_chosen_by_the_verdict_are_weighed() -> None:
     assert (found.value, found.error) == pytest.approx((0.754, 0.048657), abs=6e-7)
     assert (found.interval.low, found.interval.high) == pytest.approx((0.6586, 0.8494), abs=5e-5)
     assert corrected_judge(passed, failed) == pytest.approx((0.94695, 0.487805), abs=6e-6)
-    naive = Judge(sensitivity=Rate(share=34 / 54, count=54), specificity=Rate(share=60 / 66, count=66))
-    assert rogan_gladen(Rate(share=0.84, count=1000), naive).value == pytest.approx(1.39, abs=5e-3)
+    naive = JudgeAccuracy(
+        sensitivity=MeasuredShare(share=34 / 54, count=54), specificity=MeasuredShare(share=60 / 66, count=66)
+    )
+    assert rogan_gladen(MeasuredShare(share=0.84, count=1000), naive).value == pytest.approx(1.39, abs=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -225,12 +229,12 @@ def test_intervals_hold_the_true_rate_as_often_as_is_known(
     count, passes, fails = sizes
     hits = np.zeros(3)
     for _ in range(draws):
-        judged = Rate(
+        judged = MeasuredShare(
             share=generator.binomial(count, rate * sensitivity + (1 - rate) * (1 - specificity)) / count, count=count
         )
-        judge = Judge(
-            sensitivity=Rate(share=generator.binomial(passes, sensitivity) / passes, count=passes),
-            specificity=Rate(share=generator.binomial(fails, specificity) / fails, count=fails),
+        judge = JudgeAccuracy(
+            sensitivity=MeasuredShare(share=generator.binomial(passes, sensitivity) / passes, count=passes),
+            specificity=MeasuredShare(share=generator.binomial(fails, specificity) / fails, count=fails),
         )
         intervals = (
             around(judged.share, 1.959964 * float(np.sqrt(judged.share * (1 - judged.share) / count))),

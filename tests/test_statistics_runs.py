@@ -13,23 +13,25 @@ from hypothesis import strategies as st
 from rules.statistics.formulas.resampling import Draws
 from rules.statistics.runs.comparison import Comparison, Incomparable, compare
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import SCORED, Evaluator, Item, Result, Run, run_of
+from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
 
 QUICK = Options(draws=Draws(count=500))
 QUARTERS = st.sampled_from([0, 0.25, 0.5, 1])
 
 
-def a_run(*scores: Any, name: str = "exact", threshold: float = 0.5, better: str = "higher", **evaluator: Any) -> Run:
+def a_run(
+    *scores: Any, name: str = "exact", threshold: float = 0.5, better: str = "higher", **evaluator: Any
+) -> FinishedRun:
     """A run of these scores, one or several trials an item; None is a failure."""
     trials = [each if isinstance(each, Sequence) else (each,) for each in scores]
     lower = better == "lower"
     return run_of(
-        [Item(key=f"item-{at}", metadata={"half": str(2 * at // len(trials))}) for at in range(len(trials))],
+        [JudgedItem(key=f"item-{at}", metadata={"half": str(2 * at // len(trials))}) for at in range(len(trials))],
         [Evaluator(name=name, threshold=threshold, better="lower" if lower else "higher", **evaluator)],
         [
-            Result(item=f"item-{at}", evaluator=name, trial=trial, outcome="failed")
+            TrialResult(item=f"item-{at}", evaluator=name, trial=trial, outcome="failed")
             if score is None
-            else Result(
+            else TrialResult(
                 item=f"item-{at}",
                 evaluator=name,
                 trial=trial,
@@ -179,7 +181,7 @@ def test_several_evaluators_share_the_error() -> None:
     assert alone.adjusted_p_value == alone.p_value == found.differences[1].p_value
 
 
-def _with(one: Run, other: Run) -> Run:
+def _with(one: FinishedRun, other: FinishedRun) -> FinishedRun:
     """One run of the same items by the evaluators of both."""
     return replace(
         one,
@@ -238,9 +240,9 @@ def test_intervals_cover_what_they_say(items: int, trials: int) -> None:
     assert covered / draws >= 0.93
 
 
-def _arrays(scores: Any) -> Run:
-    return Run(
-        items=[Item(key=str(at)) for at in range(len(scores))],
+def _arrays(scores: Any) -> FinishedRun:
+    return FinishedRun(
+        items=[JudgedItem(key=str(at)) for at in range(len(scores))],
         evaluators=[Evaluator(name="a")],
         outcomes=np.full((1, *scores.shape), SCORED, dtype=np.uint8),
         scores=scores[None],

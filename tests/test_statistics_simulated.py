@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, kstest, multinomial
 
 from rules.statistics.formulas.judge_error import (
-    Judge,
-    Rate,
+    JudgeAccuracy,
+    MeasuredShare,
     Stratum,
     lang_reiczigel,
     prediction_powered,
@@ -30,7 +30,7 @@ from rules.statistics.formulas.resampling import (
 from rules.statistics.intervals import Interval
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.ratios import ratio_of
-from rules.statistics.runs.records import SCORED, Evaluator, Item, Run
+from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem
 
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
@@ -89,10 +89,10 @@ def test_a_judges_rate_is_covered_as_published(
     generator, hits, draws = np.random.default_rng(counts[0]), np.zeros(3), 3_000
     passes = rate * errors[0] + (1 - rate) * (1 - errors[1])
     for seen, right, refused in generator.binomial(counts, (passes, *errors), (draws, 3)).tolist():
-        judged = Rate(share=seen / counts[0], count=counts[0])
-        judge = Judge(
-            sensitivity=Rate(share=right / counts[1], count=counts[1]),
-            specificity=Rate(share=refused / counts[2], count=counts[2]),
+        judged = MeasuredShare(share=seen / counts[0], count=counts[0])
+        judge = JudgeAccuracy(
+            sensitivity=MeasuredShare(share=right / counts[1], count=counts[1]),
+            specificity=MeasuredShare(share=refused / counts[2], count=counts[2]),
         )
         found = (
             around(judged.share, 1.96 * (judged.share * (1 - judged.share) / judged.count) ** 0.5),
@@ -120,11 +120,11 @@ def test_labels_and_a_judge_together_cover_the_true_rate() -> None:
     assert (hits / 2_000).tolist() == pytest.approx([0.95, 0.95], abs=0.02)
 
 
-def a_run(latency_ms: NDArray[np.float64]) -> Run:
+def a_run(latency_ms: NDArray[np.float64]) -> FinishedRun:
     """A run of which only the times matter."""
     shape = (1, *latency_ms.shape)
-    return Run(
-        items=[Item(key=str(at)) for at in range(len(latency_ms))],
+    return FinishedRun(
+        items=[JudgedItem(key=str(at)) for at in range(len(latency_ms))],
         evaluators=[Evaluator(name="a")],
         outcomes=np.full(shape, SCORED, dtype=np.uint8),
         scores=np.ones(shape),

@@ -21,7 +21,14 @@ def test_an_empty_server_is_up_to_date(tmp_path: Path) -> None:
     assert document["spans"] == {"stored": 0, "alreadyPresent": 0, "setAside": 0}
     for lag in ("traces", "matching"):
         assert document[lag] == {"spansBehind": 0, "secondsBehind": 0.0}
-    assert document["jobs"] == {"ready": 0, "waiting": 0, "claimed": 0, "oldestAt": None, "oldestSeconds": None}
+    assert document["jobs"] == {
+        "ready": 0,
+        "waiting": 0,
+        "held": 0,
+        "claimed": 0,
+        "oldestAt": None,
+        "oldestSeconds": None,
+    }
     assert document["last24h"] == {"scored": 0, "failed": 0, "skipped": 0}
     assert document["spentToday"] == {"calls": 0, "tokens": 0, "usd": 0.0}
     assert shown.exit_code == 0

@@ -80,12 +80,13 @@ def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
         until(lambda: server.store.queries.trace(trace_id(1)), lambda trace: trace is None)
 
 
-@pytest.mark.timeout(600)
-def test_a_sweep_that_is_killed_has_done_whole_steps(tmp_path: Path, seed: int) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.kill
+def test_a_sweep_that_is_killed_has_done_whole_steps(tmp_path: Path, seed: int, kills: int) -> None:
     """After `kill -9` at any moment of a sweep, no trace is there in part, and the next sweep takes the rest."""
     source = random.Random(seed)
     env = {"TRACEJURY_SWEEP_INTERVAL_SECONDS": 3600, "TRACEJURY_MAX_BYTES": 16 << 20}
-    for _ in range(4):
+    for _ in range(kills):
         with a_live_server(tmp_path, env=env) as server:
             before = server.tally().committed
             with over_http(server) as send:

@@ -12,8 +12,8 @@ from collector.addresses import AddressPolicy
 from collector.connection_text import BadText
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
+from collector.live.judges.egress import EgressResolver
 from collector.live.judges.judges import ConnectedJudges
-from collector.live.judges.reach import EgressResolver
 from collector.secrets import Secrets
 from evaluators.chat.client import Unanswered
 from evaluators.errors import BadConfiguration, OverBudget

@@ -21,9 +21,9 @@ APART = [
     for method, path, endpoint in ROUTES
     if f"{method} {path}" not in OF_THE_WHOLE_SERVER | OPEN
 ]
-LOOKING = [path for method, path, _ in APART if method == "GET" and path != "/"]  # which leads to the list of traces
-_EVERYTHING = ("DELETE", "/api/v1/traces")  # comes last: the others are about traces that it deletes
-CHANGING = sorted(((method, path) for method, path, _ in APART if method != "GET"), key=_EVERYTHING.__eq__)
+LOOKING = [path for method, path, _ in APART if method == "GET"]
+_LAST = (("DELETE", "/api/v1/traces"), ("POST", "/traces/chosen/delete"))  # the others are about what these delete
+CHANGING = sorted(((method, path) for method, path, _ in APART if method != "GET"), key=_LAST.__contains__)
 PEOPLE = ("acme", "other")
 
 QUESTIONS = {  # what a route wants to be asked, beside its path
@@ -40,11 +40,20 @@ QUESTIONS = {  # what a route wants to be asked, beside its path
     "/datasets/{dataset_id}/versions/{version}/diff": "?base=1",
     "/datasets/{dataset_id}/versions/{version}/text": "?item=one",
     "/traces/{trace_id}/spans/{span_id}/text": "?of=tool_result",
+    "/traces/{trace_id}/spans/{span_id}/media": "?of=input_messages&at=0.0",
     "/runs/{run_id}/diff": "?baseline={candidate_id}",
+    "/traces/chosen/dataset": "?trace={trace_id}",
+    "/traces/chosen/evaluate": "?trace={trace_id}",
+    "/playground": "?from={trace_id}/{span_id}",
+    "/traces/{trace_id}/judge": "?span={span_id}",
+    "/traces/{trace_id}/compare": "?with={trace_id}&show=all&pair=1",
     "/quality/compare": "?rule={rule_id}&project=shop",
     "/quality/results": "?rule={rule_id}&project=shop",
 }
-OF_AN_ENDED_RUN = {"/runs/{run_id}/diff": "/runs/{candidate_id}/diff"}
+ELSEWHERE = {  # what only another run, or another span, has
+    "/runs/{run_id}/diff": "/runs/{candidate_id}/diff",
+    "/traces/{trace_id}/spans/{span_id}/media": "/traces/{trace_id}/spans/1111111111111111/media",
+}
 NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is the same for all
     "/api/v1/datasets/{dataset_id}/versions/{version}",
     "/api/v1/datasets/{dataset_id}/versions/{version}/diff",
@@ -60,7 +69,6 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/api/v1/projects/{project}/alert-webhooks/{webhook_id}/deliveries/{delivery_id}",
     "/api/v1/review-queues/{queue_id}/progress",
     "/api/v1/review-queues/{queue_id}/entries",
-    "/api/v1/monitors",
     "/api/v1/quality",
     "/api/v1/jobs",
     "/api/v1/audit",
@@ -69,6 +77,8 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/audit",
     "/datasets/new",
     "/review/new",
+    "/traces/views/new",
+    "/traces/chosen/delete",
     "/datasets/{dataset_id}/delete",
     "/datasets/{dataset_id}/versions/{version}/diff",
     "/keys/new",
@@ -79,10 +89,11 @@ NOT_MARKED = {  # what a tenant is told there has no room for its mark, or is th
     "/jobs/retry",
     "/rules",
     "/rules/new",
+    "/",
     "/alerts",
     "/quality",
     "/quality/compare",
-    "/quality/results",
+    "/traces/{trace_id}/judge",
 }
 RULE: dict[str, object] = {"name": "mine now", "evaluator": "tool_error"}
 HOOK: dict[str, object] = {"url": "https://receiver.example/x", "secret": None}
@@ -91,11 +102,17 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "trace-eval-rules": RULE,
     "trace-eval-rules/test": RULE,
     "{rule_id}/judge-trial": RULE,
+    "{rule_id}/judge": {"traceId": TRACE, "spanId": TOOL_CALL, "priceOnly": True},
     "{rule_id}": RULE,
     "backfills": {"from": "2026-11-20T00:00:00Z"},
     "alert-webhooks": HOOK,
     "{webhook_id}": HOOK,
     "llm-connections": CONNECTION,
+    "api/v1/playground": {
+        "messages": [{"role": "user", "content": "Hello"}],
+        "answers": [{"connectionId": "judge"}],
+        "priceOnly": True,
+    },
     "{connection_id}": CONNECTION,
     "jobs/retry": {},
     "acknowledge": {"by": "a thief"},
@@ -119,14 +136,22 @@ SENT: dict[str, dict[str, object]] = {  # bodies, by the end of the path
     "{entry_id}/vote": {"label": "CORRECT", "note": "a thief's"},
     "{dataset_id}/versions": {"items": [{"input": "mine now"}]},
     "{dataset_id}/import": {"examples": [{"input": "mine now"}]},
+    "/saved-views": {"name": "made", "query": "status=error"},
+    "/saved-views/{view_id}": {"name": "a thief's"},
     "/metric-monitors": {"name": "made", "metric": "span_errors", "above": 1},
     "/metric-monitors/{monitor_id}": {"name": "a thief's", "metric": "span_errors", "above": 1},
     "/alert-mutes": {"until": "2100-01-01T00:00:00Z", "rule": "none"},
 }
-RECEIVER = {"url": "https://receiver.example/x", "template": "json", "events": "alert.opened", "enabled": "on"}
+RECEIVER = {"url": "https://receiver.example/x", "template": "unsigned", "events": "alert.opened", "enabled": "on"}
 MODEL = {"name": "mine too", "baseUrl": "https://model.example/v1", "model": "m", "protocol": "RESPONSES"}
 FORMS: dict[str, dict[str, str]] = {  # what pages send
+    "/traces/{trace_id}/judge": {"rule": "a-rule-of-nobody", "span": TOOL_CALL},
     "/traces/{trace_id}/annotate": {"about": "trace", "verdict": "CORRECT"},
+    "/traces/views/new": {"name": "mine too", "query": "status=error"},
+    "/traces/views/{view_id}/edit": {"name": "a thief's", "version": "1"},
+    "/traces/chosen/dataset": {"trace": TRACE, "name": "of chosen traces"},
+    "/traces/chosen/evaluate": {"trace": TRACE, "rule": "{rule_id}"},
+    "/traces/chosen/delete": {"trace": TRACE},
     "/keys/new": {"name": "mine too", "role": "VIEWER"},
     "/connections/new": MODEL,
     "/connections/{connection_id}/edit": MODEL | {"version": "1"},
@@ -142,6 +167,7 @@ FORMS: dict[str, dict[str, str]] = {  # what pages send
     "/datasets/new": {"name": "mine too", "description": "", "tags": ""},
     "/runs/{run_id}/items/{number}/promote": {"dataset": "new", "name": "taken over", "expectation": "none"},
     "/alerts/{alert_id}/acknowledge": {"by": "a thief"},
+    "/alerts/{alert_id}/mute": {"hours": "1"},
     "/rules/new": {"do": "save", "as": "text", "text": "name: mine too\nevaluator: tool_error\n"},
     "/rules/{rule_id}/edit": {
         "do": "save",
@@ -178,14 +204,15 @@ _ALIKE = {"trace_id", "span_id", "project", "service", "mark"}
 def path_of(template: str, ids: dict[str, str], question: str = "") -> str:
     """A path about these things."""
     values = ids | {"mark": mark_of(ids["tenant"])}
-    template = OF_AN_ENDED_RUN.get(template, template)
+    template = ELSEWHERE.get(template, template)
     return re.sub(_NAMED, lambda named: values[named.group(1)], template + question)
 
 
 def ask(tenancy: Tenancy, tenant: str, method: str, template: str, of: str) -> httpx.Response:
     """What a tenant's key is answered about something of another's, or its own."""
     path = path_of(template, dict(tenancy.ids[of]), QUESTIONS.get(template, ""))
-    form = FORMS.get(template) if method == "POST" else None
+    sent = FORMS.get(template) if method == "POST" else None
+    form = sent and {name: path_of(value, dict(tenancy.ids[of])) for name, value in sent.items()}
     is_json = method != "GET" and "/api/" in template
     body = next((body for end, body in SENT.items() if template.endswith(end)), None) if is_json else None
     question = {"project": "shop"} if (method, template) == ("DELETE", "/api/v1/traces") else None

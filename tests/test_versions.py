@@ -2,7 +2,7 @@
 
 import pytest
 
-from collector.api.versions import seen, tag
+from collector.api.base.versions import seen, tag
 from storage.errors import Stale, require_version
 
 

@@ -12,7 +12,14 @@ from tests.source_tree import ROOT
 from tests.storing import a_batch, a_store, an_export, commit, rows
 
 PAGE = (ROOT / "docs" / "views.md").read_text(encoding="utf-8")
-INTERNAL = {"evaluation_by_day", "outcome_of_run_item", "review_vote", "trace_roll_up"}
+INTERNAL = {
+    "counted_by_day",
+    "counted_result",
+    "evaluation_by_day",
+    "outcome_of_run_item",
+    "review_vote",
+    "trace_roll_up",
+}
 """Views that others are made of. Any other view is promised to dashboards. Give a new one a section in docs/views.md
 with its name as heading, in backticks, and in it a table with the heads column, type and meaning: the columns in their
 order, in backticks; those that stand in one row, with commas between them, have one type."""

@@ -149,7 +149,7 @@ def test_hostile_alerts_are_text(server: Closed, visit: Visit, browser: "Browser
         watch.open("/sign-in")
         watch.page.fill("input[name=key]", server.keys["viewer"])
         watch.page.keyboard.press("Enter")
-        watch.page.wait_for_url("**/traces")
+        watch.page.wait_for_url(f"http://{server.running.http}/")
         watch.open(f"/alerts/{finding.alert_id}")
         assert watch.scan() == []
         assert watch.sideways() <= 0

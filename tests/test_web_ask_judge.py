@@ -172,6 +172,31 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     assert "(rules being written)" in unescape(judged.visit.get("/status").text)
 
 
+def test_a_jury_votes_on_each_example(judged: Judged) -> None:
+    """All judges are named with what they cost together; each is asked about each example, and most of them win."""
+    judged.connect(price=PRICE, maxOutputTokens=1000)
+    connections = judged.running.context.judging.connections
+    document = a_connection(judged.model.base_url, price=PRICE, maxOutputTokens=1000)
+    others = [connections.create(document | {"name": name, "model": f"{name} one"}) for name in ("strict", "mild")]
+    try:
+        scores = {"strict one": 0.1, "mild one": 0.7}
+        judged.says(lambda asked: Says({"reason": "so", "score": scores.get(asked.body["model"], 0.9)}))
+        offered = words(judged.send("preview", more="jury: [strict, mild]").text)
+        assert (
+            "strict one over the connection strict and mild one over the connection mild are asked, and vote,"
+            in offered
+        )
+        assert ("at most 16.20 USD" in offered, judged.model.asked) == (True, [])  # three times that of one judge
+        page = judged.send(more="jury: [strict, mild]").text
+        assert ["2 of 3 judges agree. so" in each for each in examples(page)] == [True] * 3
+        assert "The judge was asked just now: 9 calls, 1,080 tokens, 0.03 USD" in words(page)
+        connections.replace(others[0].connection_id, document | {"name": "strict", "credentialRef": "NO_SUCH_KEY"})
+        assert "NO_SUCH_KEY" in words(judged.send("preview", more="jury: [strict, mild]").text)
+    finally:
+        for each in others:
+            connections.delete(each.connection_id)
+
+
 def test_what_goes_wrong_is_told_beside_its_example(judged: Judged) -> None:
     """One that cannot be read and one that is refused leave the verdict of the third."""
     judged.connect()
@@ -324,3 +349,20 @@ def test_the_button_is_pressed_in_a_browser(
         page.get_by_text("The judge was asked just now").wait_for()
         assert (page.locator(".examples .badge.good").count(), len(judged.model.asked)) == (3, 3)
         assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
+
+
+def test_what_stored_days_cost_is_told_before_a_judge_is_asked_about_them(judged: Judged) -> None:
+    """Saving with days whose cost nobody saw shows it and saves nothing; saved again, the judge is asked."""
+    judged.connect(price=PRICE, maxOutputTokens=1000)
+    judged.says(lambda _: GOOD)
+    first = judged.send("save", name="back", enabled="1", project="sample", also_days="2")
+    assert (first.status_code, judged.model.asked) == (400, [])
+    told = unescape(re.sub(r"<[^>]+>", " ", first.text.partition('id="also"')[2].partition("</fieldset>")[0]))
+    assert re.search(r"each of which asks a judge:\s+[\d.]+ USD\s+at most", told)
+    seen = re.search(r'name="also_told" value="(\w+)"', first.text)
+    assert seen is not None
+    other = judged.send("save", name="back", enabled="1", project="sample", also_days="20", also_told=seen[1])
+    assert other.status_code == 400
+    saved = judged.send("save", name="back", enabled="1", project="sample", also_days="2", also_told=seen[1])
+    assert (saved.status_code, saved.headers["location"].endswith("#backfills")) == (303, True)
+    until(lambda: len(judged.model.asked), bool)

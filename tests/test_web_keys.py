@@ -91,8 +91,8 @@ def test_a_key_of_a_tenant_administers_its_tenant_alone(server: Closed) -> None:
         assert [visit.get(path).status_code for path in ("/projects", "/status")] == [403] * 2
         menu = visit.get("/traces").text.partition('aria-label="Main"')[2].partition("</nav>")[0]
         looked_at, looked_after = (
-            ["traces", "sessions", "quality", "alerts", "rules", "datasets", "experiments", "review"],
-            ["connections", "webhooks", "keys", "audit", "jobs"],
+            ["traces", "sessions", "quality", "alerts", "rules", "review", "datasets", "experiments", "playground"],
+            ["connections", "webhooks", "keys", "jobs", "audit"],
         )
         assert re.findall(r'href="/(\w+)"', menu) == looked_at + looked_after
 

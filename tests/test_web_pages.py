@@ -59,7 +59,7 @@ def test_the_menu_leads_to_pages(shown: Shown) -> None:
     """Every line of the menu is a page that opens."""
     with Visit(shown.origin) as visit:
         text = visit.get("/traces").text.partition('aria-label="Main"')[2].partition("</nav>")[0]
-        paths = [piece.partition('"')[0] for piece in text.split('href="')[1:]]
+        paths = [piece.partition('"')[0] for piece in text.split('<a href="')[1:]]
         assert paths
         assert [path for path in paths if not visit.get(path).is_success] == []
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import Markup
 
+from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.pictures.histogram import histogram
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import Scale, TrendPoint, trend
@@ -108,6 +109,22 @@ def test_a_histogram_counts_and_marks_what_is_below_the_threshold() -> None:
     assert table(picture) == [["0 to 0.25", "4"], ["0.25 to 0.5", "0"], ["0.5 to 0.75", "2"], ["0.75 to 1", "8"]]
     links = [each.get("href") for each in drawn(picture).find(".//svg").iter("a")]  # type: ignore[union-attr] # likewise
     assert links == ["/a", "/c", "/d"]
+
+
+def test_columns_draw_what_lies_within() -> None:
+    """A column is as high as its number, what lies within it stands before it, and the picture has its size."""
+    data = [
+        ChartColumn(label="10:00", value=8, told="eight", within=4, href="/a"),
+        ChartColumn(label="11:00", value=4, told="four", bad=2, href="/b"),
+        ChartColumn(label="12:00", value=None, told="nothing"),
+    ]
+    picture = columns(data, label="Numbers", most="8", titles=("From", "Number"), size=(300.0, 60.0))
+    shown = of_class(picture, "column")
+    heights = [float(each.get("height", "")) for each in shown]
+    assert [each.get("class") for each in shown] == ["column", "column within", "column", "column bad"]
+    assert heights == [heights[0], heights[0] / 2, heights[0] / 2, heights[0] / 4]
+    assert table(picture) == [["10:00", "eight"], ["11:00", "four"]]
+    assert 'viewBox="0 0 300 60"' in picture
 
 
 def test_a_sparkline_needs_a_number() -> None:

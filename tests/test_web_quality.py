@@ -13,6 +13,7 @@ import pytest
 
 from tests.access import a_closed_server
 from tests.browser import PHONE, a_page
+from tests.live import until
 from tests.paging import Visit
 from tests.quality_history import FIRST, HOSTILE, PROJECT, SECOND, History, Judged, Rule, a_history
 from tests.serving import a_server
@@ -147,6 +148,85 @@ def test_releases_of_two_evaluators_are_not_compared(history: History, visit: Vi
     assert f"evaluator {FIRST[:8]} did not judge both releases" in words(answer.text)
 
 
+def test_releases_of_two_services_are_not_compared(history: History, visit: Visit) -> None:
+    """Each service has releases of its own: those of two are refused, and what is offered is of one."""
+    rule = Rule(history.running, "two services", project="services")
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+    for ago, service, release, score in (
+        (4, "cart", "1.0", 0.9),
+        (3, "search", "7", 0.2),
+        (2, "cart", "1.1", 0.9),
+        (1, "search", "1.0", 0.2),
+    ):
+        at = now - ago * dt.timedelta(hours=1)
+        rule.come([Judged(score=score, at=at, release=release, service=service)] * 8)
+    page = visit.get(f"/quality?{about(rule)}").text
+    assert re.search(r"1\.0 search 0\.0 %.*1\.1 cart 100\.0 %.*7 search 0\.0 %.*1\.0 cart 100\.0 %", words(page))
+    for link in links(page, "/quality/compare"):
+        answer = visit.get(link)
+        assert answer.is_success
+        assert "of different services" not in words(answer.text)
+    assert "baseline=7&candidate=1.0" in unescape(page)  # the latest, and the one before of the same service
+    refused = visit.get(f"/quality/compare?{about(rule, baseline='1.1', candidate='7')}")
+    told = "they are releases of different services, cart and search, which are never compared"
+    assert (refused.status_code, told in words(refused.text)) == (409, True)
+    for service, worse in (("cart", "not clearly different"), ("search", "not clearly different")):
+        sides = {"baseline": "1.0", "candidate": "1.1" if service == "cart" else "7", "service": service}
+        shown = visit.get(f"/quality/compare?{about(rule, **sides)}")
+        assert (shown.status_code, worse in words(shown.text)) == (200, True)
+        assert shown.text.count("data-row") == 10
+    other = visit.get(f"/quality/compare?{about(rule, baseline='1.0', candidate='1.1', service='search')}")
+    assert (other.status_code, "search has no scores of release 1.1" in words(other.text)) == (409, True)
+    ((link),) = [each for each in links(page, "/quality/results") if "service=search" in each and "release=7" in each]
+    assert visit.get(link).text.count("data-row") == 8
+
+
+def test_a_monitor_and_the_table_below_it_count_the_same(history: History, visit: Visit) -> None:
+    """Where more was judged than monitors count the page says so, and counts as they do when it is asked to."""
+    rule = Rule(history.running, "counted alike", project="alike")
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+    for ago, release in ((3, "1"), (2, "2")):
+        at = now - ago * dt.timedelta(hours=1)
+        rule.come([Judged(score=0.9 if number % 4 else 0.1, at=at, release=release) for number in range(40)])
+        rule.come([Judged(score=0.9, at=at, release=release, occasion="backfill")] * 60)
+    until(
+        lambda: history.running.store.monitors.page(project="alike"),
+        lambda found: bool(found) and '"results":80' in found[0].state.replace(" ", ""),
+    )
+    every = words(visit.get(f"/quality?{about(rule)}").text)
+    assert "Monitors count 80 of these 200 scores" in every
+    page = visit.get(f"/quality?{about(rule, counted='1')}").text
+    alike = words(page)
+    assert "This page counts what monitors count" in alike
+    (standing,) = re.findall(r" 2 ?: (\S+ %) of (\d+) \(.*?against 1 ?: (\S+ %) of (\d+) \(", alike)
+    table = re.findall(r" ([12]) (\d+\.\d %) [^%]*? (\d+) 0 0 [\d.]+ USD", alike)
+    assert table == [("2", standing[0], standing[1]), ("1", standing[2], standing[3])]
+    results = [each for each in links(page, "/quality/results") if "release=2" in each]
+    assert visit.get(results[0]).text.count("data-row") == int(standing[1])
+
+
+def test_quality_stands_at_the_time_of_the_trace(history: History, visit: Visit) -> None:
+    """A backfill of today is of the days of its traces, unless the time of the judgement is asked for."""
+    rule = Rule(history.running, "looked back", project="back")
+    now = dt.datetime.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+    rule.come(
+        [
+            Judged(score=0.9, at=now, started=now - days * dt.timedelta(days=1), occasion="backfill")
+            for days in (2, 3, 4, 400)
+        ]
+    )
+
+    of_traces = visit.get(f"/quality?{about(rule)}").text
+    judged = visit.get(f"/quality?{about(rule, time='judged')}").text
+    assert ("Results 3" in words(of_traces), "Results 4" in words(judged)) == (True, True)
+    for page, points in ((of_traces, 3), (judged, 1)):
+        found = {each for each in links(page, "/quality/results") if "from_us" in each}
+        counts = [visit.get(link).text.count("data-row") for link in found]
+        assert (len(found), sum(counts)) == (points, 3 if points == 3 else 4)
+    overview = words(visit.get("/quality?project=back").text)
+    assert "looked back back 100.0 %" in overview
+
+
 def test_an_address_that_means_nothing_is_a_page_that_says_so(history: History, visit: Visit) -> None:
     """No such rule, no such time, no such verdict: an error as a page, never a fault."""
     assert visit.get("/quality?rule=nothing").status_code == 404
@@ -219,7 +299,7 @@ def test_the_operator_chooses_whose_quality_he_looks_at(tmp_path: Path, browser:
             watch.page.get_by_role("link", name="theirs").click()
             watch.page.wait_for_url("**/quality?rule=**")
             assert "in theirs of tenant acme" in watch.page.locator("h1").inner_text()
-            watch.page.get_by_role("link", name="All rules").click()
+            watch.page.get_by_role("link", name="Up, to quality").click()
             watch.page.wait_for_url("**/quality?days=7&tenant=acme")
             watch.open(f"/quality/compare?{about(theirs, tenant='acme')}")
             watch.page.get_by_role("button", name="Compare").click()

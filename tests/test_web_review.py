@@ -122,7 +122,7 @@ def test_a_reviewer_signs_in_and_sees_queues_alone(tmp_path: Path) -> None:
             assert signed_in.headers["location"] == "/review"
             text = visit.get("/review").text
             menu = text.partition('aria-label="Main"')[2].partition("</nav>")[0]
-            assert re.findall('href="([^"]+)"', menu) == ["/review"]
+            assert re.findall('<a href="([^"]+)"', menu) == ["/review"]
             assert "the queue" in text
             queue = f"/review/{made.json()['id']}"
             assert visit.send(queue, f"{queue}/next").headers["location"] == f"{queue}?through=true"

@@ -308,6 +308,7 @@ def test_the_editor_looks_while_somebody_writes(shown: Shown, browser: "Browser"
         page.click("[data-add]")
         page.fill(".condition:nth-child(2) [name=field]", "nothing")
         page.fill(".condition:nth-child(2) [name=value]", "x")
+        page.focus("[name=name]")
         page.wait_for_selector("#wrong-row1:has-text('there is no field')")
         page.click(".condition:nth-child(2) [data-remove]")
         page.select_option("[name=evaluator]", "regex")

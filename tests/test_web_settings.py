@@ -207,16 +207,39 @@ def test_a_webhook_is_made_tested_replayed_switched_and_deleted(server: Operated
 def test_what_is_wrong_with_a_webhook_stands_beside_its_field(server: Operated) -> None:
     """An address that is never sent to, no event, and a secret that signs nothing are told where they were typed."""
     fields = {"project": "*", "template": "json", "events": "alert.opened", "url": server.receiver}
+    fields |= {"secret": "hush-0123456789"}
     for wrong, field in (
         ({"url": "http://169.254.169.254/"}, "f-url-wrong"),
         ({"url": ""}, "f-url-wrong"),
         ({"events": "webhook.test"}, 'class="told"'),
         ({"template": "fax"}, "f-template-wrong"),
         ({"secret": "whsec_hush"}, "f-secret-wrong"),
-        ({"template": "pagerduty"}, "f-secret-wrong"),
+        ({"secret": ""}, "f-secret-wrong"),
+        ({"template": "pagerduty", "secret": ""}, "f-secret-wrong"),
+        ({"digestMinutes": "0"}, "f-digestMinutes-wrong"),
+        ({"template": "pagerduty", "secret": "0123456789", "digestMinutes": "60"}, "f-digestMinutes-wrong"),
     ):
         answer = server.visit.send("/webhooks/new", "/webhooks/new", **(fields | wrong))
         assert (answer.status_code, field in answer.text, "hush" in answer.text) == (400, True, False), wrong
+
+
+def test_a_form_says_of_which_alerts_and_how_often(server: Operated) -> None:
+    """Rules, severities and digests are kept as typed, shown again, and left alone by the buttons."""
+    visit, edited = server.visit, {"template": "unsigned", "events": "alert.opened", "url": server.receiver}
+    edited |= {"enabled": "on", "rules": " answers \n\nslow traces", "severities": "critical", "digestMinutes": "60"}
+    place = place_of(visit.send("/webhooks/new", "/webhooks/new", project="*", **edited))
+    place_of(visit.send(place, f"{place}/switch", enabled="false"))
+    place_of(visit.send(f"{place}/secret", f"{place}/secret", secret="chosen-0123456789"))
+    found = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
+    assert found.rules is not None
+    assert found.severities is not None
+    assert ([*found.rules], [*found.severities], found.digest_minutes) == (["answers", "slow traces"], ["critical"], 60)
+    assert "every 60 minutes" in visit.get(place).text
+    form = visit.get(f"{place}/edit").text
+    assert "answers\nslow traces" in form
+    place_of(visit.send(f"{place}/edit", f"{place}/edit", **(edited | {"rules": "", "digestMinutes": ""})))
+    found = next(each for each in server.running.context.receivers.all() if each.webhook_id in place)
+    assert (found.rules, found.digest_minutes) == (None, None)
 
 
 def test_a_new_secret_is_made_and_shown_once(server: Operated) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.web.spans.talk import conversation
+from collector.web.spans.conversation import conversation
 from collector.web.text import block, one_line
 from storage.records import JsonValue
 from tests.access import a_closed_server, request
@@ -138,7 +138,9 @@ def test_a_trace_shows_its_spans_and_why_it_failed(shown: Shown, browser: "Brows
 
 def test_hostile_spans_do_nothing(shown: Shown, browser: "Browser") -> None:
     """Nothing that a span says runs, is loaded, or leaves its place, on any page that shows it."""
-    pages = [f"/traces/{HOSTILE_ID}{rest}" for rest in ("", "?view=conversation", "?view=verdicts")]
+    beside = f"/compare?with={shown.trace_id}&show=all"
+    views = ("", "?view=conversation", "?view=agents", "?view=verdicts", "/judge", beside)
+    pages = [f"/traces/{HOSTILE_ID}{rest}" for rest in views]
     for path in ("/traces", "/traces?session=" + quote(HOSTILE), *pages):
         with a_page(browser, shown.origin) as watch:
             watch.page.on("dialog", lambda dialog: pytest.fail(dialog.message))

@@ -13,7 +13,8 @@ import pytest
 
 from collector.app import Running, running
 from collector.delivery.receivers import BadWebhook, Wish
-from collector.settings import BadSettings, Settings, WebhookSettings
+from collector.setting_groups import WebhookSettings
+from collector.settings import BadSettings, Settings
 from tests.alerting import PASSPHRASE, Script, a_finding, a_receiver, an_alerting, answer
 from tests.live import a_client, until
 from tests.serving import ANY_PORT, a_server, run
@@ -122,7 +123,7 @@ def test_webhooks_are_made_changed_and_taken_away(api: Api, receiver: tuple[str,
     made = api.ask("POST", ROOT, 201, json={"url": url, "secret": HUSH, "enabled": True})
     place = f"{ROOT}/{made['id']}"
     assert (made["hasSecret"], made["enabled"], made["template"], made["origin"]) == (True, True, "json", "API")
-    assert made["events"] == ["alert.opened", "alert.acknowledged", "alert.recovered"]
+    assert made["events"] == ["alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered"]
     assert api.ask("GET", ROOT) == [made]
     assert api.ask("GET", place) == made
     changed = api.ask("PUT", place, json={"url": url + "/2", "enabled": False, "events": ["alert.opened"]})
@@ -171,6 +172,9 @@ def test_a_project_has_a_name_and_an_id(api: Api, receiver: tuple[str, Script]) 
         ({"url": "https://x", "events": ["webhook.test"]}, "events"),
         ({"url": "https://x", "template": "fax"}, "template"),
         ({"url": "https://x", "template": "pagerduty"}, "routing key"),
+        ({"url": "https://x", "template": "pagerduty", "secret": "k", "digestMinutes": 60}, "digestMinutes"),
+        ({"url": "https://x", "digestMinutes": 0}, "digestMinutes"),
+        ({"url": "https://x", "digestMinutes": 10_081}, "digestMinutes"),
         ({"url": "https://x", "colour": "blue"}, "colour"),
     ],
 )

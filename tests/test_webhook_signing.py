@@ -6,8 +6,8 @@ import email.utils
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
-from typing import get_args
+from dataclasses import asdict, replace
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -19,8 +19,8 @@ from collector.delivery.retrying import MOST_ATTEMPTS, DeliveryResponse, judge
 from collector.delivery.sending import retry_after_s
 from collector.delivery.signing import BadSecret, check_secret, signature_headers, standard_key
 from collector.delivery.templates import Telling, render
-from storage.alerting.alerts import Alert, Side
-from storage.alerting.outbox import EventType
+from storage.alerting.alerts import Alert, ComparedSide
+from storage.alerting.outbox import DIGEST, EventType
 from storage.alerting.webhooks import Template
 from tests.alerting import a_finding
 
@@ -102,7 +102,28 @@ def an_alert(event: EventType) -> Alert:
     return {
         "alert.acknowledged": replace(opened, state="acknowledged", acknowledged_by="Ada", acknowledged_at_ns=later_ns),
         "alert.recovered": replace(opened, state="recovered", recovery={"rate": 0.93}, recovered_at_ns=later_ns),
+        "alert.escalated": replace(
+            opened,
+            finding=a_finding(
+                candidate=ComparedSide(release="1.5.0", rate=0.2, low=0.11, high=0.33, count=60),
+                document={"told": [{"at": "2026-11-21T10:00:00Z", "rate": 0.78, "count": 91}]},
+            ),
+            escalations=1,
+            escalated_at_ns=later_ns,
+        ),
     }.get(event, opened)
+
+
+A_DIGEST: dict[str, Any] = {
+    "from_ns": OPENED_NS,
+    "until_ns": OPENED_NS + 3_600 * 10**9,
+    "counts": {"alert.opened": 3, "alert.escalated": 1},
+    "alerts": [
+        {"alert": asdict(an_alert("alert.escalated")), "events": ["alert.opened", "alert.escalated"]},
+        {"alert": asdict(replace(an_alert("alert.opened"), finding=a_finding(2))), "events": ["alert.opened"]},
+    ],
+    "left_out": 1,
+}
 
 
 @pytest.mark.parametrize("template", get_args(Template))
@@ -110,10 +131,18 @@ def test_bodies_are_as_they_were(golden: Callable[[str, str], None], template: T
     """Each event in each template is what the golden file holds."""
     told = {}
     for event in get_args(EventType):
-        alert = an_alert(event) if event.startswith("alert.") else None
+        alert = an_alert(event) if event.startswith("alert.") and event != DIGEST else None
+        digest = A_DIGEST if event == DIGEST else None
         run = A_RUN if event == "RUN_REGRESSION" else None
         telling = Telling(
-            event_id="e1", type=event, at_ns=OPENED_NS, project="shop", alert=alert, run=run, secret="routing-key"
+            event_id="e1",
+            type=event,
+            at_ns=OPENED_NS,
+            project="shop",
+            alert=alert,
+            run=run,
+            digest=digest,
+            secret="routing-key",
         )
         told[event] = json.loads(render(template, telling))
     golden(f"webhooks/{template}.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
@@ -127,7 +156,7 @@ def test_texts_of_others_are_only_text(template: Template) -> None:
         rule=hostile,
         evaluator=hostile,
         project=hostile,
-        candidate=Side(release=hostile, rate=0.5, low=0.4, high=0.6, count=9),
+        candidate=ComparedSide(release=hostile, rate=0.5, low=0.4, high=0.6, count=9),
         document={"examples": [{"traceId": hostile, "reason": hostile}] * 50},
     )
     alert = Alert(finding=finding, state="open", opened_at_ns=OPENED_NS)

@@ -11,7 +11,8 @@ import yaml
 
 from collector.delivery.retrying import _DELAYS_S
 from collector.delivery.signing import signature_headers
-from collector.settings import Settings, WebhookSettings
+from collector.setting_groups import WebhookSettings
+from collector.settings import Settings
 from tests.alerting import SECRET, Taken, a_receiver, an_alerting
 from tests.conftest import GOLDEN
 from tests.source_tree import ROOT

@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from storage.ingest.windows import Limits
+from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, rows, span_id, trace_id
 from tests.test_readings import a_talk
 from tests.working import LONG_S, QUICK, Book, evaluated, eventually, states, working
@@ -18,12 +19,12 @@ SLOW_OUTPUT = "x" * 40
 POISON = """
 import os, sys, time
 from collector.live.jobs.work import child
-whole = child.case_of_target
-def case_of_target(spans, logs, own):
-    if "{name}" in [span.name for span in spans]:
+whole = child.case_of_stored
+def case_of_stored(trace):
+    if "{span_id}" in [span.span_id for span in trace.members]:
         {deed}
-    return whole(spans, logs, own)
-child.case_of_target = case_of_target
+    return whole(trace)
+child.case_of_stored = case_of_stored
 child.main()
 """
 
@@ -49,6 +50,27 @@ def test_checks_of_traces_and_spans(tmp_path: Path) -> None:
         ]
         assert rows(store, "SELECT count(*) FROM job") == [(0,)]
         assert rows(store, "SELECT count(fingerprint), count(latency_ms) FROM evaluations") == [(2, 2)]
+
+
+def test_spans_that_nobody_read_are_read_for_their_checks(tmp_path: Path) -> None:
+    """Rows that do not tell what their spans mean, as after an update, are judged by what those say."""
+    with Store.open(tmp_path) as store:
+        commit(store, a_batch(a_talk()))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(1, trace=5, first=50)))
+        assert rows(store, "SELECT count(*) FROM span WHERE edition IS NULL") == [(2,)]
+        book = Book(store)
+        calls = book.rule(target="TRACE", evaluator="tool_call_count", config={"toolCallsCount": {"w": ["=", 1]}})
+        words = book.rule(evaluator="tool_call_count", config={"toolCallsCount": {"w": ["=", 2]}})
+        book.enqueue(calls, [(trace_id(0), None), (trace_id(5), None)])
+        book.enqueue(words, [(trace_id(0), span_id(1))])
+        with working(book) as workers:
+            assert workers.wait_idle(LONG_S)
+        assert evaluated(store, "trace_id, span_id, passed") == [
+            (trace_id(0), None, True),
+            (trace_id(5), None, False),
+            (trace_id(0), span_id(1), False),
+        ]
 
 
 def test_a_rule_adds_tools_and_expectations(tmp_path: Path) -> None:
@@ -107,7 +129,7 @@ def test_a_target_that_breaks_the_process_fails_alone(tmp_path: Path, deed: str)
         book = Book(store)
         active = book.rule(target="TRACE", evaluator="tool_error")
         book.enqueue(active, [(trace_id(trace), None) for trace in range(9)])
-        program = POISON.format(name="span 40", deed=deed)
+        program = POISON.format(span_id=span_id(40), deed=deed)
         patience = replace(QUICK, child_s=5 if "sleep" in deed else 60)
         with working(book, program=program, patience=patience) as workers:
             assert workers.wait_idle(LONG_S)
@@ -220,7 +242,7 @@ def test_closing_is_prompt_and_burns_no_attempt(tmp_path: Path) -> None:
         book = Book(store)
         active = book.rule(target="TRACE", evaluator="tool_error")
         book.enqueue(active, [(trace_id(trace), None) for trace in range(8)])
-        with working(book, program=POISON.format(name="span 3", deed="time.sleep(3600)")):
+        with working(book, program=POISON.format(span_id=span_id(3), deed="time.sleep(3600)")):
             time.sleep(1.5)
             began_s = time.monotonic()
         assert time.monotonic() - began_s < 10

@@ -1,10 +1,11 @@
 """Judges and programs: what endpoints do to them is never a score, costs no attempts in vain, and stops no others."""
 
+import json
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -155,6 +156,89 @@ def test_a_fallback_that_cannot_be_used_costs_no_job(tmp_path: Path) -> None:
             eventually(lambda: rows(book.store, told), lambda found: found == [(4,)])
             script.mood = GOOD
             eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+
+
+JURY = ["second", "third"]
+
+
+@contextmanager
+def a_jury(
+    directory: Path, *moods: Step, fallbacks: dict[str, str] | None = None
+) -> Iterator[tuple[Book, list[Moody]]]:
+    """Workers with three judges, each over a connection of its own, and a fourth that is in no jury."""
+    scripts = [Moody(mood=mood) for mood in moods]
+    names = ("main", *JURY, "fourth")
+    with ExitStack() as stack:
+        book = stack.enter_context(a_book(directory))
+        urls = [stack.enter_context(a_model(script)).base_url for script in scripts]
+        connections = {
+            name: replace(a_connection(url), model=f"model of {name}") for name, url in zip(names, urls, strict=False)
+        }
+        stack.enter_context(working(book, judges=LocalJudges(connections, fallbacks or {})))
+        yield book, scripts
+
+
+def test_a_jury_gives_the_score_in_the_middle_and_how_many_agree(tmp_path: Path) -> None:
+    """Each judge is asked once, over its own connection; the result has all votes, all costs, and their fingerprint."""
+    moods = [Says({"score": score, "reason": f"so {score}"}) for score in (0.9, 0.2, 0.6)]
+    with a_jury(tmp_path, *moods) as (book, scripts):
+        ask(book, jury=JURY)
+        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+        assert [script.asked for script in scripts] == [4, 4, 4]
+        ((score, passed, reason, calls, model, metadata),) = evaluated(
+            book.store, "DISTINCT score, passed, reason, judge_calls, judge_model, metadata"
+        )
+        assert (score, passed, calls) == (0.6, True, 3)
+        assert reason == "2 of 3 judges agree. so 0.6"
+        assert model == "gpt-4o-mini-2024-07-18", "as the endpoints name it"
+        told = json.loads(str(metadata))
+        assert told["judgesAgreement"] == pytest.approx(2 / 3)
+        assert [(vote["connection"], vote["model"], vote["score"]) for vote in told["judges"]] == [
+            ("main", "model of main", 0.9),
+            ("second", "model of second", 0.2),
+            ("third", "model of third", 0.6),
+        ]
+        jury = rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")
+        ask(book)
+        eventually(lambda: len(evaluated(book.store, "job_id")), lambda found: found == 8)
+        assert len(rows(book.store, "SELECT DISTINCT fingerprint FROM evaluation")) == 2
+        assert len(jury) == 1
+
+
+def test_a_judge_of_a_jury_that_is_down_is_waited_for_and_costs_no_votes_of_others(tmp_path: Path) -> None:
+    """Nobody is asked while one of them is down, other rules over the first connection go on, and then all vote."""
+    with a_jury(tmp_path, GOOD, Status(503), GOOD) as (book, scripts):
+        second = scripts[1]
+        ask(book, jury=JURY)
+        told = "SELECT count(*) FROM job WHERE error LIKE '%second: the connection is down, and nobody%'"
+        eventually(lambda: rows(book.store, told), lambda found: found > [(0,)])
+        ask(book, traces=2)
+        eventually(lambda: states(book.store).get("scored"), lambda found: found == 2)
+        second.mood = GOOD
+        eventually(lambda: states(book.store), lambda found: found == {"scored": 6})
+        ((spent,),) = rows(book.store, "SELECT sum(judge_calls) FROM evaluation")
+        assert spent == sum(script.asked for script in scripts)
+
+
+def test_a_judge_of_a_jury_has_its_fallback(tmp_path: Path) -> None:
+    """Where one of them does not answer its fallback votes, so the jury has another fingerprint, and says so."""
+    with a_jury(tmp_path, GOOD, Status(503), GOOD, GOOD, fallbacks={"second": "fourth"}) as (book, scripts):
+        ask(book, jury=JURY)
+        eventually(lambda: states(book.store), lambda found: found == {"scored": 4})
+        assert scripts[3].asked == 4
+        ((metadata,),) = evaluated(book.store, "DISTINCT metadata")
+        models = [vote["model"] for vote in json.loads(str(metadata))["judges"]]
+        assert models == ["model of main", "model of fourth", "model of third"]
+
+
+def test_a_jury_with_a_judge_that_is_not_there_says_which(tmp_path: Path) -> None:
+    """The evaluation fails with the connection that is missing, and the others are asked in vain once at most."""
+    with a_jury(tmp_path, GOOD, GOOD) as (book, _):
+        ask(book, jury=JURY)
+        eventually(lambda: states(book.store), lambda found: found == {"failed": 4})
+        ((kind, error),) = evaluated(book.store, "DISTINCT error_kind, reason")
+        assert kind == "bad_configuration"
+        assert "third" in str(error)
 
 
 def test_one_prompt_that_fails_alone_is_given_up(tmp_path: Path) -> None:

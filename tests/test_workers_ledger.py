@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from collector.conventions.own import OwnKeys
 from collector.live.jobs.work.breaker import Breaker
-from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from storage.errors import Overloaded
-from storage.judging.jobs import Job, Jobs, Turn
+from storage.judging.jobs import Job, Jobs, LedgerTurn
 from storage.store import Store
 from tests.storing import a_batch, a_store, an_export, commit, files_no_larger_than, rows, trace_id
 from tests.working import QUICK, Book, LocalJudges, eventually, states, working
@@ -25,7 +25,7 @@ class Unsure(Jobs):
     source = random.Random(1)
     failures = 0
 
-    def take_turn(self, turn: Turn) -> list[list[Job]]:
+    def take_turn(self, turn: LedgerTurn) -> list[list[Job]]:
         """Fail, or do it, or do it and fail."""
         fate = self.source.random()
         if fate < 0.2:

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from collector.live.active import ActiveRule
 from collector.live.monitors.monitors import MonitorThread
-from storage.judging.jobs import JobResult, Turn
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import LedgerTurn
 from storage.store import Store
 from tests.matching import write
 from tests.storing import WAIT_S, rows, trace_id
@@ -22,7 +23,7 @@ from tests.working import NOW, Book
 _JOBS = """
 INSERT INTO job BY NAME SELECT
     number AS job_id, $revision AS revision, number AS seq, tenant, project, trace_id, NULL AS span_id, release,
-    round, 'claimed' AS state, 1 AS attempts, $now AS created_at, occasion
+    service, round, 'claimed' AS state, 1 AS attempts, $now AS created_at, occasion
 FROM incoming_jobs
 """
 
@@ -39,6 +40,7 @@ class Made:
     fingerprint: str | None = "print-1"
     project: str | None = "shop"
     tenant: str = ""
+    service: str | None = None
     occasion: str = "live"
     round: int = 0
 
@@ -53,6 +55,7 @@ def come(store: Store, active: ActiveRule, results: Sequence[Made]) -> None:
                 "tenant": each.tenant,
                 "trace_id": trace_id(each.number),
                 "release": each.release,
+                "service": each.service,
                 "round": each.round,
                 "occasion": each.occasion,
             }
@@ -65,6 +68,7 @@ def come(store: Store, active: ActiveRule, results: Sequence[Made]) -> None:
                 ("tenant", pa.string()),
                 ("trace_id", pa.string()),
                 ("release", pa.string()),
+                ("service", pa.string()),
                 ("round", pa.int32()),
                 ("occasion", pa.string()),
             ]
@@ -96,7 +100,7 @@ def finish(store: Store, results: Sequence[Made]) -> None:
         )
         for each in results
     ]
-    store.jobs.take_turn(Turn(now_us=1_795_255_200_000_000, until_us=1_795_255_260_000_000, finished=finished))
+    store.jobs.take_turn(LedgerTurn(now_us=1_795_255_200_000_000, until_us=1_795_255_260_000_000, finished=finished))
 
 
 def drawn(source: random.Random, count: int, rate: float, *, first: int, **same: Any) -> list[Made]:
@@ -121,8 +125,8 @@ def watching(book: Book, *, clock: Callable[[], int] = time.time_ns) -> Iterator
 
 def remembered(store: Store) -> list[dict[str, Any]]:
     """What monitors remember of each stream."""
-    found = rows(store, "SELECT * FROM monitor_state ORDER BY project, rule_id, fingerprint")
-    names = ("tenant", "project", "rule_id", "fingerprint", "state", "since", "updated")
+    found = rows(store, "SELECT * FROM monitor_state ORDER BY project, rule_id, service, fingerprint")
+    names = ("tenant", "project", "rule_id", "fingerprint", "state", "since", "updated", "service")
     return [dict(zip(names, row, strict=True)) | {"state": json.loads(str(row[4]))} for row in found]
 
 

@@ -10,6 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from collector.live.active import ActiveRule
+from tests import forking
 from tests.storing import a_store
 from tests.working import QUICK, Book, a_connection, working
 
@@ -19,8 +20,9 @@ FORKS.set_forkserver_preload([__name__])
 READY_S = 60.0
 
 
-def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], ready: Connection) -> None:
+def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], children: str, ready: Connection) -> None:
     """Evaluate until somebody ends this."""
+    forking.fork_children(children)
     with a_store(directory) as store:
         book = Book(store, revisions={active.revision: active for active in rules})
         patience = replace(QUICK, lease_s=0.5)
@@ -33,7 +35,7 @@ def work(directory: Path, base_url: str, rules: Sequence[ActiveRule], ready: Con
 def a_worker(directory: Path, base_url: str, rules: Sequence[ActiveRule]) -> Iterator[BaseProcess]:
     """A process that evaluates the jobs of a data directory, over one connection `main`; killed at the end."""
     ready, theirs = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=work, args=(directory, base_url, rules, theirs))
+    process = FORKS.Process(target=work, args=(directory, base_url, rules, forking.children(), theirs))
     process.start()
     try:
         theirs.close()

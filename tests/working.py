@@ -12,9 +12,9 @@ import duckdb
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule, Lane
 from collector.live.jobs.work.examiner import PROGRAM
-from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
-from collector.live.judges.judging import Fallback, JudgeSource
+from collector.live.judges.judging import Fallback, JudgeSource, Juror
 from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.judge import ChatJudge
@@ -152,6 +152,11 @@ class LocalJudges:
         if named is None or named not in self.connections:
             raise BadConfiguration(f"there is no connection {named}; make one")
         return named
+
+    def jurors(self, active: ActiveRule) -> Sequence[Juror]:
+        """The connections that the rule names."""
+        named = (self.connection_of(active), *active.rule.jury) if active.rule.jury else ()
+        return [Juror(connection_id=each, name=each) for each in named]
 
     def in_flight(self, connection_id: str) -> int:
         """Its limit."""

@@ -1,10 +1,10 @@
 """Why somebody is not let in, named by what he should do.
 
-Refused
+AccessRefused
 |-- Unauthenticated   send a key that opens
 |-- Forbidden         ask for a key that may do this
 |-- Elsewhere         call this server by its name, from its own pages
-`-- Later             the same will be welcome later
+`-- TooMany           come again later
 """
 
 from collector.access.caller import Caller
@@ -37,11 +37,3 @@ class TooMany(AccessRefused):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-
-
-class KeyConflict(Exception):
-    """The other keys do not allow it; the message says why."""
-
-
-class UnknownKey(Exception):
-    """There is no key of this id that the asker can see."""

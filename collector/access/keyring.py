@@ -9,8 +9,9 @@ from typing import Final
 
 from collector.access import secret
 from collector.access.caller import Caller
-from collector.access.errors import Forbidden, KeyConflict, UnknownKey
+from collector.access.errors import Forbidden
 from collector.access.permission import Role
+from storage.errors import Conflict, Missing
 from storage.operation.access import Access, ApiKey
 
 MAX_KEYS: Final = 1_000
@@ -95,7 +96,7 @@ class Keyring:
 
         Raises:
             Forbidden: it would belong to another tenant than the caller.
-            KeyConflict: it is the first one and nobody could administer the server with it, or there are too many.
+            Conflict: it is the first one and nobody could administer the server with it, or there are too many.
             Overloaded: nothing can be written now.
         """
         tenant = caller.tenant if draft.tenant is None else draft.tenant
@@ -117,9 +118,9 @@ class Keyring:
         )
         with self._changing:
             if len(self._keys) >= MAX_KEYS:
-                raise KeyConflict(f"there are {MAX_KEYS} keys, which is the limit; delete some first")
+                raise Conflict(f"there are {MAX_KEYS} keys, which is the limit; delete some first")
             if self.is_open and not _lasts(key):
-                raise KeyConflict(f"the first key closes the server to whoever shows none, so {_LASTING}")
+                raise Conflict(f"the first key closes the server to whoever shows none, so {_LASTING}")
             self._access.add_key(key)
             self._reload()
         return key, text
@@ -128,8 +129,8 @@ class Keyring:
         """Let a key open nothing any longer.
 
         Raises:
-            UnknownKey: there is none of this id that the caller administers.
-            KeyConflict: nobody could administer the server without it.
+            Missing: there is none of this id that the caller administers.
+            Conflict: nobody could administer the server without it.
             Overloaded: nothing can be written now.
         """
         with self._changing:
@@ -144,7 +145,7 @@ class Keyring:
         """Forget a key.
 
         Raises:
-            UnknownKey, KeyConflict, Overloaded: as for `disable`.
+            Missing, Conflict, Overloaded: as for `disable`.
         """
         with self._changing:
             self._require_another(self._get(key_id, caller))
@@ -169,12 +170,12 @@ class Keyring:
     def _require_another(self, key: ApiKey) -> None:
         others = [other for other in self._keys.values() if other.key_id != key.key_id]
         if self._operator is None and (not others or (_lasts(key) and not any(map(_lasts, others)))):
-            raise KeyConflict(f"nobody could administer the server without this key: {_LASTING}")
+            raise Conflict(f"nobody could administer the server without this key: {_LASTING}")
 
     def _get(self, key_id: str, caller: Caller) -> ApiKey:
         key = self._keys.get(key_id)
         if key is None or not (caller.sees_all or key.tenant == caller.tenant):
-            raise UnknownKey(f"there is no key {key_id}")
+            raise Missing(f"there is no key {key_id}")
         return key
 
     def _fresh(self, key: ApiKey) -> ApiKey:

@@ -1,22 +1,19 @@
 """The server's side of a child process: started when needed, killed when it hangs."""
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 
+from collector.children import starting
 from collector.children.wire import Header, receive, send
 
 Message: TypeAlias = tuple[Header, list[pa.Table]]
 
 MORE = "more"
 """In the header of an answer: another one follows."""
-
-ALLOCATOR = 'import os; os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"\n'
-"""Arrow's own reserves 1 GiB with the first byte, at import, all of which counts against the limit of the process."""
 
 
 class ChildFailed(Exception):
@@ -82,10 +79,7 @@ class ChildProcess:
     def _start(self) -> "subprocess.Popen[bytes]":
         if self._closed:
             raise ChildFailed("closed")
-        # -P: the folder that the server was started in is no place to import from.
-        self._process = process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-P", "-c", ALLOCATOR + self._program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._process = process = starting.start_program(self._program)
         try:
             send(_pipe(process.stdin), self._greeting, [])
         except OSError as error:

@@ -46,6 +46,7 @@ class DetailsView(_View):
     examples: tuple[ExampleView, ...] = ()
     sql: str | None = None
     unit: str = ""
+    service: str | None = None
 
 
 class AlertView(_View):
@@ -62,6 +63,8 @@ class AlertView(_View):
     measure: str
     state: str
     opened_at: InstantNs
+    escalations: int = 0
+    escalated_at: InstantNs | None = None
     acknowledged_at: InstantNs | None
     acknowledged_by: str | None
     recovered_at: InstantNs | None
@@ -113,6 +116,8 @@ def print_alert(alert: AlertView) -> None:
 def _facts(alert: AlertView) -> list[tuple[str, str]]:
     by = f" by {alert.acknowledged_by}" if alert.acknowledged_by else ""
     since = f"{alert.state}, opened {instant_text(alert.opened_at)}"
+    if alert.escalated_at is not None:
+        since += f", worse {instant_text(alert.escalated_at)}"
     if alert.acknowledged_at is not None:
         since += f", acknowledged {instant_text(alert.acknowledged_at)}{by}"
     if alert.recovered_at is not None:
@@ -123,6 +128,7 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
         ("kind", alert.kind),
         ("severity", alert.severity),
         ("project", alert.project_name or "-"),
+        *([("service", alert.details.service)] if alert.details.service else []),
         ("monitor" if alert.metric else "rule", alert.rule_name),
         (
             "metric" if alert.metric else "evaluator",

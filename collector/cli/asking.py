@@ -7,25 +7,14 @@ from pathlib import Path
 import httpx
 from pydantic import BaseModel
 
-from collector.cli.connecting import (
-    KEY_VARIABLE,
-    NoAnswer,
-    Unreachable,
-    connect,
-    default_server,
-    reachable,
-    unreachable,
-)
+from collector.cli.connecting import ServerRequests, ServerUnreachable, connect, default_server, json_of, reachable
 from collector.cli.directory import read_settings
 from collector.cli.options import read_view
-from collector.visible import one_line, some_lines
+from collector.visible import one_line
 
 
-class ServerClient:
+class ServerClient(ServerRequests):
     """A running server, over its HTTP API."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
 
     def get(self, path: str, **parameters: str | int | None) -> object:
         """What is there.
@@ -46,7 +35,7 @@ class ServerClient:
         while place:
             response, page = self._answer("GET", place)
             if not isinstance(page, list):
-                raise self._stranger()
+                raise self.refusal(response)
             found += page
             more = httpx.URL(response.links.get("next", {}).get("url", "")).query  # nothing else of it: keys go along
             place = f"{path}?{more.decode()}" if more else ""
@@ -103,24 +92,11 @@ class ServerClient:
         return self._answer(method, path, **content)[1]
 
     def _answer(self, method: str, path: str, **content: object) -> tuple[httpx.Response, object]:
-        try:
-            response = self._client.request(method, path, **content)  # type: ignore[arg-type] # params= or json=
-        except httpx.TransportError as error:
-            raise unreachable(self._client, error) from error
-        try:
-            document: object = response.json()
-        except ValueError:
-            document = None
+        response = self.send(method, path, **content)
+        document = json_of(response)
         if response.is_success and (document is not None or response.status_code == httpx.codes.NO_CONTENT):
             return response, document
-        reason = document.get("error") if isinstance(document, dict) else None
-        if reason and response.status_code == httpx.codes.UNAUTHORIZED:
-            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
-        raise NoAnswer(some_lines(str(reason))) if reason else self._stranger()
-
-    def _stranger(self) -> NoAnswer:
-        where = one_line(str(self._client.base_url).rstrip("/"))
-        return NoAnswer(f"what answers at {where} is not a Tracejury server")
+        raise self.refusal(response)
 
 
 _PAGE = 100
@@ -144,7 +120,7 @@ def open_server(server: str | None, data: Path | None) -> Iterator[ServerClient]
     if data is not None:
         holder = read_holder(read_settings(None, {"data": data}).data)
         if holder is None or not holder.get("http"):
-            raise Unreachable(f"no server holds {one_line(str(data))}; start one with `tracejury serve`")
+            raise ServerUnreachable(f"no server holds {one_line(str(data))}; start one with `tracejury serve`")
         url = reachable(holder["http"])
     with connect(url) as client:
         yield ServerClient(client)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
-from collector.visible import one_line
+from collector.visible import one_line, some_lines
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 URL_VARIABLE = "TRACEJURY_URL"
@@ -26,7 +26,7 @@ Parameters: TypeAlias = Mapping[str, str | float | bool | None]
 NO_PARAMETERS: Final[Parameters] = MappingProxyType({})
 
 
-class Unreachable(click.ClickException):
+class ServerUnreachable(click.ClickException):
     """Nothing listens at the address."""
 
 
@@ -97,7 +97,7 @@ def listens(client: httpx.Client) -> bool:
     """Whether anything listens there.
 
     Raises:
-        Unreachable: it cannot be found out.
+        ServerUnreachable: it cannot be found out.
     """
     try:
         client.get("/health")
@@ -108,9 +108,11 @@ def listens(client: httpx.Client) -> bool:
     return True
 
 
-def unreachable(client: httpx.Client, error: Exception) -> Unreachable:
+def unreachable(client: httpx.Client, error: Exception) -> ServerUnreachable:
     """What to say when a request got no answer."""
-    return Unreachable(f"no server answers at {address_of(client)} ({one_line(str(error) or type(error).__name__)})")
+    return ServerUnreachable(
+        f"no server answers at {address_of(client)} ({one_line(str(error) or type(error).__name__)})"
+    )
 
 
 def address_of(client: httpx.Client) -> str:
@@ -132,3 +134,34 @@ def error_of(response: httpx.Response) -> str | None:
     document = json_of(response)
     reason = document.get("error") if isinstance(document, dict) else None
     return reason if isinstance(reason, str) else None
+
+
+class ServerRequests:
+    """Requests of a command to one server; what is no answer, or an error, ends the command with a sentence."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def send(self, method: str, path: str, **content: object) -> httpx.Response:
+        """The answer, whatever its status.
+
+        Raises:
+            ServerUnreachable: there is none.
+        """
+        try:
+            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
+        except httpx.TransportError as error:
+            raise unreachable(self._client, error) from error
+
+    def refusal(self, response: httpx.Response) -> NoAnswer:
+        """What to say of an answer that is an error, or none of ours."""
+        reason = error_of(response)
+        if not reason:
+            return self.stranger()
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
+        return NoAnswer(some_lines(reason))
+
+    def stranger(self) -> NoAnswer:
+        """What to say of an answer that is none of ours."""
+        return NoAnswer(f"what answers at {address_of(self._client)} is not a Tracejury server")

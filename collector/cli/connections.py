@@ -60,7 +60,7 @@ def try_out(ctx: click.Context, /, *, name: str, as_json: bool, server: str | No
     if as_json:
         print_json(document)
     else:
-        click.echo(_told(name, trial))
+        click.echo(_trial_text(name, trial))
     ctx.exit(0 if trial.ok else _FAILED)
 
 
@@ -87,7 +87,7 @@ def _row(document: Document) -> tuple[object, ...]:
     return (view.name, view.model, view.base_url, view.protocol, key, origin, spent.calls, spent.tokens, usd)
 
 
-def _told(name: str, trial: TrialView) -> str:
+def _trial_text(name: str, trial: TrialView) -> str:
     took = ""
     usage = trial.usage
     if usage is not None:

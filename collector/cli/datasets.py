@@ -153,7 +153,7 @@ def import_file(*, as_json: bool, server: str, **options: Any) -> None:
             response = client.post(
                 f"{_path(name)}/import", params=parameters, content=_chunks(content), timeout=_FILE_TIMEOUT_S
             )
-    _told(_document(response), as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
+    _echo_version(_document(response), as_json=as_json, is_new=response.status_code == httpx.codes.CREATED)
 
 
 @datasets.command()
@@ -209,7 +209,7 @@ def promote(*, name: str, as_json: bool, server: str, **options: Any) -> None:
     }
     with open_server(server, None) as asking:
         document = asking.post(f"{_ROOT}/promote", {"datasetName": name, "items": [item]})
-    _told(document, as_json=as_json, is_new=None)
+    _echo_version(document, as_json=as_json, is_new=None)
 
 
 @datasets.command()
@@ -283,7 +283,7 @@ def _document(response: httpx.Response) -> object:
     return json_of(response)
 
 
-def _told(document: object, *, as_json: bool, is_new: bool | None) -> None:
+def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> None:
     if as_json:
         print_json(document)
         return

@@ -38,7 +38,7 @@ class Directory:
 
     def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
         """The newest traces, or those that were judged so."""
-        from collector.api.documents import summary_document
+        from collector.api.documents.documents import summary_document
 
         if judging == ANY_JUDGING:
             summaries = self._queries.newest_traces(tenant=None, project=project, limit=limit)
@@ -48,14 +48,14 @@ class Directory:
 
     def rules(self) -> Document:
         """All rules, and what each did of late; files are not looked at."""
-        from collector.api.rule_documents import rules_document
+        from collector.api.documents.rule_documents import rules_document
 
         activity = self._store.status.rule_activity(time.time_ns())
         return rules_document(self._kept(), self._store.rulebook.project_ids(), activity, ())
 
     def status(self) -> Document:
         """How it stands."""
-        from collector.api.status_documents import rule_counts_document, status_document
+        from collector.api.documents.status_documents import rule_counts_document, status_document
 
         now_ns = time.time_ns()
         rules = rule_counts_document(self._kept(), ())
@@ -70,7 +70,7 @@ class Directory:
 
     def trace(self, trace_id: str) -> Document | None:
         """One trace with its spans."""
-        from collector.api.documents import trace_document
+        from collector.api.documents.documents import trace_document
         from collector.conventions.trace import read_trace
 
         trace = self._queries.trace(trace_id, tenant=None)
@@ -92,7 +92,7 @@ class Directory:
 
     def sql(self, statement: str, parameters: Parameters = NO_PARAMETERS) -> Document:
         """The answer to a query."""
-        from collector.api.documents import table_document
+        from collector.api.documents.documents import table_document
         from storage.errors import BadQuery
 
         try:
@@ -103,7 +103,7 @@ class Directory:
 
     def jobs(self, wanted: Mapping[str, str], *, limit: int) -> list[Document]:
         """The newest jobs."""
-        from collector.api.job_documents import job_document
+        from collector.api.documents.job_documents import job_document
         from storage.judging.jobs import JobFilter
 
         state, rule, trace = (wanted.get(key) for key in ("state", "rule", "trace"))
@@ -124,14 +124,14 @@ class Directory:
 
     def connections(self) -> list[Document]:
         """The connections to models that judge; those of files as the last server had them."""
-        from collector.api.connection_documents import connection_document
+        from collector.api.documents.connection_documents import connection_document
         from collector.live.judges.judging_hub import JudgeServices
 
         hub = JudgeServices.look(self._store, self._settings)
         return [connection_document(each, hub.budgets.today()) for each in hub.connections.all()]
 
     def try_connection(self, connection_id: str) -> Document:
-        """Whether one of them works."""
+        """Whether a connection works."""
         import asyncio
 
         from collector.live.judges.connection_trial import try_connection
@@ -143,14 +143,14 @@ class Directory:
 
     def deletions(self, *, limit: int) -> list[Document]:
         """The latest deletions, and how far each is."""
-        from collector.api.deletions import deletion_document
+        from collector.api.traces.deletions import deletion_document
 
         found = self._store.deletions.page(tenant=None, skip=0, most=limit)
         return [deletion_document(each, self._store.erasure.progress) for each in found]
 
     def sweep(self, *, dry_run: bool) -> Document:
         """Let expired traces leave, or say what would."""
-        from collector.api.retention import due_document, swept_document
+        from collector.api.traces.retention import due_document, swept_document
         from collector.live.upkeep.sweeper import Sweeper
 
         sweeper = Sweeper(self._store.retention, interval_s=1, max_bytes=self._settings.max_bytes)
@@ -187,7 +187,7 @@ class Directory:
 
 
 def _refusal(repeated: "Repeated", job_id: int) -> str:
-    from collector.api.job_documents import refusal
+    from collector.api.documents.job_documents import refusal
 
     return f"job {job_id}: {refusal(repeated.refused[job_id])}"
 

@@ -166,7 +166,7 @@ def _evaluate_batch(choice: EvaluateOptions) -> int:
 
     with counting("evaluated") as advance:
         asyncio.run(answer(advance))
-    return _told(summary)
+    return _echo_summary(summary)
 
 
 def _evaluate_set(choice: EvaluateOptions) -> int:
@@ -190,7 +190,7 @@ def _evaluate_set(choice: EvaluateOptions) -> int:
         print_json(report_document(eval_set, results))
     else:
         print_report(eval_set, results)
-    return _told(summary_of(results))
+    return _echo_summary(summary_of(results))
 
 
 async def _judge_set(
@@ -209,7 +209,7 @@ async def _judge_set(
     return eval_set, results
 
 
-def _told(summary: "Summary") -> int:
+def _echo_summary(summary: "Summary") -> int:
     """The exit code, once the summary is told."""
     click.echo(str(summary), err=True)
     return summary.exit_code
@@ -226,7 +226,7 @@ def _case(choice: EvaluateOptions) -> "Case":
 
 def _stored(choice: EvaluateOptions) -> "Case":
     """The case that a stored trace is, as the server reads it: with its log records, and by its own keys."""
-    from collector.api.reading_documents import trace_reading_of
+    from collector.api.documents.reading_documents import trace_reading_of
     from collector.evaluation.recorded import recording_of
     from collector.evaluation.trace_case import case_of_trace
 

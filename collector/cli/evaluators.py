@@ -23,10 +23,10 @@ def evaluators(*, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(documents)
         return
-    click.echo("\n\n".join(map(_told, documents)))
+    click.echo("\n\n".join(map(_kind_text, documents)))
 
 
-def _told(kind: Mapping[str, Any]) -> str:
+def _kind_text(kind: Mapping[str, Any]) -> str:
     better = "" if kind["direction"] == "higher" else "; lower is better"
     judge = _JUDGES[kind["judge"]]
     lines = [f"{kind['name']}: {kind['checks']}", f"  reads {', '.join(kind['reads'])}; asks {judge}{better}"]

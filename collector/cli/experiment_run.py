@@ -39,7 +39,7 @@ _URI: Final = "dataset://"
 _GOING_ON: Final = frozenset({"RUNNING", "SUCCESS"})  # one that is whole has nothing left to run
 
 
-class NotRun(click.ClickException):
+class ExperimentNotRun(click.ClickException):
     """The experiment could not be run, or not whole."""
 
     exit_code = NOT_RUN
@@ -132,7 +132,7 @@ def run_file(context: click.Context, /, *, min_pass_rate: float | None, as_json:
     except click.UsageError:
         raise
     except click.ClickException as error:
-        raise NotRun(error.format_message()) from error
+        raise ExperimentNotRun(error.format_message()) from error
     with open_server(choice.server, None) as asking:
         document = asking.get(f"/api/v1/runs/{run_id}", size=_SHOWN_ITEMS)
         chances = _chances(asking, run_id)
@@ -184,9 +184,9 @@ async def _conduct(choice: _Choice) -> str:
         simulation = _simulation(choice, plan)
         run_id = await _run(choice, plan, _cases(choice, plan, simulation), simulation)
     except (BadPlan, BadConfiguration) as error:
-        raise NotRun(f"{choice.file}: {one_line(str(error))}") from None
+        raise ExperimentNotRun(f"{choice.file}: {one_line(str(error))}") from None
     except Undelivered as error:
-        raise NotRun(f"the server does not take items: {error}; --run-key {choice.run_key} goes on") from None
+        raise ExperimentNotRun(f"the server does not take items: {error}; --run-key {choice.run_key} goes on") from None
     except asyncio.CancelledError:  # Ctrl-C
         click.echo(f"stopped; --run-key {choice.run_key} goes on", err=True)
         raise
@@ -259,7 +259,7 @@ def _check_names(names: Sequence[str]) -> None:
     """Refuse evaluators whose scores could not be told apart."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise NotRun(f"two evaluators are called {one_line(twice)}; give one of them another config.name")
+        raise ExperimentNotRun(f"two evaluators are called {one_line(twice)}; give one of them another config.name")
 
 
 def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _Cases:
@@ -308,7 +308,9 @@ def _begin(choice: _Choice, plan: "Plan", cases: _Cases) -> tuple[str, set[tuple
     with open_server(choice.server, None) as asking:
         begun = read_view(_Begun, asking.post(f"/api/v1/projects/{quote(plan.project, safe='')}/runs", body))
         if begun.status not in _GOING_ON:
-            raise NotRun(f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another")
+            raise ExperimentNotRun(
+                f"the run of the key {choice.run_key} is {begun.status}; another --run-key begins another"
+            )
         known: set[tuple[str | None, int]] = set()
         after: int | None = 0
         while after is not None:

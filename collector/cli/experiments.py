@@ -166,6 +166,7 @@ def show(*, run: str, limit: int, outcome: str | None, as_json: bool, server: st
 @click.option("--config", metavar="JSON", help="Its configuration.")
 @click.option("--name", metavar="NAME", help="What its scores are called.")
 @click.option("--connection", metavar="NAME", help="The connection of its judge.")
+@click.option("--jury", multiple=True, metavar="NAME", help="A further connection, whose judge votes too; repeat it.")
 @click.option("--wait", is_flag=True, help="Wait until it is done; the exit code is 1 where it failed.")
 @server_option
 def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
@@ -174,7 +175,7 @@ def evaluate(*, run: str, server: str, wait: bool, **options: Any) -> None:
         config = json.loads(options["config"] or "null")
     except ValueError as error:
         raise click.UsageError(f"--config is not JSON: {error}") from None
-    body = {"config": config, "connectionId": options["connection"]}
+    body = {"config": config, "connectionId": options["connection"], "jury": [*options["jury"]] or None}
     body |= {name: options[name] for name in ("evaluator", "name")}
     place = f"/api/v1/runs/{quote(run, safe='')}/evaluations"
     with open_server(server, None) as asking:

@@ -43,7 +43,7 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_deciding_options(command)
 
 
-class BadInput(click.ClickException):
+class BadGateInput(click.ClickException):
     """The gate cannot compare what it was given."""
 
     exit_code = BAD_INPUT
@@ -60,7 +60,7 @@ def gate(context: click.Context, /, results: Path, **given: Any) -> None:
     to fail, 4 when CI has no baseline and one is required.
     """
     from collector.gating.gate import decide
-    from collector.gating.results import BadFile, read_results
+    from collector.gating.results import BadResultsFile, read_results
     from collector.gating.summary import junit
 
     try:
@@ -68,8 +68,8 @@ def gate(context: click.Context, /, results: Path, **given: Any) -> None:
         stem = _file_name(candidate.experiment)
         baseline = given["baseline"] or Path("baselines") / f"{stem}.json"
         decision = decide(candidate, baseline, _policy(given), _provenance())
-    except (BadFile, ValueError) as error:
-        raise BadInput(one_line(str(error))) from error
+    except (BadResultsFile, ValueError) as error:
+        raise BadGateInput(one_line(str(error))) from error
     document = {**decision.document, "baseline": str(baseline)}
     stem = _file_name(baseline.stem)
     _kept(given["verdict_dir"] / f"{stem}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
@@ -143,9 +143,9 @@ def _verdicts(directory: Path) -> list[dict[str, Any]]:
             document = json.loads(path.read_text(encoding="utf-8"))
             found.append({key: document[key] for key in document})
         except (OSError, ValueError, TypeError) as error:
-            raise BadInput(f"{path}: {one_line(str(error))}") from error
+            raise BadGateInput(f"{path}: {one_line(str(error))}") from error
         if not isinstance(document, dict) or "comparedPass" not in document:
-            raise BadInput(f"{path}: no verdict of a gate")
+            raise BadGateInput(f"{path}: no verdict of a gate")
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import httpx
 
-from collector.cli.connecting import Unreachable, reachable
+from collector.cli.connecting import ServerUnreachable, reachable
 from collector.cli.directory import read_settings
 from collector.visible import one_line
 
@@ -31,12 +31,12 @@ def health(*, ready: bool, data: Path | None) -> None:
     directory = read_settings(None, {} if data is None else {"data": data}).data
     holder = read_holder(directory)
     if holder is None or not holder.get("http"):
-        raise Unreachable(f"no server holds {one_line(str(directory))}, or it does not listen yet")
+        raise ServerUnreachable(f"no server holds {one_line(str(directory))}, or it does not listen yet")
     url = f"{reachable(holder['http'])}/{'ready' if ready else 'health'}"
     try:
         answer = httpx.get(url, timeout=_TIMEOUT_S, trust_env=False, verify=_whatever_certificate())
     except httpx.TransportError as error:
-        raise Unreachable(f"{url} does not answer ({one_line(str(error) or type(error).__name__)})") from error
+        raise ServerUnreachable(f"{url} does not answer ({one_line(str(error) or type(error).__name__)})") from error
     if not answer.is_success:
         raise click.ClickException(f"{url} answers {answer.status_code}: {one_line(answer.text)}")
 

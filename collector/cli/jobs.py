@@ -8,7 +8,7 @@ from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_json
 from collector.cli.source import open_source
 
-_STATES = ("waiting", "ready", "claimed", "scored", "failed", "skipped", "superseded")
+_STATES = ("waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded")
 
 
 @click.group()

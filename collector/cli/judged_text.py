@@ -5,7 +5,7 @@ from typing import Final
 
 from collector.cli.views import EvaluationView, ExternalScoreView, JudgedView
 
-_PENDING: Final = frozenset({"waiting", "ready", "claimed", "undecided"})
+_PENDING: Final = frozenset({"waiting", "held", "ready", "claimed", "undecided"})
 
 
 def judged_lines(judged: JudgedView) -> Iterator[tuple[str, str]]:

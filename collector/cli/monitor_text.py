@@ -49,6 +49,7 @@ class MonitorView(_View):
     """A stream of results and its monitors."""
 
     project_name: str | None
+    service_name: str | None = None
     rule_name: str
     fingerprint: str
     replaced_fingerprint: str | None
@@ -67,6 +68,8 @@ def print_monitors(monitors: Sequence[MonitorView]) -> None:
         console.print("no results are watched here yet")
     for each in monitors:
         project = crop(each.project_name or "-", _NAME_CELLS)
+        if each.service_name not in {None, each.project_name}:
+            project += f" ({crop(each.service_name or '', _NAME_CELLS)})"
         title = f"{project}, {crop(each.rule_name, _NAME_CELLS)}, {_print(each.fingerprint)}"
         console.print(Text(title, style="bold").append(f": {_history(each)}", style="not bold"), soft_wrap=True)
         for line in _lines(each):

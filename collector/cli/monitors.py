@@ -10,7 +10,7 @@ from collector.cli.options import one_source, read_view, source_options
 from collector.cli.render import print_json, print_json_line
 
 if TYPE_CHECKING:
-    from rules.statistics.events import EpisodeEvent, Rate
+    from rules.statistics.events import EpisodeEvent, StreamRate
     from rules.statistics.monitor import Monitor
     from rules.statistics.settings import MonitorSettings
 
@@ -93,6 +93,8 @@ def _stream_document(stream: str, monitor: "Monitor", events: "list[EpisodeEvent
     for event in events:
         if event.change == "opened":
             alarms.append(_alarm_document(event))
+        elif event.change == "escalated":
+            alarms[-1]["escalated"].append({"at": event.at, "candidate": _rate_document(event.candidate)})
         else:
             alarms[-1]["ended"] = {"at": event.at, "how": event.change}
     return {
@@ -114,11 +116,12 @@ def _alarm_document(event: "EpisodeEvent") -> dict[str, Any]:
         "candidate": _rate_document(event.candidate),
         "evidence": float(f"{event.evidence:.4g}"),
         "threshold": float(f"{event.threshold:.4g}"),
+        "escalated": [],
         "ended": None,
     }
 
 
-def _rate_document(rate: "Rate") -> dict[str, Any]:
+def _rate_document(rate: "StreamRate") -> dict[str, Any]:
     return {
         "results": rate.count,
         "rate": round(rate.mean, 6),

@@ -10,6 +10,7 @@ import httpx
 
 from collector.cli.connecting import error_of
 from collector.visible import one_line
+from storage.backoff import backoff_s
 
 _BATCH_ITEMS: Final = 500
 _BATCH_BYTES: Final = 4 << 20  # half of what a request may hold
@@ -73,7 +74,7 @@ async def _looking_up(items: AsyncIterator[Document]) -> AsyncIterator[tuple[Doc
 
 
 async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) -> None:
-    until_s, wait_s = time.monotonic() + _PATIENCE_S, _FIRST_WAIT_S
+    until_s, failures = time.monotonic() + _PATIENCE_S, 0
     while True:
         try:
             response = await client.post(place, json={"items": batch})
@@ -89,5 +90,6 @@ async def _send(client: httpx.AsyncClient, place: str, batch: list[Document]) ->
             asked_s = float(told) if told.isdecimal() else None
         if time.monotonic() > until_s:
             raise Undelivered(one_line(why))
-        await asyncio.sleep(min(wait_s if asked_s is None else asked_s, _LONGEST_WAIT_S))
-        wait_s *= 2
+        failures += 1
+        own_s = backoff_s(failures, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
+        await asyncio.sleep(own_s if asked_s is None else min(asked_s, _LONGEST_WAIT_S))

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from collector.cli.asking import open_server
 from collector.cli.connecting import NoAnswer
 from collector.cli.deciding import engine_options, thresholds_of, unscored_of, with_deciding_options
-from collector.cli.gate import BadInput
+from collector.cli.gate import BadGateInput
 from collector.cli.options import read_view, server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
@@ -57,7 +57,7 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
     try:
         document = _of_files(files, given) if all(are_files) else _of_server(baseline, candidate, given)
     except ValueError as error:
-        raise BadInput(one_line(str(error))) from error
+        raise BadGateInput(one_line(str(error))) from error
     if as_json:
         print_json(document)
     else:
@@ -115,7 +115,7 @@ def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mappi
             body |= {"candidateRunId": found.id, "baselineRunId": baseline}
             document = asking.post(f"/api/v1/experiments/{quote(found.experiment_id, safe='')}/gate", body)
         except NoAnswer as error:
-            raise BadInput(error.message) from error
+            raise BadGateInput(error.message) from error
     return read_view(_Verdict, document).model_dump(by_alias=True)
 
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, cast
 import click
 
 from collector.visible import one_line
-from rules.statistics.monitor import Result
+from rules.statistics.monitor import MonitoredResult
 
 _GZIP: Final = b"\x1f\x8b"
 _PROBLEMS: Final = 20  # that are told of at once
@@ -29,7 +29,7 @@ class _BadLine(Exception):
     """What is wrong with a line."""
 
 
-def read_results(file: str) -> Iterator[tuple[str, Result]]:
+def read_results(file: str) -> Iterator[tuple[str, MonitoredResult]]:
     """The results with their streams, in order. Blank lines are passed over.
 
     Raises:
@@ -77,7 +77,7 @@ def _raw(file: str) -> Iterator["BufferedReader[Any]"]:
         yield opened
 
 
-def _result(line: bytes) -> tuple[str, Result]:
+def _result(line: bytes) -> tuple[str, MonitoredResult]:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -97,7 +97,7 @@ def _result(line: bytes) -> tuple[str, Result]:
         raise _wrong(document, "score", "must be a number from 0 to 1, or null")
     if "passed" not in document and "score" not in document:
         raise _BadLine("passed: must be there, or score; null where there is no verdict")
-    return stream, Result(release, passed, score)
+    return stream, MonitoredResult(release, passed, score)
 
 
 def _is_score(value: object) -> bool:

@@ -12,17 +12,16 @@ from urllib.parse import quote
 import httpx
 
 from collector.cli.connecting import (
-    KEY_VARIABLE,
     NO_PARAMETERS,
     Document,
     NoAnswer,
     Parameters,
+    ServerRequests,
     address_of,
     error_of,
     json_of,
     unreachable,
 )
-from collector.visible import some_lines
 from storage.records import ANY_JUDGING, Judging
 
 if TYPE_CHECKING:
@@ -38,11 +37,8 @@ _CHUNK_BYTES = 1 << 18
 _LOOK_S = 1.0  # between two looks at how far a server is
 
 
-class Server:
-    """A running server, over its HTTP API."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
+class Server(ServerRequests):
+    """A running server, as commands that read from a data directory as well ask it."""
 
     def traces(self, *, project: str | None, limit: int, judging: Judging = ANY_JUDGING) -> list[Document]:
         """The newest traces, or those that were judged so."""
@@ -90,7 +86,7 @@ class Server:
         """Evaluate again what failed."""
         retried = self._ask("POST", "/api/v1/jobs/retry", json=dict(filters)).get("retried")
         if not isinstance(retried, int):
-            raise self._not_ours()
+            raise self.stranger()
         return retried
 
     def _pages(self, path: str, wanted: Mapping[str, str], *, limit: int, key: str) -> list[Document]:
@@ -101,7 +97,7 @@ class Server:
             answer = self._ask("GET", path, params={"page": page, "size": size, **wanted})
             content = answer.get("content")
             if not isinstance(content, list):
-                raise self._not_ours()
+                raise self.stranger()
             found |= {document.get(key): document for document in content if isinstance(document, dict)}
             if answer.get("last") is not False:
                 break
@@ -110,14 +106,14 @@ class Server:
 
     def connections(self) -> list[Document]:
         """The connections to models that judge."""
-        response = self._send("GET", _CONNECTIONS)
+        response = self.send("GET", _CONNECTIONS)
         listed = json_of(response)
         if not response.is_success or not isinstance(listed, list):
-            raise NoAnswer(some_lines(error_of(response) or "")) if error_of(response) else self._not_ours()
+            raise self.refusal(response)
         return [document for document in listed if isinstance(document, dict)]
 
     def try_connection(self, connection_id: str) -> Document:
-        """Whether one of them works."""
+        """Whether a connection works."""
         return self._ask("POST", f"{_CONNECTIONS}/{quote(connection_id, safe='')}/test")
 
     def deletions(self, *, limit: int) -> list[Document]:
@@ -166,7 +162,7 @@ class Server:
 
     @contextmanager
     def _export(self, from_ns: int, to_ns: int, *, form: str) -> Iterator[httpx.Response]:
-        from collector.api.times import time_text
+        from collector.api.base.times import time_text
 
         bounds = {"from": time_text(from_ns) or "1970-01-01T00:00:00Z", "to": time_text(to_ns) or ""}
         with self._stream("/api/v1/export/spans", params=bounds | {"format": form}) as response:
@@ -189,40 +185,26 @@ class Server:
         Raises:
             click.ClickException: it answers with an error, or not at all.
         """
-        response = self._send(method, path, **content)
+        response = self.send(method, path, **content)
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
         return json_of(response) if response.is_success else self._document(response)
 
     def _find(self, path: str) -> Document | None:
-        response = self._send("GET", path)
+        response = self.send("GET", path)
         if response.status_code == httpx.codes.NOT_FOUND and error_of(response):
             return None
         return self._document(response)
 
     def _ask(self, method: str, path: str, **content: object) -> Document:
-        return self._document(self._send(method, path, **content))
-
-    def _send(self, method: str, path: str, **content: object) -> httpx.Response:
-        try:
-            return self._client.request(method, path, **content)  # type: ignore[arg-type] # params=, json= or timeout=
-        except httpx.TransportError as error:
-            raise unreachable(self._client, error) from error
+        return self._document(self.send(method, path, **content))
 
     def _document(self, response: httpx.Response) -> Document:
         if response.is_success:
             document = json_of(response)
             if isinstance(document, dict):
                 return document
-        reason = error_of(response)
-        if reason and response.status_code == httpx.codes.UNAUTHORIZED:
-            reason = f"{reason}; {KEY_VARIABLE} holds the key that commands send"
-        if reason:
-            raise NoAnswer(some_lines(reason))
-        raise self._not_ours()
-
-    def _not_ours(self) -> NoAnswer:
-        return NoAnswer(f"what answers at {address_of(self._client)} is not a Tracejury server")
+        raise self.refusal(response)
 
 
 class _Body:

@@ -10,7 +10,7 @@ from collector.cli.connecting import (
     NO_PARAMETERS,
     Document,
     Parameters,
-    Unreachable,
+    ServerUnreachable,
     chosen_server,
     connect,
     listens,
@@ -77,7 +77,7 @@ class Source(Protocol):
         """The connections to models that judge."""
 
     def try_connection(self, connection_id: str) -> Document:
-        """Whether one of them works."""
+        """Whether a connection works."""
 
 
 @contextmanager
@@ -120,11 +120,13 @@ def _open_directory(chosen: Path | None) -> Iterator[Source]:
         return
     if not (data / FILE_NAME).exists():
         nowhere = "" if chosen else f"no server answers at {DEFAULT_SERVER} and "
-        raise Unreachable(f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`")
+        raise ServerUnreachable(
+            f"{nowhere}there is no data in {one_line(str(data))}; start a server with `tracejury serve`"
+        )
     try:
         reads = ConventionsReader(settings.own_keys)
         store = Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))
     except Unusable as error:
-        raise Unreachable(str(error)) from error
+        raise ServerUnreachable(str(error)) from error
     with store:
         yield Directory(store, settings)

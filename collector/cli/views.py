@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from collector.api.times import instant_ns
+from collector.api.base.times import instant_ns
 
 
 def _instant_ns(text: object) -> object:
@@ -340,6 +340,7 @@ class JobsView(_View):
 
     ready: int
     waiting: int
+    held: int = 0
     claimed: int
     oldest_seconds: float | None
 

@@ -23,7 +23,7 @@ class TaskFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ApplicationAnswer:
     """What came out, and what it took where that was told."""
 
     outputs: Mapping[str, Any]
@@ -65,7 +65,7 @@ def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def answer_of(content: bytes, plan: ProgramPlan) -> Answer:
+def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
     """What a task answered: a JSON object is the outputs, anything else the text of the one output.
 
     Raises:
@@ -89,7 +89,7 @@ def answer_of(content: bytes, plan: ProgramPlan) -> Answer:
         json_text(outputs)
     except BadItem as error:
         raise TaskFailed("bad_output", f"the answer cannot be stored: {error}") from None
-    return Answer(
+    return ApplicationAnswer(
         outputs=outputs,
         tokens_in=_count(plan.tokens_in, document),
         tokens_out=_count(plan.tokens_out, document),

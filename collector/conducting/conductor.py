@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.conducting.answers import Answer, TaskFailed, told_of
-from collector.conducting.tasks import Place, Task
+from collector.conducting.answers import ApplicationAnswer, TaskFailed, told_of
+from collector.conducting.tasks import ConversationPlace, Task
 from collector.datasets.item import ItemText
 from evaluators.case import parse_case
 from evaluators.errors import Broken
@@ -71,7 +71,9 @@ class Conductor:
             found |= {"traceId": trace_id, "spanId": span_id}
         began_s = time.perf_counter()
         try:
-            answer = await self.task(told_of(item, trial), Place(trace_id=trace_id, span_id=span_id, run_id=run_id))
+            answer = await self.task(
+                told_of(item, trial), ConversationPlace(trace_id=trace_id, span_id=span_id, run_id=run_id)
+            )
         except TaskFailed as failed:
             had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
             return found | had | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
@@ -86,7 +88,7 @@ class Conductor:
             return {"datasetItemId": item.item_id}
         return {"inputs": item.inputs, "expectedOutputs": item.expected_outputs, "metadata": item.metadata}
 
-    async def _scores(self, item: ItemText, answer: Answer) -> list[Document]:
+    async def _scores(self, item: ItemText, answer: ApplicationAnswer) -> list[Document]:
         try:
             case = parse_case(
                 {

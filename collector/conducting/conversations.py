@@ -5,9 +5,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.conducting.answers import Answer, TaskFailed
+from collector.conducting.answers import ApplicationAnswer, TaskFailed
 from collector.conducting.cases import read_cases
-from collector.conducting.tasks import Place, Task
+from collector.conducting.tasks import ConversationPlace, Task
 from collector.datasets.item import ItemText
 from tracejury import results
 from tracejury.dataset import Example
@@ -38,7 +38,7 @@ def conversing(simulation: Simulation) -> Task:
     """
     task = simulated_task(simulation)
 
-    async def ask(told: Mapping[str, Any], _place: Place) -> Answer:
+    async def ask(told: Mapping[str, Any], _place: ConversationPlace) -> ApplicationAnswer:
         current_item.set((told["id"], told["trial"]))
         example = Example.model_validate({name: told[name] for name in ("id", "inputs", "metadata")})
         try:
@@ -47,6 +47,8 @@ def conversing(simulation: Simulation) -> Task:
             raise TaskFailed(failed.kind, str(failed), failed.outputs) from None
         except ValueError as error:
             raise TaskFailed("scenario", str(error)) from None
-        return Answer(outputs=had.outputs, tokens_in=had.tokens_in, tokens_out=had.tokens_out, cost_usd=had.cost_usd)
+        return ApplicationAnswer(
+            outputs=had.outputs, tokens_in=had.tokens_in, tokens_out=had.tokens_out, cost_usd=had.cost_usd
+        )
 
     return ask

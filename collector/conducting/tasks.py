@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from collector.conducting.answers import Answer, TaskFailed, answer_of, filled
+from collector.conducting.answers import ApplicationAnswer, TaskFailed, answer_of, filled
 from collector.plan_file import BadPlan, ProgramPlan
 from evaluators.process import JudgeProgram, NotRun, run
 from rules.marker import RUN
@@ -25,7 +25,7 @@ _RESOURCE: Final = "OTEL_RESOURCE_ATTRIBUTES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ConversationPlace:
     """Where the spans of a task belong: below a span of a trace, and to a run."""
 
     trace_id: str
@@ -43,7 +43,7 @@ class Place:
         return {"traceparent": f"00-{self.trace_id}-{self.span_id}-01", "baggage": self.mark}
 
 
-Task: TypeAlias = Callable[[Mapping[str, Any], Place], Awaitable[Answer]]
+Task: TypeAlias = Callable[[Mapping[str, Any], ConversationPlace], Awaitable[ApplicationAnswer]]
 """Answers what is told of a case, at that place. Raises `TaskFailed`."""
 
 
@@ -66,7 +66,7 @@ async def task_of(plan: ProgramPlan, folder: Path, environment: Mapping[str, str
 
 
 def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) -> Task:
-    async def ask(told: Mapping[str, Any], place: Place) -> Answer:
+    async def ask(told: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
         given = {**environment, **plan.environment}
         marks = ",".join(filter(None, (given.get(_RESOURCE), place.mark)))
         carried = {name.upper(): value for name, value in place.headers.items()} | {_RESOURCE: marks}
@@ -86,7 +86,7 @@ def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) ->
 
 
 def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
-    async def ask(told: Mapping[str, Any], place: Place) -> Answer:
+    async def ask(told: Mapping[str, Any], place: ConversationPlace) -> ApplicationAnswer:
         body = told if plan.body is None else filled(plan.body, told)
         try:
             content, response = await _answered(client, plan, body, place)
@@ -101,7 +101,7 @@ def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
 
 
 async def _answered(
-    client: httpx.AsyncClient, plan: ProgramPlan, body: object, place: Place
+    client: httpx.AsyncClient, plan: ProgramPlan, body: object, place: ConversationPlace
 ) -> tuple[bytes, httpx.Response]:
     """The answer of an endpoint, in time and of a bounded length."""
     content = bytearray()

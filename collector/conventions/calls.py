@@ -5,7 +5,7 @@ from dataclasses import replace
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
-from collector.conventions.pairing import Run, pair, pair_across_ids
+from collector.conventions.pairing import ReportedRun, pair, pair_across_ids
 from collector.conventions.runs_beside import Beside
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
@@ -39,17 +39,17 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     return tuple(replace(call, ordinal=ordinal) for ordinal, (_, call) in enumerate(found))
 
 
-def _runs(tree: Tree) -> list[Run]:
+def _runs(tree: Tree) -> list[ReportedRun]:
     """The runs of tools, in order of their start; one that two instrumentations tell, or two spans of one id, once."""
-    found: dict[str, Run] = {}
-    by_id: dict[tuple[str, str, str | None], Run] = {}
+    found: dict[str, ReportedRun] = {}
+    by_id: dict[tuple[str, str, str | None], ReportedRun] = {}
     beside = Beside()
     for span_id, span in sorted(tree.spans.items(), key=lambda item: tree.depths[item[0]]):
         if span.span_type != "tool":
             continue
         key = None if span.tool_arguments is None else canonical(span.tool_arguments)
         call_id = None if is_made_up(span.tool_call_id) else span.tool_call_id
-        run = Run(span=span, key=key, call_id=call_id)
+        run = ReportedRun(span=span, key=key, call_id=call_id)
         outer = next((found[one] for one in same_work(tree, span_id, _MAX_ABOVE) if one in found), None)
         same = outer if outer is not None and _is_same(outer, run) else None
         mark = (span.tool_call_id or "", span.tool_name or "", key)
@@ -65,7 +65,7 @@ def _runs(tree: Tree) -> list[Run]:
 _MAX_ABOVE = 64  # a guess: spans between a tool's span and that of another instrumentation of the same call
 
 
-def _is_same(outer: Run, inner: Run) -> bool:
+def _is_same(outer: ReportedRun, inner: ReportedRun) -> bool:
     if outer.span.tool_name != inner.span.tool_name:
         return False
     if outer.call_id is not None and inner.call_id is not None:
@@ -73,7 +73,7 @@ def _is_same(outer: Run, inner: Run) -> bool:
     return outer.key == inner.key or outer.key is None or inner.key is None
 
 
-def _untold(history: list[MessageCall], runs: list[Run], asked: list[MessageCall]) -> list[MessageCall]:
+def _untold(history: list[MessageCall], runs: list[ReportedRun], asked: list[MessageCall]) -> list[MessageCall]:
     """The calls of the history that nothing else can be telling of."""
     ids = {run.call_id for run in runs} | {call.call_id for call in asked}
     nameless = {(run.span.tool_name, run.key) for run in runs if run.call_id is None}
@@ -88,7 +88,7 @@ def _untold(history: list[MessageCall], runs: list[Run], asked: list[MessageCall
     ]
 
 
-def _place(runs: list[Run], history: list[MessageCall]) -> None:
+def _place(runs: list[ReportedRun], history: list[MessageCall]) -> None:
     """Give runs that no answer asked for, and that have an id, the call of it among what models were sent."""
     waiting = [run for run in runs if run.asked is None and run.call_id is not None]
     if waiting and history:
@@ -97,7 +97,7 @@ def _place(runs: list[Run], history: list[MessageCall]) -> None:
             run.asked = by_id.get((run.call_id, run.span.tool_name or ""))
 
 
-def _starts(tree: Tree, runs: list[Run]) -> dict[str, _Order]:
+def _starts(tree: Tree, runs: list[ReportedRun]) -> dict[str, _Order]:
     """When each run started, not before the run that it is in: clocks of two processes disagree."""
     own = _own_starts(runs)
     starts: dict[str, _Order] = {}
@@ -108,13 +108,13 @@ def _starts(tree: Tree, runs: list[Run]) -> dict[str, _Order]:
     return starts
 
 
-def _own_starts(runs: list[Run]) -> dict[str, int]:
+def _own_starts(runs: list[ReportedRun]) -> dict[str, int]:
     """When each run started; those that one answer asked for are in the order of the answer, whichever was first.
 
     Which of two parallel calls starts first is up to the scheduler.
     """
     starts = {run.span.span_id: run.span.start_ns for run in runs}
-    answers: dict[str, list[Run]] = {}
+    answers: dict[str, list[ReportedRun]] = {}
     for run in runs:
         if run.asked is not None:
             answers.setdefault(run.asked.span_id, []).append(run)
@@ -125,7 +125,7 @@ def _own_starts(runs: list[Run]) -> dict[str, int]:
     return starts
 
 
-def _place_in_answer(run: Run) -> int:
+def _place_in_answer(run: ReportedRun) -> int:
     return run.asked.place if run.asked is not None else 0
 
 
@@ -140,7 +140,7 @@ def _failed_below(tree: Tree) -> dict[str, str]:
     return found
 
 
-def _of_run(run: Run, failure: str | None) -> TraceToolCall:
+def _of_run(run: ReportedRun, failure: str | None) -> TraceToolCall:
     span, asked = run.span, run.asked
     arguments, result = span.tool_arguments, span.tool_result
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:

@@ -24,7 +24,7 @@ def failure_of(collected: Collected, result: ToolResult | None) -> tuple[str | N
 
     A tool fails without an error status, too: where its result says so.
     """
-    error, error_type = _told(collected)
+    error, error_type = _recorded_failure(collected)
     if result is None or error is not None or error_type is not None:
         return error, error_type
     if not result.is_error and not unwrap.says_error(result.value):
@@ -33,7 +33,7 @@ def failure_of(collected: Collected, result: ToolResult | None) -> tuple[str | N
     return (text_of(result.value) or "failed without a message")[:_MAX_MESSAGE_CHARS], None
 
 
-def _told(collected: Collected) -> tuple[str | None, str | None]:
+def _recorded_failure(collected: Collected) -> tuple[str | None, str | None]:
     span = collected.span
     has_failed = span.status_code == ERROR
     if not has_failed and not span.events and not any(map(collected.tells, _SLOTS)):

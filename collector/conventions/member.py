@@ -1,11 +1,12 @@
 """One span of a trace, as far as what the trace means is concerned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.conventions.names import RESPONSE_ID
 from collector.conventions.prices import COMPUTED
 from collector.conventions.values import NotJson, decode
-from storage.records import JsonValue, Message, Span, SpanReading, SpanType
+from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading, SpanType
 
 _TOOLS = "tool_call"  # how the types of the parts begin that are calls and results
 
@@ -14,7 +15,7 @@ _TOOLS = "tool_call"  # how the types of the parts begin that are calls and resu
 class TraceMember:
     """A span of a trace and what was read of it. None: not told.
 
-    Messages and arguments may be the JSON that is stored; they are decoded when somebody asks for them.
+    Messages, arguments and definitions may be the JSON that is stored; they are decoded when somebody asks for them.
     """
 
     span_id: str
@@ -36,12 +37,14 @@ class TraceMember:
     scope: str | None  # the library that tells of it
     input_tokens: int | None
     output_tokens: int | None
+    cached_tokens: int | None
     cost_usd: float | None
     cost_source: str | None  # the prices it was computed by; None where the span tells it
     session_id: str | None
     user_id: str | None
     error: str | None
     error_type: str | None
+    offered: Sequence[OfferedTool] | str | None  # to a model
 
     @property
     def input_messages(self) -> list[Message] | None:
@@ -68,10 +71,17 @@ class TraceMember:
         return bool(self.answered) and (not isinstance(self.answered, str) or _TOOLS in self.answered)
 
     @property
+    def tool_definitions(self) -> Sequence[OfferedTool]:
+        """The tools that a model was offered."""
+        if isinstance(self.offered, str):
+            self.offered = _definitions(self.offered)
+        return self.offered or ()
+
+    @property
     def tool_arguments(self) -> JsonValue:
         """What a tool was called with."""
         if self.has_stored_arguments and isinstance(self.arguments, str):
-            self.arguments, self.has_stored_arguments = _decoded(self.arguments), False
+            self.arguments, self.has_stored_arguments = decoded(self.arguments), False
         return self.arguments
 
 
@@ -98,22 +108,31 @@ def member_of(span: Span, reading: SpanReading) -> TraceMember:
         scope=span.scope.name,
         input_tokens=reading.input_tokens,
         output_tokens=reading.output_tokens,
+        cached_tokens=reading.cached_tokens,
         cost_usd=reading.cost_usd,
         cost_source=source if (source := reading.sources.get("cost_usd", "")).startswith(COMPUTED) else None,
         session_id=reading.session_id,
         user_id=reading.user_id,
         error=reading.error,
         error_type=reading.error_type,
+        offered=reading.tool_definitions,
     )
 
 
-def _messages(text: str) -> list[Message] | None:
-    found = _decoded(text)
-    return found if isinstance(found, list) else None  # type: ignore[return-value] # as it was written
-
-
-def _decoded(text: str) -> JsonValue:
+def decoded(text: str) -> JsonValue:
+    """What a text that is stored says as JSON; the text itself where it is none."""
     try:
         return decode(text)
     except NotJson:
         return text
+
+
+def _messages(text: str) -> list[Message] | None:
+    found = decoded(text)
+    return found if isinstance(found, list) else None  # type: ignore[return-value] # as it was written
+
+
+def _definitions(text: str) -> Sequence[OfferedTool]:
+    found = decoded(text)
+    told = (tool for tool in found if isinstance(tool, dict)) if isinstance(found, list) else ()
+    return tuple(OfferedTool(**tool) for tool in told)  # type: ignore[arg-type] # as they were written

@@ -26,7 +26,7 @@ class NumberedValues(Protocol):
     """The values of a span by number."""
 
     def __getitem__(self, at: int, /) -> AttributeValue:
-        """One of them; lists and maps are clean."""
+        """One value; lists and maps are clean."""
 
 
 def planted(places: Sequence[tuple[Sequence[str], int]]) -> Node:

@@ -21,7 +21,7 @@ _Bucket = tuple[str, str, str]  # an ancestor of the model's span, the tool's na
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Run:
+class ReportedRun:
     """One run of a tool, by its own span."""
 
     span: TraceMember
@@ -30,7 +30,7 @@ class Run:
     asked: MessageCall | None = None
     is_ambiguous: bool = False  # several calls could be meant
 
-    def learn(self, other: "Run") -> None:
+    def learn(self, other: "ReportedRun") -> None:
         """Take from another span of the same run what this one does not tell."""
         mine, theirs = self.span, other.span
         self.call_id = self.call_id or other.call_id
@@ -76,7 +76,9 @@ class _Book:
         return found
 
 
-def pair(tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: bool = False) -> list[MessageCall]:
+def pair(
+    tree: Tree, runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool = False
+) -> list[MessageCall]:
     """Give each run its call; the calls that no run is for.
 
     History is told after its calls have run, so that time does not order them.
@@ -95,7 +97,7 @@ def pair(tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: b
 
 
 def pair_across_ids(
-    tree: Tree, runs: list[Run], asked: list[MessageCall], *, is_history: bool = False
+    tree: Tree, runs: list[ReportedRun], asked: list[MessageCall], *, is_history: bool = False
 ) -> list[MessageCall]:
     """Give runs that no id joins with a call the call of their name and arguments, in their order; the calls left.
 
@@ -115,7 +117,7 @@ def pair_across_ids(
     return _pair_by_name([run for run in waiting if run.asked is None], left)
 
 
-def _pair_in_order(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) -> None:
+def _pair_in_order(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
     name, form = group[0].span.tool_name or "", _form(group[0])
     before_ns = None if is_history else group[-1].span.start_ns
     for level in _levels(tree, group[0]):
@@ -126,9 +128,9 @@ def _pair_in_order(tree: Tree, book: _Book, group: list[Run], *, is_history: boo
             return
 
 
-def _pair_by_name(runs: list[Run], asked: list[MessageCall]) -> list[MessageCall]:
+def _pair_by_name(runs: list[ReportedRun], asked: list[MessageCall]) -> list[MessageCall]:
     """Pair what is left by name and order, where there are as many runs of a name as calls and one side has no ids."""
-    by_name: dict[str, tuple[list[Run], list[MessageCall]]] = {}
+    by_name: dict[str, tuple[list[ReportedRun], list[MessageCall]]] = {}
     for run in runs:
         by_name.setdefault(run.span.tool_name or "", ([], []))[0].append(run)
     for call in asked:
@@ -145,7 +147,7 @@ def _pair_by_name(runs: list[Run], asked: list[MessageCall]) -> list[MessageCall
     return [call for call in asked if id(call) not in book.taken]
 
 
-def _can_be(run: Run, call: MessageCall) -> bool:
+def _can_be(run: ReportedRun, call: MessageCall) -> bool:
     """Whether nothing says that a run is not of a call: it began before, or an argument has another value."""
     asked, ran = call.arguments, run.span.tool_arguments
     if call.start_ns > run.span.start_ns:
@@ -155,7 +157,7 @@ def _can_be(run: Run, call: MessageCall) -> bool:
     return all(asked[name] == ran[name] for name in asked.keys() & ran.keys())
 
 
-def _join(book: _Book, run: Run, call: MessageCall) -> None:
+def _join(book: _Book, run: ReportedRun, call: MessageCall) -> None:
     """A run and its call; of two ids that which the model gave counts, unless it is an item's."""
     run.asked = call
     is_given = call.call_id is not None and not call.call_id.startswith(ITEM_ID)
@@ -164,11 +166,11 @@ def _join(book: _Book, run: Run, call: MessageCall) -> None:
     book.taken.add(id(call))
 
 
-def _is_open(run: Run) -> bool:
+def _is_open(run: ReportedRun) -> bool:
     return run.call_id is None and run.asked is None and not run.is_ambiguous
 
 
-def _pair_by_id(book: _Book, runs: list[Run], asked: list[MessageCall]) -> None:
+def _pair_by_id(book: _Book, runs: list[ReportedRun], asked: list[MessageCall]) -> None:
     """An id is enough, unless both name and arguments differ: some models number their calls from 0 in each answer."""
     by_id: dict[str, list[MessageCall]] = {}
     for call in asked:
@@ -195,27 +197,27 @@ def _fill(tree: Tree, book: _Book, calls: list[MessageCall]) -> None:
                 book.buckets.setdefault((level, call.name, form), []).append(call)
 
 
-def _form(run: Run) -> str:
+def _form(run: ReportedRun) -> str:
     arguments = run.span.tool_arguments
     if arguments is None:
         return _ANY
     return f"~{arguments}" if isinstance(arguments, str) else f"={run.key}"
 
 
-def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
+def _groups(runs: Sequence[ReportedRun]) -> Iterator[list[ReportedRun]]:
     """Runs that nothing but their order tells apart: below one parent, with one name and equal arguments."""
-    found: dict[tuple[str | None, str | None, str], list[Run]] = {}
+    found: dict[tuple[str | None, str | None, str], list[ReportedRun]] = {}
     for run in runs:
         found.setdefault((run.span.parent_span_id, run.span.tool_name, _form(run)), []).append(run)
     yield from found.values()
 
 
-def _levels(tree: Tree, run: Run) -> Iterator[str]:
+def _levels(tree: Tree, run: ReportedRun) -> Iterator[str]:
     yield from tree.above(run.span.span_id, _MAX_LEVELS)
     yield _WHOLE_TRACE
 
 
-def _pair_equal(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) -> None:
+def _pair_equal(tree: Tree, book: _Book, group: list[ReportedRun], *, is_history: bool) -> None:
     """Pair runs with calls of equal arguments below the nearest span above both, in their order."""
     name, form = group[0].span.tool_name or "", _form(group[0])
     before_ns = None if is_history else group[-1].span.start_ns
@@ -235,7 +237,7 @@ def _pair_equal(tree: Tree, book: _Book, group: list[Run], *, is_history: bool) 
         return
 
 
-def _pair_alike(tree: Tree, book: _Book, run: Run, *, is_history: bool) -> None:
+def _pair_alike(tree: Tree, book: _Book, run: ReportedRun, *, is_history: bool) -> None:
     """Pair a run with the only call of its name whose arguments can be the same."""
     before_ns = None if is_history else run.span.start_ns
     for level in _levels(tree, run):

@@ -39,7 +39,7 @@ class BadPrices(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class ModelPrice:
     """What a million tokens of each sort cost in US dollars."""
 
     input: float
@@ -53,13 +53,13 @@ class Price:
 class PriceTable:
     """Prices of models by their names, and whose models a seller sells at them."""
 
-    given: Mapping[str, Price] = field(default_factory=dict)  # by an operator, of whoever sells
-    listed: Mapping[str, tuple[str, Price]] = field(default_factory=dict)  # with who makes the model
+    given: Mapping[str, ModelPrice] = field(default_factory=dict)  # by an operator, of whoever sells
+    listed: Mapping[str, tuple[str, ModelPrice]] = field(default_factory=dict)  # with who makes the model
     sellers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     told: Mapping[str, Mapping[str, float]] | None = None  # by the operator: what `price_table` was given
     digest: str = ""  # what tells tables apart
 
-    def price_of(self, model: str, provider: str | None) -> Price | None:
+    def price_of(self, model: str, provider: str | None) -> ModelPrice | None:
         """The price of a model, however its name is spelled; None where it is not known of who sold it."""
         seller = _SELLER.sub(" ", (provider or "").lower()).strip()
         for name in spellings(model):
@@ -130,14 +130,14 @@ def _shipped() -> PriceTable:
     return PriceTable(listed=listed, sellers=sellers, digest=hashlib.sha256(text.encode()).hexdigest())
 
 
-def _price(name: str, told: Mapping[str, float], source: str) -> Price:
+def _price(name: str, told: Mapping[str, float], source: str) -> ModelPrice:
     unknown = told.keys() - {"input", "cached", "output", "reasoning"}
     if unknown or "input" not in told:
         raise BadPrices(f"{name!r} has input, and may have cached, output and reasoning, in USD per million tokens")
     if not all(0 <= amount < float("inf") for amount in told.values()):
         raise BadPrices(f"{name!r}: a price is a number, 0 or more")
     output = told.get("output", 0.0)
-    return Price(
+    return ModelPrice(
         input=told["input"],
         cached=told.get("cached", told["input"]),
         output=output,
@@ -200,7 +200,7 @@ _COUNTS: Final = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_t
 _ASKED: Final = ("span_type", "model", "provider", "cost_usd", *_COUNTS)
 
 
-def _rates(price: Price | None) -> tuple[float, float, float, float]:
+def _rates(price: ModelPrice | None) -> tuple[float, float, float, float]:
     if price is None:
         return (float("nan"),) * 4
     return price.input, price.cached, price.output, price.reasoning

@@ -3,7 +3,7 @@
 from typing import Final
 
 from collector.conventions.asked import lone_value
-from collector.conventions.pairing import Run
+from collector.conventions.pairing import ReportedRun
 
 _MAX_NEAR: Final = 16  # a guess: runs of one name and another library that are compared with one, the latest first
 _TOLERANCE_NS: Final = 50_000_000  # a guess: how much later a library that is called back can notice an end
@@ -13,15 +13,15 @@ class Beside:
     """The runs of a trace that a span of another library may tell again, each library once."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[Run]] = {}
+        self._runs: dict[str, list[ReportedRun]] = {}
         self._told: dict[int, set[str | None]] = {}  # by the identity of a run: the libraries that tell of it
 
-    def add(self, run: Run) -> None:
+    def add(self, run: ReportedRun) -> None:
         """A run that no other span told of before."""
         self._runs.setdefault(run.span.tool_name or "", []).append(run)
         self._told[id(run)] = {run.span.scope}
 
-    def of(self, run: Run) -> Run | None:
+    def of(self, run: ReportedRun) -> ReportedRun | None:
         """The run that a span tells again; None where it is a run of its own."""
         known = self._runs.get(run.span.tool_name or "")
         if not known:
@@ -35,21 +35,21 @@ class Beside:
         return found
 
 
-def _is_one(run: Run, other: Run) -> bool:
+def _is_one(run: ReportedRun, other: ReportedRun) -> bool:
     """Whether ids, arguments and times allow that two spans of a name are one run."""
     if run.call_id is not None and other.call_id is not None and run.call_id != other.call_id:
         return False
     return _fit(run, other) and (_is_within(run, other) or _is_within(other, run))
 
 
-def _fit(run: Run, other: Run) -> bool:
+def _fit(run: ReportedRun, other: ReportedRun) -> bool:
     if run.key is None or other.key is None or run.key == other.key:
         return True
     told = run.span.tool_arguments, other.span.tool_arguments
     return any(isinstance(one, str) for one in told) and lone_value(told[0]) == lone_value(told[1])
 
 
-def _is_within(run: Run, other: Run) -> bool:
+def _is_within(run: ReportedRun, other: ReportedRun) -> bool:
     """Whether one lies within the time of the other; where no end is told, not."""
     if run.span.end_ns is None or other.span.end_ns is None:
         return False

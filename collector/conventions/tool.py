@@ -28,10 +28,10 @@ class ToolUse:
 
 def tool_use(collected: Collected) -> ToolUse:
     """The call that a tool's span is about: its arguments and result parsed, out of what was wrapped around them."""
-    arguments = _told(collected, ("tool_arguments", "input"))
+    arguments = _first_value(collected, ("tool_arguments", "input"))
     if arguments is None:
         arguments = _in_messages(collected, "input_messages", "tool_call", "tool_arguments").get("arguments")
-    result = unwrap.result(_told(collected, ("tool_result", "output")))
+    result = unwrap.result(_first_value(collected, ("tool_result", "output")))
     if result.value is None:
         told = _in_messages(collected, "output_messages", "tool_call_response", "tool_result")
         result = ToolResult(told.get("response"), None, told.get("is_error") is True)
@@ -66,7 +66,7 @@ def _in_messages(collected: Collected, slot: Slot, kind: str, field: Slot) -> Pa
     return {}
 
 
-def _told(collected: Collected, slots: tuple[Slot, Slot]) -> object:
+def _first_value(collected: Collected, slots: tuple[Slot, Slot]) -> object:
     """The first place that holds something: of the field itself, else of the span's input or output."""
     field = slots[0]
     for slot in slots:

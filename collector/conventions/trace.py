@@ -1,7 +1,7 @@
 """What a trace means: its calls, its conversation, its answer, and what it used."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -57,9 +57,9 @@ def read_trace(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -
         input=sums.input,
         output=sums.output,
         final_response=sums.final_response,
-        conversation=_conversation(readings),
+        conversation=conversation_of(tree),
         tool_calls=tool_calls(tree),
-        tool_definitions=_definitions(readings),
+        tool_definitions=definitions_of(tree),
         session_id=sums.session_id,
         user_id=sums.user_id,
         input_tokens=sums.input_tokens,
@@ -121,14 +121,20 @@ def _final_response(tree: Tree, root: TraceMember | None) -> str | None:
     return root.output if root is not None and is_bare else None
 
 
-def _conversation(readings: Mapping[str, SpanReading]) -> tuple[Message, ...]:
+def conversation_of(tree: Tree) -> tuple[Message, ...]:
     """The longest conversation that one span tells; of equally long ones the last."""
     longest: tuple[Message, ...] = ()
-    for reading in readings.values():
-        if reading.span_type in _TALKING:
-            told = _talk(tuple(reading.input_messages or ()), tuple(reading.output_messages or ()))
-            longest = told if len(told) >= len(longest) else longest
+    for span in tree.spans.values():
+        told = speaking(span)
+        longest = told if len(told) >= len(longest) else longest
     return longest
+
+
+def speaking(reading: SpanReading | TraceMember) -> tuple[Message, ...]:
+    """The conversation that one span tells: none, if it is not of an agent, a chain or a model."""
+    if reading.span_type not in _TALKING:
+        return ()
+    return _talk(tuple(reading.input_messages or ()), tuple(reading.output_messages or ()))
 
 
 def _talk(asked: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -142,8 +148,9 @@ def _talk(asked: tuple[Message, ...], answered: tuple[Message, ...]) -> tuple[Me
     return answered if is_within else (*asked, *answered)
 
 
-def _definitions(readings: Mapping[str, SpanReading]) -> tuple[OfferedTool, ...]:
-    return once_by_name(definition for reading in readings.values() for definition in reading.tool_definitions)
+def definitions_of(tree: Tree) -> tuple[OfferedTool, ...]:
+    """The tools that models were offered, each name once."""
+    return once_by_name(definition for span in tree.spans.values() for definition in span.tool_definitions)
 
 
 def _first(tree: Tree, root: TraceMember | None, field: str) -> str | None:

@@ -22,7 +22,7 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class PromotedTurn:
     """What one trace of a session says."""
 
     asked: str | None
@@ -70,7 +70,7 @@ def item_of_result(
     return ItemText(item_id=item_id, inputs=inputs, expected_outputs=expected, metadata=metadata, source=source)
 
 
-def case_of_session(turns: Sequence[Turn]) -> Case:
+def case_of_session(turns: Sequence[PromotedTurn]) -> Case:
     """The last turn of a session as a case: what was asked, after all that was said before it.
 
     Raises:

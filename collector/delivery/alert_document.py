@@ -4,7 +4,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 
-from storage.alerting.alerts import Alert, Side
+from storage.alerting.alerts import Alert, ComparedSide
 from storage.records import JsonValue
 
 Document = dict[str, JsonValue]
@@ -30,6 +30,8 @@ def alert_document(alert: Alert) -> Document:
         "measure": finding.measure,
         "state": alert.state,
         "openedAt": instant_text(alert.opened_at_ns),
+        "escalations": alert.escalations,
+        "escalatedAt": instant_text(alert.escalated_at_ns),
         "acknowledgedAt": instant_text(alert.acknowledged_at_ns),
         "acknowledgedBy": alert.acknowledged_by,
         "recoveredAt": instant_text(alert.recovered_at_ns),
@@ -51,7 +53,7 @@ def instant_text(time_ns: int | None) -> str | None:
     return f"{_EPOCH + dt.timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
 
-def _side_document(side: Side) -> Document:
+def _side_document(side: ComparedSide) -> Document:
     rates = {"rate": side.rate, "low": side.low, "high": side.high}
     return {"release": side.release, **{name: finite(rate) for name, rate in rates.items()}, "count": side.count}
 

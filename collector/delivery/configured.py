@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pydantic import SecretStr
 
 from collector.delivery.receivers import EVERY_PROJECT, FileWebhook, Wish
-from collector.settings import BadSettings, WebhookSettings
+from collector.setting_groups import WebhookSettings
+from collector.settings import BadSettings
 from collector.settings_loading import environment_variable
 
 
@@ -26,6 +27,7 @@ def file_webhooks(configured: Sequence[WebhookSettings]) -> list[FileWebhook]:
                 template=each.template,
                 rules=each.rules,
                 severities=each.severities,
+                digest_minutes=each.digestMinutes,
             ),
             previous_secret=_value(each.previousSecret, each.previousSecretEnv),
         )

@@ -137,6 +137,8 @@ class Deliverer:
                 self._outbox.prune(int((now_s - _KEPT_S) * _NS))
                 self._pruned_at_s = now_s
         now_ns = int(now_s * _NS)
+        with suppress(Overloaded):  # it is tried again at the next look
+            self._outbox.gather(now_ns)
         due = self._outbox.due(now_ns, each=self._options.at_once_each, limit=self._options.at_once)
         return due, self._outbox.next_due_ns(now_ns)
 

@@ -14,7 +14,7 @@ import httpx
 from collector.addresses import AddressPolicy, BadUrl
 from collector.delivery.signing import BadSecret, check_secret
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
-from collector.settings import ALERT_EVENTS, AlertEvent
+from collector.setting_groups import ALERT_EVENTS, AlertEvent
 from storage.alerting.outbox import TEST, EventType, Outbox, Severity, WebhookEvent
 from storage.alerting.webhooks import Template, Webhook, Webhooks, WebhookText
 from storage.errors import Overloaded, require_version
@@ -36,7 +36,15 @@ _TRIES: Final = 3
 
 
 class BadWebhook(ValueError):
-    """It cannot be a receiver; the message says why, and nothing that is secret."""
+    """It cannot be a receiver; the message says why, and nothing that is secret.
+
+    `field` is what it is about, "" where it is about none or several; `what` is the message without it.
+    """
+
+    def __init__(self, what: str, *, field: str = "") -> None:
+        super().__init__(f"{field}: {what}" if field else what)
+        self.field = field
+        self.what = what
 
 
 class FromFile(Exception):
@@ -55,6 +63,7 @@ class Wish:
     template: Template = "json"
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
     severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
+    digest_minutes: int | None = None  # how often it is told of alerts; None: of each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +139,7 @@ class Receivers:
             raise BadWebhook("a project has the same URL twice")
         stored = {each.webhook_id: each.version for each in self._webhooks.all() if each.origin == "FILE"}
         for webhook_id, file in self._files.items():
-            secrets = self._checked(file.wish.template, _secrets_of_file(file))
+            secrets = self._checked(file.wish, _secrets_of_file(file))
             text = _text(file.wish, secrets, sealed=None, previous_until_ns=None)
             if webhook_id in stored:
                 self._webhooks.replace(webhook_id, stored[webhook_id], text, self._now_ns())
@@ -164,9 +173,9 @@ class Receivers:
             Overloaded: nothing was stored.
         """
         if wish.url is None:
-            raise BadWebhook("url: a webhook needs one")
+            raise BadWebhook("a webhook needs one", field="url")
         webhook_id = uuid.uuid4().hex
-        secrets = self._checked(wish.template, _Secrets(url=wish.url, secret=wish.secret or None))
+        secrets = self._checked(wish, _Secrets(url=wish.url, secret=wish.secret or None))
         text = _text(wish, secrets, sealed=self._sealed(webhook_id, wish, secrets), previous_until_ns=None)
         self._webhooks.create(webhook_id, project, text, self._now_ns(), tenant=tenant)
         return self._there(webhook_id)
@@ -270,7 +279,7 @@ class Receivers:
         _refuse_to_move_secrets(webhook, old, wish)
         url = old.url if wish.url in {None, webhook.url} else wish.url
         secrets, until_ns = self._rotated(webhook, old, wish)
-        secrets = self._checked(wish.template, replace(secrets, url=url))
+        secrets = self._checked(wish, replace(secrets, url=url))
         sealed = self._sealed(webhook.webhook_id, wish, secrets)
         return _text(wish, secrets, sealed=sealed, previous_until_ns=until_ns)
 
@@ -280,7 +289,7 @@ class Receivers:
             raise BadWebhook("the webhook was deleted meanwhile")
         return webhook
 
-    def _checked(self, template: Template, secrets: _Secrets) -> _Secrets:
+    def _checked(self, wish: Wish, secrets: _Secrets) -> _Secrets:
         """The secrets with the URL, once nothing speaks against them.
 
         Raises:
@@ -289,14 +298,17 @@ class Receivers:
         try:
             self._policy.check(secrets.url or "")
         except BadUrl as error:
-            raise BadWebhook(f"url: {error}") from error
+            raise BadWebhook(str(error), field="url") from error
         try:
             for secret in filter(None, (secrets.secret, secrets.previous)):
                 check_secret(secret)
         except BadSecret as error:
-            raise BadWebhook(f"secret: {error}") from error
-        if template in _KEYS and secrets.secret is None:
-            raise BadWebhook(f"secret: the template {template} needs the routing key as the secret")
+            raise BadWebhook(str(error), field="secret") from error
+        if wish.template in _KEYS and secrets.secret is None:
+            raise BadWebhook(f"the template {wish.template} needs the routing key as the secret", field="secret")
+        if wish.template in _KEYS and wish.digest_minutes is not None:
+            told = f"the template {wish.template} has an incident for each alert, no digests"
+            raise BadWebhook(told, field="digestMinutes")
         return secrets
 
     def _rotated(self, webhook: Webhook, old: _Secrets, wish: Wish) -> tuple[_Secrets, int | None]:
@@ -319,7 +331,7 @@ class Receivers:
         try:
             return self._at_rest.encrypt(json.dumps(asdict(kept)), belongs_to=_owner(webhook_id))
         except NoEncryptionKey as error:
-            raise BadWebhook(f"{'url' if kept.url else 'secret'}: {error}") from error
+            raise BadWebhook(str(error), field="url" if kept.url else "secret") from error
 
     def _secrets(self, webhook: Webhook) -> _Secrets:
         """What is secret of a receiver, with its URL.
@@ -335,7 +347,7 @@ class Receivers:
         try:
             kept = _Secrets(**json.loads(self._at_rest.decrypt(webhook.sealed, belongs_to=_owner(webhook.webhook_id))))
         except (NoEncryptionKey, CannotDecrypt) as error:
-            raise BadWebhook(f"secret: {error}") from error
+            raise BadWebhook(str(error), field="secret") from error
         return replace(kept, url=kept.url or webhook.url)
 
     def _now_ns(self) -> int:
@@ -351,9 +363,9 @@ def _refuse_to_move_secrets(webhook: Webhook, old: _Secrets, wish: Wish) -> None
     moves = wish.url not in {None, webhook.url, old.url}
     tells = wish.template in _KEYS and (moves or webhook.template not in _KEYS)
     if tells and wish.keeps_secret and old.secret:
-        raise BadWebhook(f"secret: give it again, because the template {wish.template} sends it to the URL")
+        raise BadWebhook(f"give it again, because the template {wish.template} sends it to the URL", field="secret")
     if webhook.template in SECRET_URLS and wish.template not in SECRET_URLS and wish.url in {None, webhook.url}:
-        raise BadWebhook("url: give it again, because it was kept as a secret and would be shown")
+        raise BadWebhook("give it again, because it was kept as a secret and would be shown", field="url")
 
 
 def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until_ns: int | None) -> WebhookText:
@@ -364,6 +376,7 @@ def _text(wish: Wish, secrets: _Secrets, *, sealed: bytes | None, previous_until
         events=tuple(wish.events),
         rules=wish.rules,
         severities=wish.severities,
+        digest_minutes=wish.digest_minutes,
         enabled=wish.enabled,
         sealed=sealed,
         has_secret=secrets.secret is not None,

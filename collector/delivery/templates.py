@@ -7,13 +7,14 @@ Cards schema 1.4; PagerDuty's "Events API v2".
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from collector.delivery.alert_document import Document, alert_document, finite, instant_text
+from collector.delivery.digest_words import digest_document, words_of_digest
 from collector.delivery.run_words import words_of_run
 from collector.delivery.words import Words, words_of
 from storage.alerting.alerts import Alert, alert_of
-from storage.alerting.outbox import RUN_REGRESSION, TEST, DueDelivery, EventType
+from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery, EventType
 from storage.alerting.webhooks import Template
 from storage.records import JsonValue
 
@@ -23,7 +24,7 @@ _DECIMALS = 6  # of the difference, as the seeds round rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """An event as it is told. `alert` is None of a test, and of an event about a run."""
+    """An event as it is told. `alert` is None of a test, of a digest, and of an event about a run."""
 
     event_id: str
     type: EventType
@@ -31,13 +32,15 @@ class Telling:
     project: str | None
     alert: Alert | None
     run: Document | None = None  # of the event about a run
+    digest: Mapping[str, Any] | None = None  # of a digest
     secret: str | None  # PagerDuty's routing key
 
 
 def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> Telling:
     """The event of a delivery; `project` is that of the receiver, for a test."""
     run = finite(due.document["run"]) if due.type == RUN_REGRESSION else None
-    alert = None if due.type in {TEST, RUN_REGRESSION} else alert_of(due.document)
+    digest = due.document["digest"] if due.type == DIGEST else None
+    alert = None if due.type in {TEST, DIGEST, RUN_REGRESSION} else alert_of(due.document)
     return Telling(
         event_id=due.event_id,
         type=due.type,
@@ -45,6 +48,7 @@ def telling_of(due: DueDelivery, *, project: str | None, secret: str | None) -> 
         project=alert.finding.project if alert else str(run["projectName"]) if isinstance(run, dict) else project,
         alert=alert,
         run=run if isinstance(run, dict) else None,
+        digest=digest if isinstance(digest, dict) else None,
         secret=secret,
     )
 
@@ -60,7 +64,11 @@ def _plain(telling: Telling) -> Document:
     if telling.run is not None:
         return _plain_run(telling, telling.run)
     finding = telling.alert.finding if telling.alert else None
-    document: Document = alert_document(telling.alert) if telling.alert else {"message": "a test of this webhook"}
+    document: Document = {"message": "a test of this webhook"}
+    if telling.digest is not None:
+        document = digest_document(telling.digest)
+    elif telling.alert is not None:
+        document = alert_document(telling.alert)
     rates = (finding.baseline.rate, finding.candidate.rate) if finding else None
     return {
         "type": telling.type,
@@ -95,6 +103,8 @@ def _plain_run(telling: Telling, run: Document) -> Document:
 def _words(telling: Telling) -> Words:
     if telling.run is not None:
         return words_of_run(telling.run)
+    if telling.digest is not None:
+        return words_of_digest(telling.digest)
     return words_of(telling.type, telling.alert, telling.project)
 
 
@@ -149,7 +159,7 @@ def _pagerduty(telling: Telling) -> Document:
         "event_action": _ACTIONS[telling.type],
         "dedup_key": alert.alert_id if alert else f"tracejury-test-{telling.event_id}",
     }
-    if alert is None or telling.type != "alert.opened":
+    if alert is None or telling.type not in {"alert.opened", "alert.escalated"}:
         return event
     payload: Document = {
         "summary": _cut(f"{words.title}: {words.summary}", 1024),
@@ -188,8 +198,10 @@ def _pagerduty_run(telling: Telling, run: Document) -> Document:
 
 _ACTIONS: Final[Mapping[EventType, str]] = {
     "alert.opened": "trigger",
+    "alert.escalated": "trigger",
     "alert.acknowledged": "acknowledge",
     "alert.recovered": "resolve",
+    "alert.digest": "resolve",  # which no receiver of this template has: it is refused with digests
     "RUN_REGRESSION": "trigger",
     "webhook.test": "resolve",
 }

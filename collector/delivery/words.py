@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from collector.units import metric_text
-from storage.alerting.alerts import Alert, AlertFinding, Side
+from storage.alerting.alerts import Alert, AlertFinding, ComparedSide
 from storage.alerting.outbox import EventType
 from storage.records import JsonValue
 
@@ -37,8 +37,10 @@ _ENDINGS: Final[Mapping[str, str]] = {
 
 _TITLES: Final[Mapping[EventType, str]] = {
     "alert.opened": "Quality dropped",
+    "alert.escalated": "Worse still",
     "alert.acknowledged": "Somebody looks after it",
     "alert.recovered": "Quality is back",
+    "alert.digest": "Digest",
     "RUN_REGRESSION": "A run is worse",
     "webhook.test": "A test",
 }
@@ -65,6 +67,13 @@ def words_of(event: EventType, alert: Alert | None, project: str | None) -> Word
     )
 
 
+def line_of(alert: Alert) -> str:
+    """An alert in one line, as a digest has it."""
+    finding = alert.finding
+    state = f"{alert.state}, worse than first told" if alert.escalations else alert.state
+    return f"{_name(finding.rule)} in {_name(finding.project)}: {_summary(finding)}; {finding.severity}, {state}"
+
+
 def _title(event: EventType, alert: Alert) -> str:
     how = alert.recovery.get("how") if alert.recovery else None
     titles = {**_TITLES, **_TITLES_OF_METRICS} if alert.finding.metric else _TITLES
@@ -83,7 +92,17 @@ def _summary(finding: AlertFinding) -> str:
 def _facts(alert: Alert) -> Sequence[tuple[str, str]]:
     finding = alert.finding
     named = _facts_of_metric(finding) if finding.metric is not None else _facts_of_results(finding)
+    if alert.escalations:
+        named.append(("Told before", ", ".join(_told_before(finding))))
     return [*named, ("By", _name(alert.acknowledged_by))] if alert.acknowledged_by else named
+
+
+def _told_before(finding: AlertFinding) -> list[str]:
+    """The rates that were told of an alert before it became worse, the oldest first."""
+    told = finding.document.get("told")
+    found = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
+    rates = [rate for each in found if isinstance(rate := each.get("rate"), int | float)]
+    return [_rate(finding, rate) for rate in rates[-_MOST_EXAMPLES:]]
 
 
 def _facts_of_metric(finding: AlertFinding) -> list[tuple[str, str]]:
@@ -110,7 +129,7 @@ def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
     ]
 
 
-def _side(finding: AlertFinding, side: Side) -> str:
+def _side(finding: AlertFinding, side: ComparedSide) -> str:
     release = f"{_name(side.release)}: " if side.release is not None else ""
     interval = f"{_rate(finding, side.low)} to {_rate(finding, side.high)}"
     return f"{release}{_rate(finding, side.rate)} of {side.count} ({interval})"

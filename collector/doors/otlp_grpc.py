@@ -13,8 +13,8 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
+from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
-from collector.access.entrance import Authenticator
 from collector.access.errors import AccessRefused
 from collector.doors.body import HeldBody, arriving
 from collector.doors.certificate import Certificate
@@ -101,9 +101,9 @@ class _Turns:
 class OtlpGrpc:
     """The gRPC server: `Export` of traces and of logs, and a polite no to metrics."""
 
-    def __init__(self, ingest: Ingest, entrance: Authenticator, *, max_message_bytes: int) -> None:
+    def __init__(self, ingest: Ingest, authenticator: Authenticator, *, max_message_bytes: int) -> None:
         self._ingest = ingest
-        self._entrance = entrance
+        self._authenticator = authenticator
         self._max_message_bytes = max_message_bytes
         self._turns = _Turns()
         options = [
@@ -151,14 +151,14 @@ class OtlpGrpc:
         async def export(_requests: object, context: _Context) -> bytes:
             try:
                 caller = self._enter(context, method)
-                with arriving(self._ingest.budget, self._entrance.traffic, "grpc") as body:
+                with arriving(self._ingest.budget, self._authenticator.traffic, "grpc") as body:
                     await self._read(context, body)
                     reply = (await answer(body, caller)).SerializeToString()
-                self._entrance.traffic.called(method, grpc.StatusCode.OK.name)
+                self._authenticator.traffic.called(method, grpc.StatusCode.OK.name)
                 return reply
             except Exception as error:  # noqa: BLE001 - the border of the door: every call gets an answer from the table
                 failure = _failure_of(error)
-            self._entrance.traffic.called(method, failure.grpc_code.name)
+            self._authenticator.traffic.called(method, failure.grpc_code.name)
             # Outside of the block, so that what gRPC keeps of a failed call does not keep the message too: it keeps an
             # exception in a cycle, which is freed late, and an exception keeps the one before it with all its frames.
             return await _abort(context, failure)
@@ -170,11 +170,11 @@ class OtlpGrpc:
         metadata = dict(context.invocation_metadata() or ())
         authorization = metadata.get("authorization")
         try:
-            return self._entrance.enter_to_send(None if authorization is None else str(authorization), visit)
+            return self._authenticator.enter_to_send(None if authorization is None else str(authorization), visit)
         except AccessRefused as error:
             failure = failure_of(error)
-            self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
-            self._entrance.traffic.not_decoded("grpc", failure.reason, 0)
+            self._authenticator.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._authenticator.traffic.not_decoded("grpc", failure.reason, 0)
             raise
 
     async def _read(self, context: _Context, body: HeldBody) -> None:
@@ -197,7 +197,7 @@ class OtlpGrpc:
         return logs_reply(await self._offer(body, LOGS, caller))
 
     async def _offer(self, body: HeldBody, signal: Signal, caller: Caller) -> Receipt:
-        self._entrance.sent(caller, len(body.data))
+        self._authenticator.sent(caller, len(body.data))
         if not body.data:
             return Receipt(accepted=0, rejected=0)
         return await self._ingest.offer(Request(body=body.data, signal=signal, tenant=caller.tenant))

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller, RequestInfo
-from collector.access.entrance import Authenticator
 from collector.access.errors import AccessRefused
 from collector.access.origin import Names
 from collector.doors.body import BodyLimits, Disconnected, HeldBody, Receive, arriving, read_body
@@ -72,10 +72,10 @@ class _Headers:
 class OtlpReader:
     """From an HTTP request to the receipt for its spans or log records."""
 
-    def __init__(self, ingest: Ingest, limits: BodyLimits, entrance: Authenticator) -> None:
+    def __init__(self, ingest: Ingest, limits: BodyLimits, authenticator: Authenticator) -> None:
         self._ingest = ingest
         self._limits = limits
-        self._entrance = entrance
+        self._authenticator = authenticator
         self._json = JsonReader()
 
     async def read(
@@ -88,10 +88,10 @@ class OtlpReader:
             Disconnected: nobody is left to answer.
         """
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._entrance.traffic, "http") as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
             try:
                 await self._read(headers, receive, body)
-                self._entrance.sent(caller, len(body.data))
+                self._authenticator.sent(caller, len(body.data))
                 if headers.reply_type() == JSON:
                     body.hold(len(body.data))
                     parse = partial(json_request.to_protobuf, kind=signal.request)
@@ -104,10 +104,21 @@ class OtlpReader:
             except asyncio.CancelledError:  # the time for stopping is over; the sender may come again
                 raise Overloaded("the server stopped before it had the whole request") from None
 
+    async def take(self, request: bytes, caller: Caller) -> Receipt:
+        """Take an export request of our own, in protobuf, for the tenant of who causes it; it is durable on return.
+
+        Raises:
+            Exception: any that `collector.doors.status` has an answer for.
+        """
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
+            body.receive(len(request))
+            body.data = request
+            return await self._ingest.offer(Request(body=request, tenant=caller.tenant))
+
     async def skip(self, scope: Scope, receive: Receive, request: Message) -> None:
         """Read a request that nothing is done with into `request`, so that broken ones are told so."""
         headers = _Headers.of(scope["headers"])
-        with arriving(self._ingest.budget, self._entrance.traffic, "http") as body:
+        with arriving(self._ingest.budget, self._authenticator.traffic, "http") as body:
             await self._read(headers, receive, body)
             if headers.reply_type() == JSON:
                 await asyncio.to_thread(self._json.read, body.data, partial(_parse, request, is_json=True))
@@ -135,9 +146,9 @@ def _parse(request: Message, data: bytes, *, is_json: bool = False) -> None:
 class OtlpHttp:
     """The ASGI application behind the OTLP/HTTP address: traces, logs, and a polite no to metrics."""
 
-    def __init__(self, reader: OtlpReader, entrance: Authenticator, names: Names) -> None:
+    def __init__(self, reader: OtlpReader, authenticator: Authenticator, names: Names) -> None:
         self._reader = reader
-        self._entrance = entrance
+        self._authenticator = authenticator
         self._names = names
         self._routes: dict[str, Callable[[Scope, Receive, Caller], Awaitable[Message]]] = {
             "/v1/traces": self._traces,
@@ -153,7 +164,7 @@ class OtlpHttp:
         route = self._routes.get(path)
         headers = _Headers.of(scope["headers"])
         kind = headers.reply_type()
-        send = _counted(send, self._entrance.traffic, scope["method"], path if route else None)
+        send = _counted(send, self._authenticator.traffic, scope["method"], path if route else None)
         if route is None:
             await _send(send, 404, kind, _error("no such path; traces go to POST /v1/traces, logs to POST /v1/logs"))
         elif scope["method"] != "POST":
@@ -171,13 +182,13 @@ class OtlpHttp:
     def _enter(self, scope: Scope, headers: _Headers) -> Caller:
         visit = RequestInfo(method="POST", path=scope["path"], address=address_of(scope))
         try:
-            return self._entrance.enter_to_send(
+            return self._authenticator.enter_to_send(
                 headers.authorization, visit, lambda: self._names.check(headers.host, headers.origin, changes=True)
             )
         except AccessRefused as error:
             failure = failure_of(error)
-            self._entrance.journal.note(visit, error.caller, failure.http_status, str(error))
-            self._entrance.traffic.not_decoded("http", failure.reason, 0)
+            self._authenticator.journal.note(visit, error.caller, failure.http_status, str(error))
+            self._authenticator.traffic.not_decoded("http", failure.reason, 0)
             raise
 
     async def _traces(self, scope: Scope, receive: Receive, caller: Caller) -> Message:

@@ -5,10 +5,10 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from evaluators.evaluator import Kind
+from evaluators.evaluator import EvaluatorKind
 
 
-def kind_document(kind: Kind[Any]) -> dict[str, Any]:
+def kind_document(kind: EvaluatorKind[Any]) -> dict[str, Any]:
     """A kind of evaluator: what it checks and reads, and every key of its configuration with its default.
 
     `judge` says whether it asks one: never, where its configuration says so, if there is one, always.

@@ -80,7 +80,7 @@ class Reference(_File):
     weight: Amount = 1.0
 
 
-class Item(_File):
+class EvalSetItem(_File):
     """One item: what went in, and the criteria of each evaluator that judges it."""
 
     id: NonBlank
@@ -97,7 +97,7 @@ class EvalSetFile(_File):
     name: str = ""
     evaluator_refs: tuple[NonBlank, ...] = ()
     evaluator_configs: tuple[Reference, ...] = ()
-    evaluations: Annotated[tuple[Item, ...], Field(min_length=1)]
+    evaluations: Annotated[tuple[EvalSetItem, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class EvalSet:
     """A set that can be judged."""
 
     name: str
-    items: Sequence[Item]
+    items: Sequence[EvalSetItem]
     members: Sequence[EvalSetMember]
     known: frozenset[str]  # the ids of all evaluator files in small letters, those that the set does not use too
 
@@ -125,7 +125,7 @@ class EvalSet:
 class ItemResult:
     """What the evaluators say about one item, by their ids; those that it does not name say nothing."""
 
-    item: Item
+    item: EvalSetItem
     trace_id: str | None
     outcomes: Mapping[str, Outcome]
 
@@ -153,7 +153,7 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
     )
 
 
-def find_recordings(items: Sequence[Item], places: Iterable[Path]) -> dict[str, Recording]:
+def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, Recording]:
     """The run that answers each item, by its id: a file called by its id or name, or traces that name it.
 
     A file that is given by itself, for a set of one item, is that item's run. Items without a run are left out.
@@ -173,7 +173,7 @@ def find_recordings(items: Sequence[Item], places: Iterable[Path]) -> dict[str, 
     return {key: merged(recordings) for key, recordings in found.items()}
 
 
-async def judge_item(eval_set: EvalSet, item: Item, recording: Recording | None) -> ItemResult:
+async def judge_item(eval_set: EvalSet, item: EvalSetItem, recording: Recording | None) -> ItemResult:
     """What the set's evaluators say about the run of one item."""
     criteria = {key.lower(): value for key, value in item.evaluation_criterias.items()}
     outcomes: dict[str, Outcome] = {
@@ -189,7 +189,9 @@ async def judge_item(eval_set: EvalSet, item: Item, recording: Recording | None)
     return ItemResult(item=item, trace_id=None if recording is None else recording.trace_id, outcomes=outcomes)
 
 
-async def _judge(member: EvalSetMember, item: Item, criteria: Values | None, recording: Recording | None) -> Outcome:
+async def _judge(
+    member: EvalSetMember, item: EvalSetItem, criteria: Values | None, recording: Recording | None
+) -> Outcome:
     if isinstance(member.evaluator, BadConfiguration):
         return _failure(member, "bad_configuration", str(member.evaluator))
     wanted = criteria or member.default_criteria

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evaluators.case import expected_calls, offered_tools, parse_case
-from evaluators.errors import Broken
+from evaluators.errors import BadConfiguration, Broken
 from evaluators.evaluator import Need
 from evaluators.registry import kind_of
 from rules.errors import BadRule, Problem
@@ -23,7 +23,8 @@ def check_evaluator(text: RuleText) -> Need:
             attempt()
         except Broken as error:
             line = text.lines.get(key, text.lines.get("evaluator", text.lines.get("criteria", 1)))
-            problems.append(Problem(line=line, key=key, message=str(error)))
+            parts = error.parts if isinstance(error, BadConfiguration) else ()
+            problems.append(Problem(line=line, key=key, message=str(error), parts=parts))
 
     case = parse_case({"expectedOutputs": rule.expected, "metadata": {"tools": rule.tools or ()}})
     tried("tools", lambda: offered_tools(case))
@@ -36,4 +37,7 @@ def check_evaluator(text: RuleText) -> Need:
     if problems:
         raise BadRule(problems)
     need: Need = kind_of(rule.evaluator).judge(kind_of(rule.evaluator).settings(rule.configuration))
+    if rule.jury and need == "never":
+        told = f"goes with an evaluator that asks a judge, and {rule.evaluator} asks none"
+        raise BadRule([Problem(line=text.lines.get("jury", 1), key="jury", message=told)])
     return need

@@ -56,7 +56,9 @@ def case_of_session(
         "turnCount": len(turns),
     }
     asked = next((text for each in turns if (text := each.case.inputs.get("input"))), None)
-    return Case(inputs=_told({"input": asked}), actual_outputs=_told(outputs), metadata=_told(metadata))
+    return Case(
+        inputs=_without_none({"input": asked}), actual_outputs=_without_none(outputs), metadata=_without_none(metadata)
+    )
 
 
 def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_Turn]:
@@ -124,5 +126,5 @@ def _sum(amounts: Iterable[_Amount | None]) -> _Amount | None:
     return sum(told[1:], told[0]) if told else None
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}

@@ -1,13 +1,21 @@
 """The test case that a trace is."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias
 
+from collector.conventions.columnar.stored_trace import StoredTrace
+from collector.conventions.member import TraceMember
+from collector.evaluation.deferred import DeferredParts
 from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of
 from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
 from storage import records
 from storage.records import Span, SpanReading, TraceReading
+
+ToldTrace: TypeAlias = TraceReading | StoredTrace
+TimedSpan: TypeAlias = Span | TraceMember
+"""A trace and its spans: read, or as stored columns tell them."""
 
 _ROLES = {"user", "assistant", "system", "tool"}
 _NS_PER_MS = 1_000_000
@@ -15,29 +23,103 @@ _LISTS = ("documents", "results", "matches", "chunks", "nodes")  # members of a 
 _TEXTS = ("page_content", "pageContent", "content", "text")  # members of a document that hold its text
 
 
+class _TraceParts:
+    """The parts of a test case that a trace tells; None: it does not."""
+
+    def __init__(self, told: ToldTrace, spans: Sequence[TimedSpan], trace_id: str | None) -> None:
+        self._told, self._spans = told, spans
+        self.trace_id = trace_id
+
+    @property
+    def input(self) -> str | None:
+        return self._told.input
+
+    @property
+    def output(self) -> str | None:
+        return self._told.output if self._told.final_response is None else self._told.final_response
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        return [tool_call_of(call) for call in self._told.tool_calls]
+
+    @cached_property
+    def context(self) -> list[str] | None:
+        return _context(self._told, self._spans) or None
+
+    @property
+    def trajectory(self) -> Conversation | None:
+        conversation = conversation_of(self._told.conversation)
+        return conversation if conversation.messages else None
+
+    @property
+    def reasoning(self) -> list[str] | None:
+        return _reasoning(self._told.conversation) or None
+
+    @property
+    def tools(self) -> list[ToolDefinition] | None:
+        return [_definition(tool) for tool in self._told.tool_definitions] or None
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return summary_of_trace(self._told, self._spans).model_dump(by_alias=True, exclude_none=True)
+
+    @property
+    def session_id(self) -> str | None:
+        return self._told.session_id
+
+    @property
+    def user_id(self) -> str | None:
+        return self._told.user_id
+
+
+_INPUTS: Final = {"input": "input"}
+_OUTPUTS: Final = {
+    "output": "output",
+    "toolCalls": "tool_calls",
+    "context": "context",
+    "retrievalContext": "context",
+    "trajectory": "trajectory",
+    "reasoningSteps": "reasoning",
+}
+_METADATA: Final = {
+    "tools": "tools",
+    "traceSummary": "summary",
+    "traceId": "trace_id",
+    "sessionId": "session_id",
+    "userId": "user_id",
+}
+"""The keys that evaluators read, and the parts that are under them."""
+
+
 def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
     """What went into the run and what came out, under the keys that evaluators read.
 
     What the trace does not tell is left out, so that an evaluator that needs it says so.
     """
-    context = _context(reading, spans)
-    conversation = conversation_of(reading.conversation)
-    outputs: dict[str, Any] = {
-        "output": reading.output if reading.final_response is None else reading.final_response,
-        "toolCalls": [tool_call_of(call) for call in reading.tool_calls],
-        "context": context or None,
-        "retrievalContext": context or None,
-        "trajectory": conversation if conversation.messages else None,
-        "reasoningSteps": _reasoning(reading.conversation) or None,
-    }
-    metadata: dict[str, Any] = {
-        "tools": [_definition(tool) for tool in reading.tool_definitions] or None,
-        "traceSummary": summary_of_trace(reading, spans).model_dump(by_alias=True, exclude_none=True),
-        "traceId": spans[0].trace_id if spans else None,
-        "sessionId": reading.session_id,
-        "userId": reading.user_id,
-    }
-    return Case(inputs=_told({"input": reading.input}), actual_outputs=_told(outputs), metadata=_told(metadata))
+    parts = _TraceParts(reading, spans, spans[0].trace_id if spans else None)
+    inputs, outputs, metadata = (
+        {key: value for key, name in names.items() if (value := getattr(parts, name)) is not None}
+        for names in (_INPUTS, _OUTPUTS, _METADATA)
+    )
+    return Case(inputs=inputs, actual_outputs=outputs, metadata=metadata)
+
+
+def case_of_stored(trace: StoredTrace) -> Case:
+    """The test case that stored spans are, of which each part is made when an evaluator first asks for it."""
+    parts = _TraceParts(trace, trace.members, trace.trace_id)
+    inputs, outputs, metadata = (
+        DeferredParts({key: partial(getattr, parts, name) for key, name in names.items()})
+        for names in (_INPUTS, _OUTPUTS, _METADATA)
+    )
+    return Case.model_construct(inputs=inputs, actual_outputs=outputs, expected_outputs={}, metadata=metadata)
+
+
+def whole_case(case: Case) -> Case:
+    """The case with every part made."""
+    inputs, outputs, expected, metadata = (
+        dict(values) for values in (case.inputs, case.actual_outputs, case.expected_outputs, case.metadata)
+    )
+    return Case(inputs=inputs, actual_outputs=outputs, expected_outputs=expected, metadata=metadata)
 
 
 def joined(trace: Case, given: Case) -> Case:
@@ -50,7 +132,7 @@ def joined(trace: Case, given: Case) -> Case:
     )
 
 
-def summary_of_trace(reading: TraceReading, spans: Sequence[Span]) -> RunSummary:
+def summary_of_trace(reading: ToldTrace, spans: Sequence[TimedSpan]) -> RunSummary:
     """The run in numbers."""
     names = [call.name for call in reading.tool_calls]
     models = [one for one in reading.spans.values() if one.span_type == "llm"]
@@ -120,7 +202,7 @@ def _is_reasoning(part: dict[str, Any]) -> bool:
     return part.get("type") == "reasoning" and bool(part.get("content"))
 
 
-def _context(reading: TraceReading, spans: Sequence[Span]) -> list[str]:
+def _context(reading: ToldTrace, spans: Sequence[TimedSpan]) -> list[str]:
     """What was retrieved, in the order in which the retrievers started."""
     started = {span.span_id: span.start_ns for span in spans}
     retrieved = sorted(
@@ -171,10 +253,6 @@ def _definition(tool: records.OfferedTool) -> ToolDefinition:
     )
 
 
-def _cached(models: Sequence[SpanReading]) -> int | None:
+def _cached(models: Sequence[SpanReading | TraceMember]) -> int | None:
     told = [one.cached_tokens for one in models if one.cached_tokens is not None]
     return sum(told) if told else None
-
-
-def _told(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}

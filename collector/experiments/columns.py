@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from collector.gating.results import BadFile, Results, anchor
+from collector.gating.results import BadResultsFile, Results, anchor
 from rules.statistics.runs.records import (
     FAILED,
     MISSING,
@@ -18,9 +18,9 @@ from rules.statistics.runs.records import (
     SCORED,
     SKIPPED,
     Evaluator,
-    Item,
+    FinishedRun,
+    JudgedItem,
     Numbers,
-    Run,
 )
 from storage.offline.run_items import RunColumns, RunItems, StoredEvaluator
 from storage.offline.runs import Run as StoredRun
@@ -44,16 +44,16 @@ def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
     """The arrays of a run. Without texts, its items have neither input nor metadata.
 
     Raises:
-        BadFile: nothing in it can be compared.
+        BadResultsFile: nothing in it can be compared.
     """
     columns = items.columns(run.run_id)
     where = f"run {run.run_id}"
     evaluators = [_evaluator(each, where) for each in columns.evaluators]
     if not evaluators:
-        raise BadFile(f"{where}: no item has evaluations")
+        raise BadResultsFile(f"{where}: no item has evaluations")
     places = _Places.of(columns.items)
     if len(evaluators) * places.numbers.size > MAX_CELLS:
-        raise BadFile(
+        raise BadResultsFile(
             f"{where}: {len(evaluators)} evaluators, {len(places.keys)} items and {places.trials} trials are too many"
         )
     outcomes, scores, passed = _judged(columns, places, evaluators)
@@ -62,7 +62,7 @@ def load_run(run: StoredRun, items: RunItems, *, with_texts: bool) -> LoadedRun:
         results=Results(
             experiment=run.experiment,
             pairing="dataset_item_id" if places.are_keyed else "positional",
-            run=Run(
+            run=FinishedRun(
                 items=_items(places, texts),
                 evaluators=evaluators,
                 outcomes=outcomes,
@@ -145,7 +145,7 @@ def _coded(column: pa.ChunkedArray, codes: dict[str, int]) -> NDArray[np.int64]:
 
 def _evaluator(stored: StoredEvaluator, where: str) -> Evaluator:
     if not stored.is_one:
-        raise BadFile(f"{where}: {stored.name} has another threshold, direction or fingerprint than before")
+        raise BadResultsFile(f"{where}: {stored.name} has another threshold, direction or fingerprint than before")
     return Evaluator(
         name=stored.name,
         better="lower" if stored.direction == "lower" else "higher",
@@ -154,13 +154,13 @@ def _evaluator(stored: StoredEvaluator, where: str) -> Evaluator:
     )
 
 
-def _items(places: _Places, texts: list[tuple[str, str]]) -> list[Item]:
+def _items(places: _Places, texts: list[tuple[str, str]]) -> list[JudgedItem]:
     if not texts:
-        return [Item(key=key) for key in places.keys]
+        return [JudgedItem(key=key) for key in places.keys]
     # Items of a run share few maps of metadata, which nobody changes.
     known = {metadata: _metadata(json.loads(metadata)) for metadata in {metadata for _, metadata in texts}}
     return [
-        Item(key=key, text=anchor(json.loads(inputs)), metadata=known[metadata])
+        JudgedItem(key=key, text=anchor(json.loads(inputs)), metadata=known[metadata])
         for key, (inputs, metadata) in zip(places.keys, texts, strict=True)
     ]
 

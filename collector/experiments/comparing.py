@@ -8,12 +8,12 @@ from typing import Final
 
 from collector.experiments.columns import LoadedRun, load_run
 from collector.experiments.kept import Kept
-from collector.gating.gate import Decision, Policy, decision_on, without_baseline
-from collector.gating.results import BadFile
+from collector.gating.gate import GateDecision, Policy, decision_on, without_baseline
+from collector.gating.results import BadResultsFile
 from rules.statistics.runs.comparison import Comparison, Incomparable, compare
 from rules.statistics.runs.items import ItemTable, compare_items
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Item
+from rules.statistics.runs.records import JudgedItem
 from storage.errors import Conflict, Overloaded
 from storage.offline.run_items import RunItems, RunStamp
 from storage.offline.runs import Run, Runs
@@ -81,7 +81,7 @@ class ComparedRuns:
         table = 8 * items * (4 + 3 * len(self.table.columns))
         return 17 * cells + 24 * trials + table + _ITEM_BYTES * items + _CHANGE_BYTES * len(self.comparison.items)
 
-    def decision(self, policy: Policy) -> Decision:
+    def decision(self, policy: Policy) -> GateDecision:
         """What the gate says of it under a policy with the same options."""
         return decision_on(self.comparison, self.candidate.results, policy)
 
@@ -135,12 +135,12 @@ class RunComparer:
                 table=compare_items(*runs, pair.options),
                 slice_keys=_slice_keys(runs[1].items),
             )
-        except (BadFile, Incomparable) as error:
+        except (BadResultsFile, Incomparable) as error:
             raise Conflict(str(error)) from error
         self._kept.keep(pair.key, found, found.nbytes)
         return found
 
-    def without_baseline(self, candidate: Run, policy: Policy) -> Decision:
+    def without_baseline(self, candidate: Run, policy: Policy) -> GateDecision:
         """The decision where there is no run to compare with.
 
         Raises:
@@ -153,7 +153,7 @@ class RunComparer:
         try:
             with _one_comparison():
                 return without_baseline(self._loaded(stamped).results, why, policy)
-        except BadFile as error:
+        except BadResultsFile as error:
             raise Conflict(str(error)) from error
 
     def _stamped(self, run: Run) -> StampedRun:
@@ -185,7 +185,7 @@ def _refuse_too_large(*runs: StampedRun) -> None:
         raise Conflict(f"these runs have {count} items, and {MAX_ITEMS} can be compared: export both, and use the gate")
 
 
-def _slice_keys(items: Sequence[Item]) -> list[str]:
+def _slice_keys(items: Sequence[JudgedItem]) -> list[str]:
     """Keys of metadata that have from two to some values in these items, fewer than there are items."""
     values: dict[str, set[str]] = {}
     for item in items:

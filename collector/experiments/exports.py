@@ -11,7 +11,7 @@ from collector.experiments.junit_form import write_junit
 from collector.experiments.markdown_form import write_markdown
 from collector.experiments.report import RunReport
 from storage.offline.run_items import RunItems
-from storage.offline.run_sums import Sums
+from storage.offline.run_sums import RunSums
 from storage.offline.runs import Run
 
 RunForm: TypeAlias = Literal["json", "csv", "markdown", "html", "junit"]
@@ -19,7 +19,7 @@ RunForm: TypeAlias = Literal["json", "csv", "markdown", "html", "junit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportForm:
-    """One of them."""
+    """A form in which a run is exported."""
 
     media_type: str
     suffix: str
@@ -35,7 +35,7 @@ REPORT_FORMS: Final[Mapping[RunForm, ReportForm]] = {
 }
 
 
-def report_of(run: Run, sums: Sums, items: RunItems) -> RunReport:
+def report_of(run: Run, sums: RunSums, items: RunItems) -> RunReport:
     """What there is to tell of a run."""
     return RunReport(
         run=run,

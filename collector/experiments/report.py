@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
 from storage.offline.run_items import EvaluatedTrial, OutlinedItem, RunItems
-from storage.offline.run_sums import Sums
+from storage.offline.run_sums import RunSums
 from storage.offline.runs import Run
 
 CaseOutcome: TypeAlias = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
@@ -99,7 +99,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorSummary:
+class ReportedEvaluator:
     """What one evaluator said in a run: means over the trials, each of which counts alike."""
 
     name: str
@@ -113,7 +113,7 @@ class RunReport:
     """A run, what its items sum up to, and where these are read from."""
 
     run: Run
-    sums: Sums
+    sums: RunSums
     outline: Sequence[OutlinedItem]
     trials: Sequence[EvaluatedTrial]
     items: RunItems
@@ -153,10 +153,10 @@ class RunReport:
         return mean_of([passed for passed, _ in self._rates]) or 0
 
     @property
-    def evaluators(self) -> list[EvaluatorSummary]:
+    def evaluators(self) -> list[ReportedEvaluator]:
         """What each evaluator said, by name."""
         return [
-            EvaluatorSummary(
+            ReportedEvaluator(
                 name=name,
                 mean=mean_of([each.mean for each in rows if each.mean is not None]),
                 deviation=deviation_of([each.mean for each in rows if each.mean is not None]),

@@ -10,7 +10,7 @@ import numpy as np
 from collector.experiments.columns import LoadedRun
 from collector.experiments.comparing import ComparedRuns
 from rules.statistics.runs.items import MOVEMENTS, Movement
-from rules.statistics.runs.records import SCORED, Item, Numbers
+from rules.statistics.runs.records import SCORED, JudgedItem, Numbers
 from storage.offline.run_items import RunItems
 
 DiffFilter: TypeAlias = Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
@@ -79,7 +79,7 @@ def cases_of(compared: ComparedRuns, places: Sequence[int], items: RunItems) -> 
     ]
 
 
-def item_of(compared: ComparedRuns, place: int) -> Item:
+def item_of(compared: ComparedRuns, place: int) -> JudgedItem:
     """An item by its place in the table, as the candidate has it, else as the baseline has."""
     after = int(compared.table.after[place])
     if after >= 0:

@@ -2,20 +2,19 @@
 
 import hashlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
 from collector.experiments.kept import Kept
+from collector.following import FollowerThread
+from collector.gating.gate import Policy
 from storage.alerting.outbox import RUN_REGRESSION, WebhookEvent
 from storage.errors import Conflict, Overloaded
 from storage.offline.run_items import RunItems
 from storage.offline.run_looks import RunLooks
 from storage.offline.runs import Run, Runs
-
-if TYPE_CHECKING:
-    from collector.experiments.comparing import ComparedRuns
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +44,14 @@ class RunWatcher:
         self._looks = looks
         self._kept = kept
         self._clock = clock
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="run-regressions", daemon=True)
+        self._thread = FollowerThread(
+            self._look_on,
+            name="run-regressions",
+            doing="comparing runs",
+            log=log,
+            pause_s=_TICK_S,
+            waits_first=True,
+        )
 
     def start(self) -> None:
         """Begin with those that ended while nobody looked."""
@@ -54,8 +59,7 @@ class RunWatcher:
 
     def close(self) -> None:
         """Stop."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.close()
 
     def look_now(self) -> int:
         """Look at runs that have ended; how many these were.
@@ -90,10 +94,6 @@ class RunWatcher:
 
     def _regression(self, run: Run, at_ns: int) -> WebhookEvent | None:
         """What is told of a run that is worse by the gate at its defaults; None of any other."""
-        # Imported here: they bring scipy, which a server that compares nothing should not load.
-        from collector.experiments.comparing import RunComparer, baseline_of, newest_first  # noqa: PLC0415
-        from collector.gating.gate import Policy  # noqa: PLC0415
-
         before = baseline_of(run, newest_first(self._runs, run.experiment_id))
         if before is None:
             return None
@@ -109,22 +109,16 @@ class RunWatcher:
             project=run.project,
             type=RUN_REGRESSION,
             alert_id=None,
-            document={"run": _told(run, before, document)},
+            document={"run": _run_document(run, before, document)},
             at_ns=at_ns,
         )
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_TICK_S):
-            try:
-                while self.look_now() and not self._stopping.is_set():
-                    pass
-            except Overloaded as error:
-                log.warning("looking at runs pauses: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end watching for good
-                log.exception("looking at runs failed; it goes on")
+    def _look_on(self) -> None:
+        while self.look_now() and not self._thread.stopping.is_set():
+            pass
 
 
-def _told(run: Run, before: Run, document: Mapping[str, Any]) -> dict[str, Any]:
+def _run_document(run: Run, before: Run, document: Mapping[str, Any]) -> dict[str, Any]:
     names = ("baselinePassRate", "candidatePassRate", "passRateDelta", "verdict", "significant", "regressedCount")
     return {
         "tenant": run.tenant,

@@ -58,11 +58,11 @@ def _record(result: ResultToTell, instance: str) -> LogRecord:
         observed_time_unix_nano=result.created_at_ns,
         severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
         event_name=EVENT,
-        attributes=_attributes(_told(result, instance)),
+        attributes=_attributes(_attributes_of(result, instance)),
     )
 
 
-def _told(result: ResultToTell, instance: str) -> Mapping[str, Value]:
+def _attributes_of(result: ResultToTell, instance: str) -> Mapping[str, Value]:
     return {
         "gen_ai.evaluation.name": result.name,
         "gen_ai.evaluation.score.value": None if result.score is None else float(result.score),

@@ -1,8 +1,6 @@
 """The thread that tells somebody else what came of evaluations, as they are stored."""
 
 import logging
-import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +8,8 @@ from typing import assert_never
 
 from collector.exporting.answers import Accepted, Endpoint, Rejected, RetryLater
 from collector.exporting.events import events
-from collector.following import let_ingest_go_first
-from storage.errors import Moved, Overloaded
+from collector.following import FollowerThread, IngestFirst
+from storage.backoff import backoff_s
 from storage.judging.results_out import ResultsOut, ResultToTell
 
 log = logging.getLogger(__name__)
@@ -51,13 +49,14 @@ class ResultsExporter:
         self._results = results
         self._endpoint = endpoint
         self._most = most
-        self._ingest_is_behind = ingest_is_behind
+        self._ingest_first = IngestFirst(ingest_is_behind)
         self._waits = waits or ExportWaits()
         self._instance = ""
         self._counts: Counter[str] = Counter()
         self._failing = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="results-out", daemon=True)
+        self._thread = FollowerThread(
+            self._tell_on, name="results-out", doing="telling results", log=log, pause_s=self._waits.pause_s
+        )
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -70,28 +69,18 @@ class ResultsExporter:
 
     def close(self) -> None:
         """Stop after the request under way; what is not told yet is after the next start."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.close()
         self._endpoint.close()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._tell_on()
-            except (Moved, Overloaded) as error:
-                log.warning("telling results pauses: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end telling for good
-                log.exception("telling results failed; it starts again")
-            self._stopping.wait(self._waits.pause_s)
 
     def _tell_on(self) -> None:
         state = self._results.state()
         number, self._instance = state.number, state.instance
-        while not self._stopping.is_set():
-            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+        while not self._thread.stopping.is_set():
+            self._ingest_first.wait(self._thread.stopping)
             results, until = self._results.page(number, self._most)
             if until == number:
-                self._stopping.wait(self._waits.look_s)
+                self._ingest_first.caught_up()
+                self._thread.stopping.wait(self._waits.look_s)
             elif self._tell(results):
                 self._results.move(number, until)
                 number = until
@@ -103,8 +92,8 @@ class ResultsExporter:
         body = events(results, self._instance).SerializeToString()
         if len(body) > _MOST_BYTES and len(results) > 1:
             return self._tell_halves(results)
-        wait_s = self._waits.first_s
-        while not self._stopping.is_set():
+        failures = 0
+        while not self._thread.stopping.is_set():
             answer = self._endpoint.post(body)
             match answer:
                 case Accepted():
@@ -114,9 +103,10 @@ class ResultsExporter:
                     return self._part(results, answer)
                 case RetryLater():
                     self._note(answer)
+                    failures += 1
                     asked_s = min(answer.after_s, self._waits.longest_asked_s)
-                    self._stopping.wait(max(asked_s, wait_s * random.uniform(0.8, 1.2)))  # noqa: S311 - no secret
-                    wait_s = min(2 * wait_s, self._waits.longest_s)
+                    own_s = backoff_s(failures, first_s=self._waits.first_s, longest_s=self._waits.longest_s)
+                    self._thread.stopping.wait(max(asked_s, own_s))
                 case _:
                     assert_never(answer)
         return False

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from collector.gating.results import BadFile, Results, number, passes, read_json
-from rules.statistics.runs.records import SCORED, SKIPPED, Evaluator, Item, Result, Run, run_of
+from collector.gating.results import BadResultsFile, Results, number, passes, read_json
+from rules.statistics.runs.records import SCORED, SKIPPED, Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
 
 FORMAT: Final = 1
 _POSITION: Final = re.compile(r"item-(0|[1-9][0-9]*)")
@@ -52,37 +52,37 @@ def read_baseline(path: Path) -> Results:
     """The run that a baseline file holds.
 
     Raises:
-        BadFile: it is of a newer format, or says something twice or not at all.
+        BadResultsFile: it is of a newer format, or says something twice or not at all.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("formatVersion") != FORMAT:
         version = document.get("formatVersion") if isinstance(document, dict) else None
-        raise BadFile(f"{path}: format {version!r} is not known; this version reads {FORMAT}")
+        raise BadResultsFile(f"{path}: format {version!r} is not known; this version reads {FORMAT}")
     experiment, pairing, items = document.get("experiment"), document.get("pairing"), document.get("items")
     if pairing not in {"positional", "dataset_item_id"} or not isinstance(experiment, str):
-        raise BadFile(f"{path}: 'experiment' and 'pairing' are needed")
+        raise BadResultsFile(f"{path}: 'experiment' and 'pairing' are needed")
     if not isinstance(items, list) or not items:
-        raise BadFile(f"{path}: a list 'items' is needed")
+        raise BadResultsFile(f"{path}: a list 'items' is needed")
     evaluators: dict[str, Evaluator] = {}
     described, results = [], []
     for at, item in enumerate(items):
         where = f"{path}: items[{at}]"
         key, judged = (item.get("key"), item.get("evaluators")) if isinstance(item, dict) else (None, None)
         if not isinstance(key, str) or (pairing == "positional" and not _POSITION.fullmatch(key)):
-            raise BadFile(f"{where}: {key!r} is no key of an item")
+            raise BadResultsFile(f"{where}: {key!r} is no key of an item")
         if not isinstance(judged, list) or not judged:
-            raise BadFile(f"{where}: a list 'evaluators' is needed")
-        described.append(Item(key=key, text=str(item.get("input", ""))))
+            raise BadResultsFile(f"{where}: a list 'evaluators' is needed")
+        described.append(JudgedItem(key=key, text=str(item.get("input", ""))))
         for entry in judged:
             results += _results(key, entry, evaluators, where)
     try:
         run = run_of(described, list(evaluators.values()), results)
     except ValueError as error:
-        raise BadFile(f"{path}: {error}") from error
+        raise BadResultsFile(f"{path}: {error}") from error
     return Results(experiment=experiment, pairing=pairing, run=run)
 
 
-def _judged(run: Run, evaluator: int, item: int, trials: int) -> dict[str, Any]:
+def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[str, Any]:
     """One evaluator's line of an item; repeats are kept one by one beside their mean."""
     known = run.evaluators[evaluator]
     scores, outcomes = run.scores[evaluator, item], run.outcomes[evaluator, item]
@@ -106,10 +106,10 @@ def _judged(run: Run, evaluator: int, item: int, trials: int) -> dict[str, Any]:
     return line
 
 
-def _results(key: str, entry: Any, evaluators: dict[str, Evaluator], where: str) -> list[Result]:  # noqa: ANN401 - JSON
+def _results(key: str, entry: Any, evaluators: dict[str, Evaluator], where: str) -> list[TrialResult]:  # noqa: ANN401 - JSON
     name = entry.get("name") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not name:
-        raise BadFile(f"{where}: an evaluator has no name")
+        raise BadResultsFile(f"{where}: an evaluator has no name")
     threshold = entry.get("threshold")
     evaluator = Evaluator(
         name=name,
@@ -118,21 +118,21 @@ def _results(key: str, entry: Any, evaluators: dict[str, Evaluator], where: str)
         fingerprint=entry.get("fingerprint"),
     )
     if evaluators.setdefault(name, evaluator) != evaluator:
-        raise BadFile(f"{where}: {name} has another threshold, direction or fingerprint than before")
+        raise BadResultsFile(f"{where}: {name} has another threshold, direction or fingerprint than before")
     scores = entry.get("scores", [entry.get("score")])
     if not isinstance(scores, list) or not scores:
-        raise BadFile(f"{where}: scores is a list of numbers")
+        raise BadResultsFile(f"{where}: scores is a list of numbers")
     found = []
     for trial, score in enumerate(scores):
         if score is None:
             lost = "skipped" if entry.get("outcome") == "skipped" else "failed"
             found.append(
-                Result(item=key, evaluator=name, trial=trial, outcome="skipped" if lost == "skipped" else "failed")
+                TrialResult(item=key, evaluator=name, trial=trial, outcome="skipped" if lost == "skipped" else "failed")
             )
             continue
         value = number(score, where)
         told = bool(entry.get("pass")) if len(scores) == 1 else passes(evaluator, value)
-        found.append(Result(item=key, evaluator=name, trial=trial, score=value, passed=told))
+        found.append(TrialResult(item=key, evaluator=name, trial=trial, score=value, passed=told))
     return found
 
 

@@ -23,7 +23,7 @@ class NoComment(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CommentPlace:
     """Where the comments of one pull or merge request are."""
 
     comments: str  # lists and takes new ones
@@ -32,7 +32,7 @@ class Place:
     change: str  # the method that changes a comment
 
 
-def github(variables: Variables) -> Place:
+def github(variables: Variables) -> CommentPlace:
     """The pull request of a GitHub workflow.
 
     Raises:
@@ -46,7 +46,7 @@ def github(variables: Variables) -> Place:
     if not isinstance(number, int):
         raise NoComment("the workflow runs for no pull request")
     base = f"{variables('GITHUB_API_URL') or 'https://api.github.com'}/repos/{repository}/issues"
-    return Place(
+    return CommentPlace(
         comments=f"{base}/{number}/comments",
         one=f"{base}/comments/",
         headers={
@@ -58,7 +58,7 @@ def github(variables: Variables) -> Place:
     )
 
 
-def gitlab(variables: Variables) -> Place:
+def gitlab(variables: Variables) -> CommentPlace:
     """The merge request of a GitLab pipeline.
 
     Raises:
@@ -71,13 +71,13 @@ def gitlab(variables: Variables) -> Place:
     if not token or not base or not project:
         raise NoComment("TRACEJURY_GITLAB_TOKEN, CI_API_V4_URL and CI_PROJECT_ID are needed")
     notes = f"{base}/projects/{project}/merge_requests/{number}/notes"
-    return Place(comments=notes, one=f"{notes}/", headers={"PRIVATE-TOKEN": token}, change="PUT")
+    return CommentPlace(comments=notes, one=f"{notes}/", headers={"PRIVATE-TOKEN": token}, change="PUT")
 
 
-PLACES: Final[Mapping[str, Callable[[Variables], Place]]] = {"github": github, "gitlab": gitlab}
+PLACES: Final[Mapping[str, Callable[[Variables], CommentPlace]]] = {"github": github, "gitlab": gitlab}
 
 
-def put_comment(place: Place, body: str) -> str:
+def put_comment(place: CommentPlace, body: str) -> str:
     """Replace our comment, or write the first; says which.
 
     Raises:
@@ -92,7 +92,7 @@ def put_comment(place: Place, body: str) -> str:
         return "updated"
 
 
-def _ours(client: httpx.Client, place: Place) -> int | None:
+def _ours(client: httpx.Client, place: CommentPlace) -> int | None:
     for page in range(1, _MAX_PAGES + 1):
         found = _asked(client, "GET", place.comments, params={"per_page": _PAGE, "page": page})
         if not isinstance(found, list):

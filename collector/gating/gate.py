@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.gating.baseline import baseline_document, read_baseline, write_baseline
-from collector.gating.results import BadFile, Results, read_results
+from collector.gating.results import BadResultsFile, Results, read_results
 from rules.statistics.runs.comparison import Comparison, Incomparable, ItemChange, compare
 from rules.statistics.runs.differences import Difference
 from rules.statistics.runs.measures import PASS_RATE
@@ -38,18 +38,18 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class GateDecision:
     """The verdict document, and the exit code that it comes to."""
 
     document: Mapping[str, Any]
     exit_code: int
 
 
-def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> Decision:
+def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mapping[str, str]) -> GateDecision:
     """Compare with the baseline in a file; write that file where it is to be updated, or missing outside of CI.
 
     Raises:
-        BadFile: the baseline cannot be read, or must not be compared with.
+        BadResultsFile: the baseline cannot be read, or must not be compared with.
     """
     if policy.against is not None:
         return judge(read_results(policy.against, candidate.pairing), candidate, str(policy.against), policy)
@@ -59,37 +59,37 @@ def decide(candidate: Results, baseline: Path, policy: Policy, provenance: Mappi
         passed = policy.update or policy.bootstrap_passes
         told = f"baseline {'created' if created else 'updated'} at {baseline}: review and commit it"
         document = _uncompared("PASS" if passed else "FAIL", candidate, told)
-        return Decision(document=document, exit_code=PASSED if passed else REGRESSED)
+        return GateDecision(document=document, exit_code=PASSED if passed else REGRESSED)
     if not baseline.exists():
         told = f"there is no baseline at {baseline}, so nothing was measured: make one locally and commit it"
         return without_baseline(candidate, told, policy)
     return judge(read_baseline(baseline), candidate, str(baseline), policy)
 
 
-def without_baseline(candidate: Results, told: str, policy: Policy) -> Decision:
+def without_baseline(candidate: Results, told: str, policy: Policy) -> GateDecision:
     """The decision where there is nothing to compare with, and why."""
     document = _uncompared("NO_BASELINE", candidate, told)
-    return Decision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
+    return GateDecision(document=document, exit_code=NO_BASELINE if policy.require_baseline else PASSED)
 
 
-def judge(before: Results, candidate: Results, baseline: str, policy: Policy) -> Decision:
+def judge(before: Results, candidate: Results, baseline: str, policy: Policy) -> GateDecision:
     """Compare a candidate with a baseline, which has a name for messages.
 
     Raises:
-        BadFile: the two must not be compared.
+        BadResultsFile: the two must not be compared.
     """
     if before.pairing != candidate.pairing:
-        raise BadFile(
+        raise BadResultsFile(
             f"{baseline}: items are paired by {before.pairing}, and those of the candidate by {candidate.pairing}"
         )
     try:
         found = compare(before.run, candidate.run, policy.options)
     except Incomparable as error:
-        raise BadFile(f"{baseline}: {error}; update the baseline, or choose evaluators") from error
+        raise BadResultsFile(f"{baseline}: {error}; update the baseline, or choose evaluators") from error
     return decision_on(found, candidate, policy)
 
 
-def decision_on(found: Comparison, candidate: Results, policy: Policy) -> Decision:
+def decision_on(found: Comparison, candidate: Results, policy: Policy) -> GateDecision:
     """What the policy makes of a comparison that was made by its options."""
     failures, warnings = list(found.failures), list(found.warnings)
     told = [f"evaluator {name} of the baseline is missing" for name in found.removed_evaluators]
@@ -112,7 +112,7 @@ def decision_on(found: Comparison, candidate: Results, policy: Policy) -> Decisi
         "failures": failures,
         "warnings": warnings,
     }
-    return Decision(document=document, exit_code=REGRESSED if failed else INCONCLUSIVE if undecided else PASSED)
+    return GateDecision(document=document, exit_code=REGRESSED if failed else INCONCLUSIVE if undecided else PASSED)
 
 
 def _counted(found: Comparison, alpha: float) -> dict[str, Any]:

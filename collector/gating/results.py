@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from rules.statistics.runs.records import Evaluator, Item, Outcome, Result, Run, run_of
+from rules.statistics.runs.records import Evaluator, FinishedRun, JudgedItem, Outcome, TrialResult, run_of
 
 Pairing: TypeAlias = Literal["positional", "dataset_item_id"]
 
@@ -19,7 +19,7 @@ _AS_JSON: Final = json.JSONEncoder(ensure_ascii=False)
 ANCHOR_CHARS: Final = 80  # of an item's input in the baseline and in reports
 
 
-class BadFile(ValueError):
+class BadResultsFile(ValueError):
     """A file does not say what it should; the message says where."""
 
 
@@ -29,14 +29,14 @@ class Results:
 
     experiment: str
     pairing: Pairing
-    run: Run
+    run: FinishedRun
 
 
 def read_results(path: Path, pairing: Literal["auto", "positional", "dataset_item_id"] = "auto") -> Results:
     """The results in a file.
 
     Raises:
-        BadFile: it cannot be read, or means nothing.
+        BadResultsFile: it cannot be read, or means nothing.
     """
     document = read_json(path)
     return results_of(document, pairing, str(path))
@@ -47,33 +47,35 @@ def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN4
     items = _list(document, "items", path)
     name = document.get("experimentName")
     if not isinstance(name, str) or not name.strip():
-        raise BadFile(f"{path}: the experiment has no name, so its baseline could not be told from others")
+        raise BadResultsFile(f"{path}: the experiment has no name, so its baseline could not be told from others")
     ids = [_id_of(item, f"{path}: items[{at}]") for at, item in enumerate(items)]
     if pairing == "dataset_item_id" and None in ids:
-        raise BadFile(f"{path}: items[{ids.index(None)}] has no id, and items are paired by it")
+        raise BadResultsFile(f"{path}: items[{ids.index(None)}] has no id, and items are paired by it")
     by_id = pairing != "positional" and None not in ids
     keys = [str(each) if by_id else f"item-{at}" for at, each in enumerate(ids)]
     if len(set(keys)) != len(keys):
-        raise BadFile(f"{path}: the item {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+        raise BadResultsFile(f"{path}: the item {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
     evaluators: dict[str, Evaluator] = {}
-    results: list[Result] = []
+    results: list[TrialResult] = []
     for at, (key, item) in enumerate(zip(keys, items, strict=True)):
         for place, evaluation in enumerate(_list(item, "evaluations", f"{path}: items[{at}]", empty=True)):
             where = f"{path}: items[{at}].evaluations[{place}]"
             evaluator = _evaluator(evaluation, where)
             if evaluators.setdefault(evaluator.name, evaluator) != evaluator:
-                raise BadFile(f"{where}: {evaluator.name} has another threshold, direction or fingerprint than before")
+                raise BadResultsFile(
+                    f"{where}: {evaluator.name} has another threshold, direction or fingerprint than before"
+                )
             results += _trials(key, evaluator, evaluation, where)
     if not evaluators:
-        raise BadFile(f"{path}: no item has evaluations")
+        raise BadResultsFile(f"{path}: no item has evaluations")
     described = [
-        Item(key=key, text=anchor(item.get("input")), metadata=_metadata(item))
+        JudgedItem(key=key, text=anchor(item.get("input")), metadata=_metadata(item))
         for key, item in zip(keys, items, strict=True)
     ]
     try:
         run = run_of(described, list(evaluators.values()), results, _usage(keys, items))
     except ValueError as error:
-        raise BadFile(f"{path}: {error}") from error
+        raise BadResultsFile(f"{path}: {error}") from error
     return Results(experiment=name, pairing="dataset_item_id" if by_id else "positional", run=run)
 
 
@@ -81,14 +83,14 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     """A JSON document, of which every key is there once and every number is finite.
 
     Raises:
-        BadFile: it is not.
+        BadResultsFile: it is not.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise BadFile(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+            raise BadResultsFile(f"{path}: larger than {MAX_BYTES >> 20} MiB")
         return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path}: {error}") from error
+        raise BadResultsFile(f"{path}: {error}") from error
 
 
 def anchor(value: object) -> str:
@@ -104,10 +106,10 @@ def number(value: object, where: str) -> float:
     """A finite number.
 
     Raises:
-        BadFile: it is none.
+        BadResultsFile: it is none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadFile(f"{where}: {value!r} is no finite number")
+        raise BadResultsFile(f"{where}: {value!r} is no finite number")
     return round(float(value), 6)
 
 
@@ -126,28 +128,28 @@ def _no_number(text: str) -> float:
 def _list(document: Any, name: str, where: str, *, empty: bool = False) -> Sequence[Any]:  # noqa: ANN401 - JSON
     found = document.get(name) if isinstance(document, dict) else None
     if not isinstance(found, list) or not (found or empty):
-        raise BadFile(f"{where}: a list {name!r} is needed")
+        raise BadResultsFile(f"{where}: a list {name!r} is needed")
     return found
 
 
 def _id_of(item: Any, where: str) -> str | None:  # noqa: ANN401 - JSON
     if not isinstance(item, dict):
-        raise BadFile(f"{where}: no object")
+        raise BadResultsFile(f"{where}: no object")
     found = item.get("id", item.get("datasetItemId"))
     if found is None or (isinstance(found, str) and not found.strip()):
         return None
     if isinstance(found, bool) or not isinstance(found, str | int):
-        raise BadFile(f"{where}: an id is a text or a whole number")
+        raise BadResultsFile(f"{where}: an id is a text or a whole number")
     return str(found).strip()
 
 
 def _evaluator(evaluation: Any, where: str) -> Evaluator:  # noqa: ANN401 - JSON
     name = evaluation.get("evaluator", evaluation.get("name")) if isinstance(evaluation, dict) else None
     if not isinstance(name, str) or not name.strip():
-        raise BadFile(f"{where}: a text 'evaluator' is needed")
+        raise BadResultsFile(f"{where}: a text 'evaluator' is needed")
     better, threshold = evaluation.get("better", "higher"), evaluation.get("threshold")
     if better not in {"higher", "lower"}:
-        raise BadFile(f"{where}: better is 'higher' or 'lower'")
+        raise BadResultsFile(f"{where}: better is 'higher' or 'lower'")
     fingerprint = evaluation.get("fingerprint")
     return Evaluator(
         name=name,
@@ -157,30 +159,30 @@ def _evaluator(evaluation: Any, where: str) -> Evaluator:  # noqa: ANN401 - JSON
     )
 
 
-def _trials(key: str, evaluator: Evaluator, evaluation: Mapping[str, Any], where: str) -> list[Result]:
+def _trials(key: str, evaluator: Evaluator, evaluation: Mapping[str, Any], where: str) -> list[TrialResult]:
     scores = evaluation.get("scores")
     single = scores is None
     if scores is None:
         scores = [evaluation.get("score", evaluation.get("averageScore"))]
     if not isinstance(scores, list) or not 0 < len(scores) <= MAX_TRIALS:
-        raise BadFile(f"{where}: scores is a list of 1 to {MAX_TRIALS} numbers")
+        raise BadResultsFile(f"{where}: scores is a list of 1 to {MAX_TRIALS} numbers")
     outcome = evaluation.get("outcome", "scored")
     if outcome not in {"scored", "failed", "skipped"}:
-        raise BadFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")
+        raise BadResultsFile(f"{where}: outcome is 'scored', 'failed' or 'skipped'")
     said = evaluation.get("success") if single and isinstance(evaluation.get("success"), bool) else None
     return [_trial(key, evaluator, trial, outcome, (score, said), where) for trial, score in enumerate(scores)]
 
 
 def _trial(
     key: str, evaluator: Evaluator, trial: int, outcome: Outcome, found: tuple[Any, bool | None], where: str
-) -> Result:
+) -> TrialResult:
     score, said = found
     if outcome != "scored":
-        return Result(item=key, evaluator=evaluator.name, trial=trial, outcome=outcome)
+        return TrialResult(item=key, evaluator=evaluator.name, trial=trial, outcome=outcome)
     if score is None or (isinstance(score, float) and not math.isfinite(score)):
-        return Result(item=key, evaluator=evaluator.name, trial=trial, outcome="failed")
+        return TrialResult(item=key, evaluator=evaluator.name, trial=trial, outcome="failed")
     value = number(score, where)
-    return Result(
+    return TrialResult(
         item=key,
         evaluator=evaluator.name,
         trial=trial,

@@ -8,10 +8,11 @@ from typing import Self
 from collector.connection_text import parse_project_budgets
 from collector.live.jobs.run_evaluator import RunEvaluator, RunStore
 from collector.live.jobs.trials import JudgesAtHand, Trials
-from collector.live.jobs.work.patience import RetryPolicy
+from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
 from collector.live.judges.budget_shares import BudgetShares
 from collector.live.judges.judging_hub import JudgeServices, OwnDoor
+from collector.live.judges.playground import Playground
 from collector.live.matching.matcher import Matcher, Surroundings
 from collector.live.monitors.metric_monitors import MetricMonitorThread
 from collector.live.monitors.monitors import MonitorThread
@@ -35,6 +36,7 @@ class Pipeline:
     monitors: MonitorThread
     metric_monitors: MetricMonitorThread
     trials: Trials
+    playground: Playground
     run_evaluator: RunEvaluator
     _undo: ExitStack
 
@@ -95,6 +97,7 @@ class Pipeline:
                 monitors=monitors,
                 metric_monitors=metric_monitors,
                 trials=trials,
+                playground=Playground(judging.connections, judging.judges, settings.own_keys.prices, workers.run),
                 run_evaluator=run_evaluator,
                 _undo=undo.pop_all(),
             )

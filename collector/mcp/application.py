@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 
 _AT_ONCE: Final = 2
 _LONGEST_S: Final = 120.0
@@ -39,10 +39,10 @@ class Application:
         """What it makes of each item, in their order.
 
         Raises:
-            Refused: that are more runs than are left; it was not run.
+            ToolRefused: that are more runs than are left; it was not run.
         """
         if len(items) > self._left:
-            raise Refused(
+            raise ToolRefused(
                 f"the application may be run {self._left} times more, and {len(items)} are asked for: ask for fewer "
                 "with `limit`, or have `tracejury mcp` started with a larger --app-runs"
             )

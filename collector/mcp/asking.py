@@ -9,7 +9,7 @@ import httpx
 
 from collector.access.permission import Permission
 from collector.mcp.application import Application
-from collector.mcp.errors import NoServer, Refused
+from collector.mcp.errors import NoServer, ToolRefused
 from collector.mcp.local_files import LocalFiles
 
 Value = str | int | float | bool | None
@@ -40,7 +40,7 @@ class Api:
         """What the caller may do.
 
         Raises:
-            Refused: the key opens nothing, or nobody answers.
+            ToolRefused: the key opens nothing, or nobody answers.
         """
         told = await self.get("/api/v1/caller")
         return Rights(permissions=frozenset(map(Permission, told["permissions"])), sees_all=told["seesAll"])
@@ -49,7 +49,7 @@ class Api:
         """What is there, as JSON.
 
         Raises:
-            Refused: nothing is, it may not be seen, or nobody answers.
+            ToolRefused: nothing is, it may not be seen, or nobody answers.
         """
         return await self._ask("GET", path, params={name: _text(v) for name, v in parameters.items() if v is not None})
 
@@ -57,7 +57,7 @@ class Api:
         """What came of it, as JSON.
 
         Raises:
-            Refused: it may not be asked, or nobody answers.
+            ToolRefused: it may not be asked, or nobody answers.
         """
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
         return await self._ask("POST", path, json=dict(body), params=params)
@@ -66,7 +66,7 @@ class Api:
         """What it is from now on, as JSON.
 
         Raises:
-            Refused: it may not be asked, or nobody answers.
+            ToolRefused: it may not be asked, or nobody answers.
         """
         params = {name: _text(value) for name, value in parameters.items() if value is not None}
         return await self._ask("PUT", path, json=dict(body), params=params)
@@ -75,7 +75,7 @@ class Api:
         """What came of a change, as JSON.
 
         Raises:
-            Refused: it may not be asked, or nobody answers.
+            ToolRefused: it may not be asked, or nobody answers.
         """
         return await self._ask("PATCH", path, json=dict(body))
 
@@ -83,7 +83,7 @@ class Api:
         """The first so many of a list that comes in pages, each an array or a document with `content`.
 
         Raises:
-            Refused: it may not be asked, or nobody answers.
+            ToolRefused: it may not be asked, or nobody answers.
         """
         found: list[Any] = []
         for page in range(_MOST_PAGES):
@@ -104,10 +104,10 @@ class Api:
         try:
             document = answer.json()
         except ValueError as error:
-            raise Refused(f"what answers at {self._client.base_url} is not a Tracejury server") from error
+            raise ToolRefused(f"what answers at {self._client.base_url} is not a Tracejury server") from error
         if not answer.is_success:
             told = document.get("error") if isinstance(document, dict) else None
-            raise Refused(str(told or f"the server answers {answer.status_code}"))
+            raise ToolRefused(str(told or f"the server answers {answer.status_code}"))
         return document
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """The API refused, or there is nothing; the message says what would be right.
 
     `data` is what applications sent and the message needs: it is fenced.
@@ -14,5 +14,5 @@ class Refused(Exception):
         self.data = data
 
 
-class NoServer(Refused):
+class NoServer(ToolRefused):
     """Nobody answers."""

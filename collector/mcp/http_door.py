@@ -47,7 +47,7 @@ class McpDoor:
         if scope["type"] != "http" or scope["path"] != PATH:
             await self._application(scope, receive, send)
         elif scope["method"] != "POST":
-            await _told(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
+            await _error_response(405, "only POST is answered here", {"allow": "POST"})(scope, receive, send)
         else:
             answer = await self._refusal(scope) or await self._protocol()
             await answer(scope, receive, send)
@@ -88,13 +88,13 @@ class McpDoor:
             try:
                 self._names.check(headers.get("host"), headers.get("origin"), changes=True)
             except Elsewhere as error:
-                return _told(403, str(error), {})
+                return _error_response(403, str(error), {})
         async with self._client(scope) as client:
             answer = await client.get("/api/v1/caller")
         if answer.is_success:
             return None
         told = {name: answer.headers[name] for name in ("www-authenticate", "retry-after") if name in answer.headers}
-        return _told(answer.status_code, str(answer.json().get("error")), told)
+        return _error_response(answer.status_code, str(answer.json().get("error")), told)
 
     def _api_of_request(self, request: Any) -> Api:  # noqa: ANN401 - its type is of what is loaded late
         return Api(self._client(request.request.scope))
@@ -116,5 +116,5 @@ def with_mcp(stack: AsyncExitStack, application: ASGIApp, names: Names) -> McpDo
     return door
 
 
-def _told(status: int, why: str, headers: dict[str, str]) -> Response:
+def _error_response(status: int, why: str, headers: dict[str, str]) -> Response:
     return Response(json.dumps({"error": why}), status_code=status, headers=headers, media_type="application/json")

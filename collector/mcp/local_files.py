@@ -9,7 +9,7 @@ from typing import Any, Final
 from collector.datasets.files import Format, read_items
 from collector.datasets.item import ItemMaker
 from collector.datasets.schema import ItemSchemas
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 
 _FORMS: Final[Mapping[str, Format]] = {".json": "json", ".jsonl": "jsonl", ".csv": "csv"}
 _MOST_BYTES: Final = 4 << 20  # half of what a request to the server may hold
@@ -27,7 +27,7 @@ class LocalFiles:
         """The items of a file, as the server would have them: those without an id are called after their inputs.
 
         Raises:
-            Refused: it is not below the folder, is hidden, too large, or no file of items.
+            ToolRefused: it is not below the folder, is hidden, too large, or no file of items.
         """
         path = self._found(name)
         maker = ItemMaker(schemas=ItemSchemas())
@@ -36,7 +36,9 @@ class LocalFiles:
             with path.open("rb") as file:
                 for place, text in read_items(file, _FORMS[path.suffix.lower()]):
                     if len(found) == _MOST_ITEMS:
-                        raise Refused(f"dataset_path: {name} has more than {_MOST_ITEMS:,} items; import it instead")
+                        raise ToolRefused(
+                            f"dataset_path: {name} has more than {_MOST_ITEMS:,} items; import it instead"
+                        )
                     try:
                         made = maker.make(text)
                     except ValueError as error:
@@ -44,7 +46,7 @@ class LocalFiles:
                     told = {"inputs": made.inputs, "expectedOutputs": made.expected_outputs, "metadata": made.metadata}
                     found.append({"id": made.item_id, **{key: json.loads(value) for key, value in told.items()}})
         except (ValueError, OSError) as error:
-            raise Refused(f"dataset_path: {name}: {error}") from error
+            raise ToolRefused(f"dataset_path: {name}: {error}") from error
         return found
 
     def _found(self, name: str) -> Path:
@@ -55,13 +57,15 @@ class LocalFiles:
             is_file = is_below and path.is_file()
             nbytes = path.stat().st_size if is_file else 0
         except (OSError, ValueError) as error:
-            raise Refused(f"dataset_path: {name} cannot be looked at") from error
+            raise ToolRefused(f"dataset_path: {name} cannot be looked at") from error
         if not is_below or hidden:
-            raise Refused(f"dataset_path: {name} is not below {self._folder}, where the program was started, or hidden")
+            raise ToolRefused(
+                f"dataset_path: {name} is not below {self._folder}, where the program was started, or hidden"
+            )
         if not is_file or path.suffix.lower() not in _FORMS:
-            raise Refused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
+            raise ToolRefused(f"dataset_path: there is no file {name} of items (.json, .jsonl, .csv) in {self._folder}")
         if nbytes > _MOST_BYTES:
-            raise Refused(f"dataset_path: {name} is larger than {_MOST_BYTES >> 20} MiB; import it instead")
+            raise ToolRefused(f"dataset_path: {name} is larger than {_MOST_BYTES >> 20} MiB; import it instead")
         return path
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcp import types
 
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class Prompt:
         """The prompt with its arguments.
 
         Raises:
-            Refused: one is missing.
+            ToolRefused: one is missing.
         """
         missing = [name for name in self.arguments if not given.get(name)]
         if missing:
-            raise Refused(f"the prompt {self.name} needs {', '.join(missing)}")
+            raise ToolRefused(f"the prompt {self.name} needs {', '.join(missing)}")
         text = self.text
         for name in self.arguments:
             text = text.replace(f"{{{name}}}", given[name])

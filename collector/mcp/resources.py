@@ -9,13 +9,13 @@ from urllib.parse import unquote
 from mcp import types
 
 from collector.mcp.asking import Api, part
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 
 JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ResourceKind:
     """One kind of resource, and where the API has it."""
 
     name: str
@@ -31,19 +31,19 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind(
+    ResourceKind(
         name="trace",
         template="tracejury://trace/{trace_id}",
         description="A trace: what it means, and its spans.",
         path="/api/v1/traces/{trace_id}",
     ),
-    Kind(
+    ResourceKind(
         name="run",
         template="tracejury://run/{run_id}",
         description="A run of an experiment, with its first items.",
         path="/api/v1/runs/{run_id}",
     ),
-    Kind(
+    ResourceKind(
         name="rule",
         template="tracejury://rule/{project}/{rule_id}",
         description="A rule that is about a project.",
@@ -64,11 +64,11 @@ async def read(api: Api, uri: str) -> dict[str, Any]:
     """What is at an address.
 
     Raises:
-        Refused: nothing is, or it may not be seen.
+        ToolRefused: nothing is, or it may not be seen.
     """
     for kind in KINDS:
         parts = kind.matches(uri)
         if parts is not None:
             found: dict[str, Any] = await api.get(kind.path.format_map({k: part(v) for k, v in parts.items()}))
             return found
-    raise Refused(f"no resource is at {uri}; there are {', '.join(kind.template for kind in KINDS)}")
+    raise ToolRefused(f"no resource is at {uri}; there are {', '.join(kind.template for kind in KINDS)}")

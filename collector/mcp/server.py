@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from collector.mcp import prompts, resources
 from collector.mcp.asking import Api
 from collector.mcp.bounding import TEXT_CHARACTERS, bounded, fenced
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import AnyTool, Arguments
 from collector.mcp.tools.catalogue import BY_NAME, TOOLS
 from collector.visible import nothing_hidden
@@ -64,7 +64,7 @@ class _Handlers:
         """The tools that the caller may use."""
         try:
             rights = await self._api_of(request).rights()
-        except Refused as error:
+        except ToolRefused as error:
             raise MCPError(code=types.INVALID_REQUEST, message=str(error)) from error
         return types.ListToolsResult(tools=[tool.told() for tool in TOOLS if tool.is_for(rights)])
 
@@ -79,7 +79,7 @@ class _Handlers:
             return _failed(_misfits(tool, error))
         try:
             return await _called(tool, self._api_of(request), arguments)
-        except Refused as error:
+        except ToolRefused as error:
             return _failed(str(error), error.data)
 
     async def list_resources(
@@ -99,7 +99,7 @@ class _Handlers:
         uri = str(asked.uri)
         try:
             found, _ = bounded(await resources.read(self._api_of(request), uri))
-        except Refused as error:
+        except ToolRefused as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error), data={"uri": uri}) from error
         content = types.TextResourceContents(uri=asked.uri, text=fenced(found), mime_type="text/plain")
         return types.ReadResourceResult(contents=[content])
@@ -109,13 +109,13 @@ class _Handlers:
         return types.ListPromptsResult(prompts=[prompt.told() for prompt in prompts.PROMPTS.values()])
 
     async def get_prompt(self, _request: Request, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """One of them with its arguments."""
+        """A prompt with its arguments."""
         prompt = prompts.PROMPTS.get(asked.name)
         if prompt is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"no prompt is called {asked.name}")
         try:
             return prompt.written(asked.arguments or {})
-        except Refused as error:
+        except ToolRefused as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from collector.live.rules.lanes import lane_of
 from collector.mcp.asking import Api
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from rules.errors import BadRule
 from rules.rule_text import parse_json
 
@@ -31,14 +31,16 @@ async def limited_connection(api: Api, name: str | None) -> str:
     """The connection of that name, or the only one, whose budget sets a limit.
 
     Raises:
-        Refused: there is none; the message says what to do.
+        ToolRefused: there is none; the message says what to do.
     """
     found = {each["name"]: each for each in await api.listed("/api/v1/llm-connections", _MOST_CONNECTIONS)}
     chosen = name or (next(iter(found)) if len(found) == 1 else None)
     if chosen not in found:
-        raise Refused(f"a judge needs the name of its `connection`; there are: {', '.join(sorted(found)) or 'none'}")
+        raise ToolRefused(
+            f"a judge needs the name of its `connection`; there are: {', '.join(sorted(found)) or 'none'}"
+        )
     if not is_limited(found[chosen].get("budget")):
-        raise Refused(
+        raise ToolRefused(
             f"the connection {chosen!r} has no budget, and nothing is spent from here without one: whoever administers "
             "it can set one, such as {'callsPerDay': 1000}"
         )

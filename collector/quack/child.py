@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -17,6 +17,7 @@ from collector.children import inside
 from collector.children.wire import receive, send
 from collector.quack.clients import Clients
 from collector.quack.words import ERROR, PATH
+from storage.engine.pandas_import import hide_pandas
 from storage.errors import Unusable
 from storage.query.quack import Quack, QuackOptions, QuackRefused
 
@@ -46,7 +47,9 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answer_bytes=greeting["answerBytes"],
         all_bytes=greeting["allBytes"],
     )
-    clients = Clients(int(options.address.rpartition(":")[2]))
+    if greeting["hidesPandas"]:
+        hide_pandas()
+    clients = Clients(int(options.address.rpartition(":")[2])) if greeting["watchesClients"] else None
     quack = Quack(options, _Server(greeting["door"], greeting["seconds"], clients))
     try:
         quack.serve()
@@ -70,7 +73,8 @@ def _wait(requests: BinaryIO, over: threading.Event) -> None:
 class _Server:
     """The server, asked as each client's key allows."""
 
-    def __init__(self, door: str, seconds: float, clients: Clients) -> None:
+    def __init__(self, door: str, seconds: float, clients: Clients | None) -> None:
+        """Without `clients` a query goes on until its time is over, whether its client is there or not."""
         self._door = door
         self._clients = clients
         self._timeout_s = seconds * 2 + 30  # a wait for its turn, the query, and some
@@ -105,7 +109,8 @@ class _Server:
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         try:
             connection.connect()
-            with self._clients.watched(partial(_hang_up, connection.sock)):
+            hang_up = partial(_hang_up, connection.sock)
+            with self._clients.watched(hang_up) if self._clients else nullcontext():
                 connection.request("POST", PATH, body=json.dumps(body), headers=headers)
                 yield connection.getresponse()
         except (HTTPException, OSError, ValueError) as error:  # a token may hold what no header can

@@ -14,18 +14,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from collector.access.authenticator import Authenticator
 from collector.access.caller import Caller
-from collector.access.entrance import Authenticator
 from collector.access.origin import Names
 from collector.access.permission import Permission, needs
-from collector.api.gate import Gate
-from collector.api.problems import problem
-from collector.api.turns import Turns
+from collector.api.base.problems import problem
+from collector.api.base.turns import Turns
+from collector.api.serving.gate import Gate
 from collector.doors.status import failure_of
 from collector.quack.words import ERROR, PATH
 from storage.errors import BadQuery, Overloaded
 from storage.query.queries import Queries
-from storage.query.terms import QueryOptions
+from storage.query.query_options import QueryOptions
 
 _LOOK_S: Final = 0.2  # between two looks at whether the process is still there; a guess
 _SLACK_S: Final = 10.0
@@ -45,7 +45,7 @@ class Answering:
     seconds: float
 
 
-def make_door(answering: Answering, entrance: Authenticator) -> ASGIApp:
+def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
     """The application, for an address of the loopback interface."""
 
     @needs(Permission.READ)
@@ -60,7 +60,7 @@ def make_door(answering: Answering, entrance: Authenticator) -> ASGIApp:
         return await _answer(request, answering, str(statement), key_id)
 
     routes = [Route(PATH, ask, methods=["POST"])]
-    gate = Gate(Starlette(routes=routes), entrance=entrance, names=Names(bound="127.0.0.1"), routes=routes)
+    gate = Gate(Starlette(routes=routes), authenticator=authenticator, names=Names(bound="127.0.0.1"), routes=routes)
 
     async def from_quack(scope: Scope, receive: Receive, send: Send) -> None:
         """Count wrong keys as if they came from one place, and not from this machine, where others work."""

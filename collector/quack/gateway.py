@@ -3,21 +3,21 @@
 import logging
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from collector.children.process import ALLOCATOR
+from collector.children import starting
 from collector.children.wire import receive, send
+from collector.setting_groups import WorkaroundSettings
 from storage.errors import Unusable
 from storage.query.quack import require_extensions
 
 log = logging.getLogger(__name__)
 
-_PROGRAM: Final = ALLOCATOR + "from collector.quack.child import main; main()"
+_PROGRAM: Final = "from collector.quack.child import main; main()"
 _PAUSE_S: Final = 1.0  # before it is started again; a guess
 _START_S: Final = 60.0  # a guess: a second on an idle machine
 _ANSWER_BYTES: Final = 256 << 20
@@ -35,6 +35,7 @@ class GatewayOptions:
     views: Mapping[str, Sequence[tuple[str, str]]]
     answers: Path  # a folder that is its own
     seconds: float  # that a query may take
+    workarounds: WorkaroundSettings = field(default_factory=WorkaroundSettings)
 
 
 class Gateway:
@@ -93,12 +94,10 @@ class Gateway:
             "answerBytes": _ANSWER_BYTES,
             "allBytes": _ALL_BYTES,
             "seconds": options.seconds,
+            "watchesClients": options.workarounds.watch_quack_clients,
+            "hidesPandas": options.workarounds.hide_pandas,
         }
-        # -P: the folder that the server was started in is no place to import from.
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-P", "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._process = process
+        self._process = process = starting.start_program(_PROGRAM)
         alarm = threading.Timer(_START_S, process.kill)
         alarm.start()
         try:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from collector.access.origin import is_loopback
-from collector.api.context import Context
+from collector.api.base.context import Context
 from collector.listening import address_of, bind, serving
 from collector.quack.door import Answering, make_door
 from collector.quack.gateway import Gateway, GatewayOptions
@@ -33,12 +33,12 @@ async def serving_quack(settings: Settings, context: Context) -> AsyncIterator[s
     host = settings.quack.rpartition(":")[0]
     if settings.tls_cert is not None and not is_loopback(host.strip("[]")):
         raise BadSettings("quack: does not take TLS, which tls_cert asks for; use a loopback address and a proxy")
-    if context.entrance.keyring.is_open:
+    if context.authenticator.keyring.is_open:
         log.warning("DuckDB attaches at %s with an API key only, and there is none", settings.quack)
     with bind(settings.quack) as probe:  # Quack shares an address with whoever has it, and does not tell its port
         port = address_of(probe).rpartition(":")[2]
     seconds = context.sql_limits.seconds
-    door = make_door(Answering(queries=context.queries, turns=context.turns, seconds=seconds), context.entrance)
+    door = make_door(Answering(queries=context.queries, turns=context.turns, seconds=seconds), context.authenticator)
     with bind("127.0.0.1:0") as bound:
         async with serving(door, bound, 1, None):
             options = GatewayOptions(
@@ -47,6 +47,7 @@ async def serving_quack(settings: Settings, context: Context) -> AsyncIterator[s
                 views=await asyncio.to_thread(context.queries.columns_of_views),
                 answers=settings.data / _FOLDER,
                 seconds=seconds,
+                workarounds=settings.workarounds,
             )
             gateway = Gateway(options)
             try:

@@ -61,9 +61,9 @@ class ConventionsReader:
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
-        return with_costs(self._told(spans, logs), self._own.prices)
+        return with_costs(self._meanings_of_spans(spans, logs), self._own.prices)
 
-    def _told(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
+    def _meanings_of_spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """What the spans themselves tell."""
         try:
             columns = self._reader.read(spans).columns

@@ -1,22 +1,22 @@
 """The thread that adds traces up again as they grow, and reads again what another edition had read."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from collector.following import CaughtUp, let_ingest_go_first
+from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.reading.traces import sums_of
-from storage.errors import Overloaded
 from storage.ingest.meaning import Reads
-from storage.ingest.trace_meanings import Change, TraceMeanings, TraceSums
+from storage.ingest.trace_meanings import TraceChange, TraceMeanings, TraceSums
 from storage.ingest.windows import Limits, TraceKey
 
 log = logging.getLogger(__name__)
 
 _LIMITS: Final = Limits(rows=8192, nbytes=16 << 20)
 """Spans that are read again together. One row group's worth; larger ones in smaller numbers. A guess."""
+
+_PAUSE_S: Final = 5.0  # after what failed
 
 _TRACE_LIMITS: Final = Limits(rows=10_000, nbytes=64 << 20)
 """Several traces are added up in fewer at once until they fit; of a single one that does not, the first spans are."""
@@ -44,13 +44,12 @@ class TraceUpdater:
     def __init__(self, meanings: TraceMeanings, reads: Reads, *, ingest_is_behind: Callable[[], bool]) -> None:
         self._meanings = meanings
         self._reads = reads
-        self._ingest_is_behind = ingest_is_behind
-        self._stopping = threading.Event()
+        self._ingest_first = IngestFirst(ingest_is_behind)
         self._caught_up = CaughtUp()
         self._due: dict[TraceKey, _Due] = {}
         self._last_batch = self._told_batch = 0
         self._is_current = False  # whether nothing is left that another edition read
-        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+        self._thread = FollowerThread(self._go_on, name="traces", doing="adding up traces", log=log, pause_s=_PAUSE_S)
 
     def start(self) -> None:
         """Start adding up."""
@@ -58,31 +57,19 @@ class TraceUpdater:
 
     def close(self) -> None:
         """Stop; what is not added up yet is by the next start."""
-        self._stopping.set()
-        self._meanings.changes.wake()
-        self._thread.join()
+        self._thread.close(self._meanings.changes.wake)
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all that is committed now is added up; False when that took too long."""
         return self._caught_up.wait(timeout_s, self._meanings.changes.wake)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._go_on()
-            except Overloaded as error:
-                if not self._stopping.is_set():
-                    log.warning("adding up traces pauses: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end this for good
-                log.exception("adding up traces failed; it starts again")
-            self._stopping.wait(5)
-
     def _go_on(self) -> None:
-        while not self._stopping.is_set():
-            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+        while not self._thread.stopping.is_set():
+            self._ingest_first.wait(self._thread.stopping)
             asked = self._caught_up.asked
             self._notice()
             if not (self._add_up_due() or self._read_older()):
+                self._ingest_first.caught_up()
                 if not self._due:
                     self._caught_up.tell(asked)
                 self._meanings.changes.wait(self._until_due())
@@ -99,7 +86,7 @@ class TraceUpdater:
         self._put_off(changes)
         self._last_batch = max(self._last_batch, batch)
 
-    def _put_off(self, changes: Mapping[TraceKey, Change]) -> None:
+    def _put_off(self, changes: Mapping[TraceKey, TraceChange]) -> None:
         now_s = time.monotonic()
         for key, change in changes.items():
             known = self._due.get(key)

@@ -55,7 +55,7 @@ def _target(plan: TargetPlan, folder: Path, variable: Variable) -> HttpTarget | 
     places = AnswerPlaces(plan.output, plan.tool_calls, plan.state, plan.tokens_in, plan.tokens_out, plan.cost_usd)
     if plan.url is None:
         return CommandTarget(plan.command or (), plan.environment, folder, places, plan.timeout_seconds)
-    told = {name: _told(variable, of, "target.headersFrom") for name, of in plan.headers_from.items()}
+    told = {name: _required_variable(variable, of, "target.headersFrom") for name, of in plan.headers_from.items()}
     return HttpTarget(plan.url, {**plan.headers, **told}, plan.body, places, plan.timeout_seconds)
 
 
@@ -63,7 +63,7 @@ def _model(plan: UserPlan, variable: Variable) -> ChatCompletions:
     return ChatCompletions(
         plan.base_url,
         plan.model,
-        None if plan.key_env is None else _told(variable, plan.key_env, "user.keyEnv"),
+        None if plan.key_env is None else _required_variable(variable, plan.key_env, "user.keyEnv"),
         plan.temperature,
         plan.max_output_tokens,
         plan.time_limit_seconds,
@@ -82,7 +82,7 @@ def _tool(plan: UserToolPlan, folder: Path) -> UserTool:
     return UserTool(plan.name, plan.description, run, plan.parameters)
 
 
-def _told(variable: Variable, name: str, key: str) -> str:
+def _required_variable(variable: Variable, name: str, key: str) -> str:
     value = variable(name)
     if not value:
         raise BadPlan(f"{key}: {name} is not set in the environment")

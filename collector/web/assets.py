@@ -1,11 +1,13 @@
-"""The style and the scripts of the pages, at addresses that change with what they hold."""
+"""The style, the scripts, the font and the icons of the pages, at addresses that change with what they hold."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter
 from fastapi.responses import Response
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
@@ -13,10 +15,17 @@ from collector.access.permission import Permission, needs
 router = APIRouter()
 
 _FOLDER: Final = Path(__file__).parent / "static"
-_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
 _FILES: Final = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
 _DIGEST: Final = hashlib.sha256(b"\0".join(_FILES.values())).hexdigest()[:16]
 """One for all, so that scripts import each other by their names."""
+
+ICONS: Final = frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', _FILES["icons.svg"].decode()))
 
 
 def asset(name: str) -> str:
@@ -24,6 +33,14 @@ def asset(name: str) -> str:
     if name not in _FILES:
         raise KeyError(name)
     return f"/static/{_DIGEST}/{name}"
+
+
+def icon(name: str) -> Markup:
+    """A picture of `icons.svg`, which says nothing to whoever does not see it: words stand beside it."""
+    if name not in ICONS:
+        raise KeyError(name)
+    address = f"{asset('icons.svg')}#{name}"
+    return Markup('<svg class="icon" width="16" height="16" aria-hidden="true"><use href="{}"/></svg>').format(address)
 
 
 @router.get("/static/{digest}/{name}")

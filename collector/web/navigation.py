@@ -9,10 +9,11 @@ from collector.access.permission import Permission, need_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """One line of the menu. `group` is told above the first of its entries; `beside` are its other paths."""
+    """One line of the menu. `group` is told above those that share it; `beside` are its other paths."""
 
     label: str
     path: str
+    icon: str  # of static/icons.svg
     endpoint: Callable[..., object]  # which says what is needed to see it
     group: str = ""
     beside: Sequence[str] = ()

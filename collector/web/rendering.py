@@ -1,7 +1,9 @@
 """Pages of their templates, with the headers that keep what spans say from doing anything."""
 
+import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +16,15 @@ from collector.access.caller import READER, Caller
 from collector.units import metric_text
 from collector.visible import one_line
 from collector.web import text, words
-from collector.web.assets import asset
+from collector.web.assets import asset, icon
+from collector.web.markdown import told_block
 from collector.web.navigation import MenuEntry, entries_for, may_use
 from collector.web.visitor import TOKEN_FIELD, give_cookie, sessions_of, visitor_of, with_parameters
+from storage.alerting.alerts import AlertFilter
 
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 """Nothing of a span's can run or ask anybody, even if it got into a page as it came."""
 
@@ -31,6 +35,8 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
 }
+_MOST_ALERTS: Final = 99
+_THEMES: Final = ("light", "dark")
 TEXT_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox", "x-content-type-options": "nosniff"}
 
 
@@ -38,16 +44,20 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     """A template as an answer; it sees `values`, and what all see: `shared`, and the globals and filters below."""
     visitor = visitor_of(request)
     caller: Caller = getattr(request.state, "caller", None) or READER
-    entrance = request.app.state.context.entrance
+    authenticator = request.app.state.context.authenticator
     entries: tuple[MenuEntry, ...] = request.app.state.menu
-    is_known = caller.key_id is not None or entrance.keyring.is_open or entrance.reads_are_open
+    is_known = caller.key_id is not None or authenticator.keyring.is_open or authenticator.reads_are_open
+    menu = entries_for(caller, entries) if is_known else []
     token = sessions_of(request).token(visitor.id)
     shared = {
         "request": request,
         "who": caller,
-        "is_open": entrance.keyring.is_open,
-        "menu": entries_for(caller, entries) if is_known else [],
+        "is_open": authenticator.keyring.is_open,
+        "menu": menu,
+        "menu_groups": [(group, list(entries)) for group, entries in itertools.groupby(menu, lambda each: each.group)],
+        "open_alerts": _open_alerts(request, caller, menu) if status == HTTPStatus.OK else "",
         "now_ns": time.time_ns(),
+        "theme": chosen if (chosen := request.cookies.get("theme")) in _THEMES else "",
         "csrf": Markup('<input type="hidden" name="{}" value="{}">').format(TOKEN_FIELD, token),
         "may_use": may_use,
         "address": lambda **changed: with_parameters(request, **changed),
@@ -56,6 +66,15 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     if visitor.is_new:
         give_cookie(request, answer, visitor.id)
     return answer
+
+
+def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) -> str:
+    """How many alerts nobody looks after yet, as the menu tells it; nothing where it has no alerts."""
+    if not any(entry.path == "/alerts" for entry in menu):
+        return ""
+    alerts = request.app.state.context.alerts
+    found = alerts.newest(AlertFilter(state="open"), tenant=caller.sight, limit=_MOST_ALERTS + 1)
+    return f"{_MOST_ALERTS}+" if len(found) > _MOST_ALERTS else str(len(found) or "")
 
 
 def plain_text(content: str) -> PlainTextResponse:
@@ -81,7 +100,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(asset=asset, count=words.counted, metric=metric_text, same=_same)
+    environment.globals.update(asset=asset, icon=icon, count=words.counted, metric=metric_text, same=_same)
     environment.filters.update(
         ago=_ago,
         moment=words.moment,
@@ -97,6 +116,7 @@ def _environment() -> Environment:
         block=text.block,
         json_block=text.json_block,
         value_block=text.value_block,
+        told_block=told_block,
     )
     return environment
 

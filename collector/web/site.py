@@ -9,9 +9,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from collector.api.site import Site
-from collector.web import assets
-from collector.web.alerts import alerts, metric_monitors, webhooks
+from collector.api.serving.site import Site
+from collector.web import assets, home
+from collector.web.alerts import alerts, metric_monitors, muting, webhooks
 from collector.web.navigation import MenuEntry
 from collector.web.offline import (
     dataset_version,
@@ -24,46 +24,90 @@ from collector.web.offline import (
     run_diff,
 )
 from collector.web.operations import audit, connections, jobs, keys, projects, signing_in, status
+from collector.web.playground import playground
 from collector.web.quality import quality, quality_results
 from collector.web.rendering import page
 from collector.web.rules import rule_backfills, rule_editing, rules
 from collector.web.sign_in_sessions import Sessions
-from collector.web.traces import annotating, sessions, trace, traces
+from collector.web.traces import (
+    annotating,
+    chosen,
+    comparing,
+    judging,
+    list_overview,
+    media,
+    saved_views,
+    sessions,
+    trace,
+    trace_preview,
+    traces,
+)
 from collector.web.visitor import check_form, cookie_of
 
 MENU: Final = (
-    MenuEntry(label="Traces", path="/traces", endpoint=traces.list_traces),
-    MenuEntry(label="Sessions", path="/sessions", endpoint=sessions.list_sessions),
-    MenuEntry(label="Quality", path="/quality", endpoint=quality.show_quality),
-    MenuEntry(label="Alerts", path="/alerts", endpoint=alerts.list_alerts),
-    MenuEntry(label="Rules", path="/rules", endpoint=rules.list_rules),
-    MenuEntry(label="Datasets", path="/datasets", endpoint=datasets.list_datasets),
-    MenuEntry(label="Experiments", path="/experiments", endpoint=experiments.list_experiments, beside=("/runs",)),
-    MenuEntry(label="Review", path="/review", endpoint=review.list_queues),
-    MenuEntry(label="Connections", path="/connections", endpoint=connections.list_connections, group="Settings"),
-    MenuEntry(label="Webhooks", path="/webhooks", endpoint=webhooks.list_webhooks),
-    MenuEntry(label="Keys", path="/keys", endpoint=keys.list_keys),
-    MenuEntry(label="Audit", path="/audit", endpoint=audit.list_entries),
-    MenuEntry(label="Projects", path="/projects", endpoint=projects.list_projects),
-    MenuEntry(label="Jobs", path="/jobs", endpoint=jobs.list_jobs),
-    MenuEntry(label="Status", path="/status", endpoint=status.show_status),
+    MenuEntry(label="Home", path="/", icon="house", endpoint=home.show_home),
+    MenuEntry(label="Traces", path="/traces", icon="list-tree", endpoint=traces.list_traces),
+    MenuEntry(label="Sessions", path="/sessions", icon="messages-square", endpoint=sessions.list_sessions),
+    MenuEntry(label="Quality", path="/quality", icon="chart-line", endpoint=quality.show_quality),
+    MenuEntry(label="Alerts", path="/alerts", icon="bell", endpoint=alerts.list_alerts, beside=("/metric-monitors",)),
+    MenuEntry(label="Rules", path="/rules", icon="scale", endpoint=rules.list_rules, group="Evaluate"),
+    MenuEntry(label="Review", path="/review", icon="clipboard-check", endpoint=review.list_queues, group="Evaluate"),
+    MenuEntry(label="Datasets", path="/datasets", icon="database", endpoint=datasets.list_datasets, group="Evaluate"),
+    MenuEntry(
+        label="Experiments",
+        path="/experiments",
+        icon="flask-conical",
+        endpoint=experiments.list_experiments,
+        group="Evaluate",
+        beside=("/runs",),
+    ),
+    MenuEntry(
+        label="Playground",
+        path="/playground",
+        icon="square-terminal",
+        endpoint=playground.show_playground,
+        group="Evaluate",
+    ),
+    MenuEntry(
+        label="Connections",
+        path="/connections",
+        icon="plug",
+        endpoint=connections.list_connections,
+        group="Settings",
+    ),
+    MenuEntry(label="Webhooks", path="/webhooks", icon="webhook", endpoint=webhooks.list_webhooks, group="Settings"),
+    MenuEntry(label="Keys", path="/keys", icon="key-round", endpoint=keys.list_keys, group="Settings"),
+    MenuEntry(label="Projects", path="/projects", icon="folders", endpoint=projects.list_projects, group="Operations"),
+    MenuEntry(label="Jobs", path="/jobs", icon="list-checks", endpoint=jobs.list_jobs, group="Operations"),
+    MenuEntry(label="Audit", path="/audit", icon="scroll-text", endpoint=audit.list_entries, group="Operations"),
+    MenuEntry(label="Status", path="/status", icon="heart-pulse", endpoint=status.show_status, group="Operations"),
 )
-"""In the order in which the menu shows them: what teams look at, then what operators do."""
+"""In the order in which the menu shows them: what teams look at and judge by, what they set once, what operators do."""
 
 _MODULES: Final = (
     assets,
     signing_in,
+    home,
     traces,
+    list_overview,  # before what would take `overview` for a trace
+    saved_views,
+    chosen,  # before what would take `chosen` for a trace
     trace,
+    trace_preview,
     sessions,
     annotating,
+    comparing,
+    judging,
+    media,
     quality,
     quality_results,
     alerts,
+    muting,
     metric_monitors,
     rule_editing,
     rules,
     rule_backfills,
+    playground,
     datasets,
     dataset_version,
     promoting,

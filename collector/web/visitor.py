@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Depends, Request
 from starlette.datastructures import QueryParams
@@ -144,6 +144,13 @@ def with_query(path: str, **parameters: str | None) -> str:
     """The address of another page; None leaves a parameter out."""
     query = str(QueryParams([(name, value) for name, value in parameters.items() if value is not None]))
     return f"{path}?{query}" if query else path
+
+
+def came_from(request: Request, path: str) -> str:
+    """The address of that page as it was when a link on it led here; else the page without any filter."""
+    sent = urlsplit(request.headers.get("referer", ""))
+    is_it = sent.netloc == request.url.netloc and sent.path == path
+    return f"{path}?{sent.query}" if is_it and sent.query else path
 
 
 def _name(scope: Scope) -> str:

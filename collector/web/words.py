@@ -4,7 +4,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from collector.api.times import time_text
+from collector.api.base.times import time_text
 from collector.units import count_text, duration_text, instant_text
 
 _US: Final = 1_000
@@ -80,13 +80,18 @@ def short_count(value: int | None) -> Markup:
     """A count that need not be exact: 12.3k."""
     if value is None:
         return UNKNOWN
+    return Markup('<span class="number" title="{}">{}</span>').format(f"{value:,}", count_told(value))
+
+
+def count_told(value: int) -> str:
+    """A count with about three digits."""
     text, size = str(value), float(value)
     for unit in ("k", "M", "G"):
         if size < _KILO:
             break
         size /= _KILO
         text = f"{size:.3g}{unit}"
-    return Markup('<span class="number" title="{}">{}</span>').format(f"{value:,}", text)
+    return text
 
 
 def size(nbytes: int | None) -> Markup:
@@ -105,10 +110,13 @@ def size(nbytes: int | None) -> Markup:
 
 def usd(value: float | None) -> Markup:
     """An amount of money."""
-    if value is None:
-        return UNKNOWN
+    return UNKNOWN if value is None else Markup('<span class="number">{}</span>').format(usd_text(value))
+
+
+def usd_text(value: float) -> str:
+    """An amount of money with its unit."""
     digits = 2 if value == 0 or value >= _SMALL_USD else 6
-    return Markup('<span class="number">{} USD</span>').format(f"{value:,.{digits}f}")
+    return f"{value:,.{digits}f} USD"
 
 
 def percent(share: float | None) -> Markup:

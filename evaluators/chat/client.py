@@ -5,11 +5,9 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 """
 
 import asyncio
-import json
 import math
-import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -18,15 +16,18 @@ from urllib.parse import quote
 
 import openai
 
-from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.connection import ModelConnection
+from evaluators.chat.dialogue import Dialogue, dialogue_request
 from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
 from evaluators.chat.pace import RateLimit
+from evaluators.chat.request import cost_usd, most_of_request, with_parameters
+from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
 from evaluators.chat.share import Share
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
 from evaluators.chat.wire import WIRES, ChatPrompt, JsonSchema, ModelReply, NotAnAnswer
 from evaluators.errors import Broken
 from evaluators.outcome import Usage
+from storage.backoff import backoff_s
 
 _SHOWN_CHARACTERS = 300
 _FIRST_WAIT_S = 0.5
@@ -79,32 +80,52 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         """Close the connections."""
         await self._exchange.close()
 
-    async def ask(self, prompt: ChatPrompt, schema: JsonSchema, toll: RequestBudget | None = None) -> Answered:
+    async def ask(
+        self, prompt: ChatPrompt, schema: JsonSchema, request_budget: RequestBudget | None = None
+    ) -> Answered:
         """Ask for an answer of this form. The form is a wish: read the text tolerantly.
 
-        `toll` pays for each request that this takes; without one, nobody counts.
+        `request_budget` pays for each request that this takes; without one, nobody counts.
 
         Raises:
             Unanswered: after the last attempt, or at once where another one would fail alike.
-            OverBudget: the toll let no more requests pass.
+            OverBudget: the request_budget let no more requests pass.
         """
+        wire, model = WIRES[self.connection.protocol], self.connection.model
         async with self._slots:
-            asking = _Asking(
-                exchange=self._exchange,
-                connection=self.connection,
-                pace=self._pace,
-                toll=toll or Free(),
-                prompt=prompt,
-            )
-            try:
-                answer = await self._answer(asking, schema)
-            except Broken as broken:
-                broken.usage = asking.usage()
-                raise
-            usage = asking.usage()
-            if usage is None:
-                raise AssertionError  # what was answered was sent
-            return Answered(answer=answer, usage=usage)
+            asking = self._asking(lambda form: wire.request(model, prompt, form), self.connection, request_budget)
+            return await _told(self._answer(asking, schema), asking)
+
+    async def converse(
+        self, dialogue: Dialogue, connection: ModelConnection, request_budget: RequestBudget | None = None
+    ) -> Answered:
+        """Ask for the next message of a conversation, once per attempt of `connection`.
+
+        That is the model's own connection, but for the model, what its answers are to be like, and the attempts.
+
+        Raises:
+            NotSendable: the conversation has something that the protocol has no place for.
+            Unanswered: as `ask` does.
+            OverBudget: the request_budget let no more requests pass.
+        """
+        request = dialogue_request(connection.protocol, connection.model, dialogue)
+        async with self._slots:
+            asking = self._asking(lambda _: request, connection, request_budget)
+            return await _told(asking.answer(None), asking)
+
+    def _asking(
+        self,
+        request: Callable[[JsonSchema | None], dict[str, Any]],
+        connection: ModelConnection,
+        request_budget: RequestBudget | None,
+    ) -> "_Asking":
+        return _Asking(
+            exchange=self._exchange,
+            connection=connection,
+            pace=self._pace,
+            request_budget=request_budget or Free(),
+            request=request,
+        )
 
     async def _answer(self, asking: "_Asking", schema: JsonSchema) -> ModelReply:
         try:
@@ -122,6 +143,19 @@ _KINDS: Mapping[int, FailureKind] = {408: "timeout", 409: "unavailable", 429: "r
 _MAY_HAVE_RUN = {408, 504}  # nobody waited for the model, which may go on, and be paid; other errors cost nothing
 
 
+async def _told(answering: Awaitable[ModelReply], asking: "_Asking") -> Answered:
+    """The answer with what all attempts took; what failed says that too."""
+    try:
+        answer = await answering
+    except Broken as broken:
+        broken.usage = asking.usage()
+        raise
+    usage = asking.usage()
+    if usage is None:
+        raise AssertionError  # what was answered was sent
+    return Answered(answer=answer, usage=usage)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Asking:
     """One question and its attempts."""
@@ -129,15 +163,14 @@ class _Asking:
     exchange: Exchange
     connection: ModelConnection
     pace: RateLimit
-    toll: RequestBudget
-    prompt: ChatPrompt
+    request_budget: RequestBudget
+    request: Callable[[JsonSchema | None], dict[str, Any]]  # its body, by the form of answers that is wanted
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
 
     async def answer(self, schema: JsonSchema | None) -> ModelReply:
-        wire = WIRES[self.connection.protocol]
-        request = _with_parameters(wire.request(self.connection.model, self.prompt, schema), self.connection)
+        request = with_parameters(self.request(schema), self.connection)
         for attempt in range(self.connection.attempts):
             try:
                 return await self._attempt(request)
@@ -161,7 +194,7 @@ class _Asking:
             calls=1,
             input_tokens=tokens[0],
             output_tokens=tokens[1],
-            cost_usd=_cost_usd(self.connection.price, *tokens),
+            cost_usd=cost_usd(self.connection.price, *tokens),
             latency_ms=0,
             model=spent.model,
         )
@@ -172,13 +205,13 @@ class _Asking:
         if attempt + 1 >= self.connection.attempts or failure.kind not in RETRYABLE:
             return None
         if failure.retry_after_s is None:
-            return _FIRST_WAIT_S * (1 << attempt) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+            return backoff_s(attempt + 1, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
     async def _attempt(self, request: dict[str, Any]) -> ModelReply:
         """One request, paid for whatever becomes of it."""
-        most = _most(request, self.connection)
-        fare = await self._fare(most)
+        most = most_of_request(request, self.connection)
+        reservation = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:
             spent = RequestUsage(outcome="cancelled", started_ns=time.time_ns())
@@ -197,7 +230,7 @@ class _Asking:
             raise
         finally:
             paid = spent if trip.left else UNSENT
-            fare.settle(paid)
+            reservation.settle(paid)
             if paid.is_sent:
                 self._count(paid, most)
 
@@ -205,15 +238,15 @@ class _Asking:
         """What pays for a request that may leave at once."""
         while True:
             await self._pause()
-            fare = await self.toll.reserve(most)
+            reservation = await self.request_budget.reserve(most)
             holds = False
             try:
                 await self.pace.turn()
-                if holds := not self.pace.pause_s and fare.still_holds():
-                    return fare
+                if holds := not self.pace.pause_s and reservation.still_holds():
+                    return reservation
             finally:
                 if not holds:
-                    fare.settle(UNSENT)
+                    reservation.settle(UNSENT)
 
     async def _pause(self) -> None:
         """Wait until the pause that the endpoint asked for is over; fail where that is longer than is waited here."""
@@ -260,32 +293,3 @@ class _Asking:
 
 
 _NO_TOKENS: Mapping[str, Any] = {"input_tokens": 0, "output_tokens": 0}
-
-
-def _with_parameters(request: dict[str, Any], connection: ModelConnection) -> dict[str, Any]:
-    """The request with how long its answer may be, and how it is to be found."""
-    wire, most = WIRES[connection.protocol], connection.max_output_tokens
-    if most is None and wire.needs_most_tokens:
-        most = ASSUMED_OUTPUT_TOKENS
-    if most is not None:
-        request[wire.most_tokens] = most
-    if connection.temperature is not None:
-        request["temperature"] = connection.temperature
-    if connection.reasoning_effort is not None:
-        for name, value in wire.effort(connection.reasoning_effort).items():
-            request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
-    return request
-
-
-def _most(request: Mapping[str, Any], connection: ModelConnection) -> Estimate:
-    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
-    nbytes = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
-    return Estimate(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
-
-
-def _cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
-    if price is None or input_tokens is None or output_tokens is None:
-        return None
-    of_input = input_tokens * price.input_usd_per_million
-    of_output = output_tokens * price.output_usd_per_million
-    return (of_input + of_output) / 1_000_000

@@ -24,6 +24,12 @@ class Price:
     input_usd_per_million: float
     output_usd_per_million: float
 
+    def usd(self, input_tokens: int, output_tokens: int) -> float:
+        """What so many tokens cost."""
+        of_input = input_tokens * self.input_usd_per_million
+        of_output = output_tokens * self.output_usd_per_million
+        return (of_input + of_output) / 1_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConnection:

@@ -17,6 +17,10 @@ ERROR_BYTES = 64 << 10  # a guess: what is told of an error is one line
 USER_AGENT = "tracejury-judge"  # by which a gateway can tell these calls from those of the application
 _STREAMED = "x-stainless-raw-response"  # by which the package itself knows that its answer is to be streamed
 _HEADERS = {"accept", "connection", "content-length", "content-type", "host", "transfer-encoding", _STREAMED}
+_TOGETHER: Final = 8
+"""Requests at once that share connections: for each one the HTTP library looks at all of them, and asks the system
+about those that are idle. A guess."""
+
 _FIRST_ERROR_STATUS = 300  # a redirect would carry the key and the data to an address that nobody configured
 
 
@@ -57,6 +61,14 @@ _NOT_CONNECTED: Final = {"connection.connect_tcp.failed", "connection.start_tls.
 _TRIP: ContextVar[Trip] = ContextVar("trip")  # of the request that this task is sending
 
 
+@dataclass(slots=True, eq=False)
+class _Connections:
+    """Some connections to an endpoint, and how many requests they are at."""
+
+    client: openai.AsyncOpenAI
+    requests: int = 0
+
+
 class Exchange:
     """An endpoint. It is sent what it is given and nothing else: no headers, organisation or project of OPENAI_*."""
 
@@ -67,15 +79,13 @@ class Exchange:
         if connection.key is not None:
             self._own_headers[wire.key_header] = wire.key_value.format(key=connection.key)
         self._address_of = connection.address_of
-        hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
-        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
-        self._client = openai.AsyncOpenAI(
-            base_url=connection.base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
-        )
+        self._base_url = connection.base_url
+        self._connections = [self._more_connections()]
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._client.close()
+        for each in self._connections:
+            await each.client.close()
 
     async def send(self, request: Mapping[str, Any], trip: Trip) -> object:
         """The JSON document that the endpoint answers with. `trip` tells afterwards how far the request came.
@@ -96,13 +106,29 @@ class Exchange:
     @asynccontextmanager
     async def _posted(self, request: Mapping[str, Any]) -> AsyncIterator[Any]:
         """The answer, whose body is still to come: read at once it would have no bound."""
-        response: Any = await self._client.post(
-            self._path, cast_to=object, body=dict(request), options={"headers": {_STREAMED: "stream"}}
-        )
+        chosen = next((each for each in self._connections if each.requests < _TOGETHER), None)
+        if chosen is None:
+            chosen = self._more_connections()
+            self._connections.append(chosen)
+        chosen.requests += 1
         try:
-            yield response
+            response: Any = await chosen.client.post(
+                self._path, cast_to=object, body=dict(request), options={"headers": {_STREAMED: "stream"}}
+            )
+            try:
+                yield response
+            finally:
+                await response.close()
         finally:
-            await response.close()
+            chosen.requests -= 1
+
+    def _more_connections(self) -> _Connections:
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._send_only_ours], "response": [_refuse_errors]}
+        transport = openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
+        client = openai.AsyncOpenAI(
+            base_url=self._base_url, api_key="none", max_retries=0, timeout=None, http_client=transport
+        )
+        return _Connections(client)
 
     async def _send_only_ours(self, request: Any) -> None:  # noqa: ANN401 - httpx's or httpx2's, as the package likes
         """Leave out the headers that the package takes from its environment, or tells of this machine."""

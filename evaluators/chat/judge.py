@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from evaluators.chat.client import Answered, ChatModel, Unanswered
 from evaluators.chat.reply import Contradictory, find_reply
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Free, RequestBudget
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Free, RequestBudget
 from evaluators.chat.wire import ChatPrompt
 from evaluators.judging import PromptMessage, Reply, UnusableAnswer
 from storage.records import JsonValue
@@ -26,10 +26,10 @@ class ChatJudge:
     A wanted field whose schema has a `default` is asked for like the others and may be missing from the answer.
     """
 
-    def __init__(self, model: ChatModel, toll: RequestBudget | None = None) -> None:
-        """`toll` is who pays; without one, nobody counts."""
+    def __init__(self, model: ChatModel, request_budget: RequestBudget | None = None) -> None:
+        """`request_budget` is who pays; without one, nobody counts."""
         self._model = model
-        self._toll = toll or Free()
+        self._toll = request_budget or Free()
 
     @property
     def model(self) -> str:
@@ -46,7 +46,7 @@ class ChatJudge:
 
         Raises:
             Unanswered: the model could not be asked, or would not answer.
-            OverBudget: the toll let no request pass.
+            OverBudget: the request_budget let no request pass.
             Unusable: it answered without a complete object that has the wanted fields, with several that differ, or at
                 far greater length than was asked for.
         """

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from evaluators.chat.tool_calls import Call, anthropic_calls, chat_calls, responses_calls
+
 Protocol: TypeAlias = Literal["RESPONSES", "CHAT_COMPLETIONS", "ANTHROPIC"]
 JsonSchema: TypeAlias = Mapping[str, Any]
 
@@ -26,6 +28,7 @@ class ModelReply:
     model: str | None  # as the endpoint names it
     input_tokens: int | None
     output_tokens: int | None
+    calls: tuple[Call, ...] = ()  # of tools that it was offered
 
 
 class NotAnAnswer(Exception):
@@ -101,6 +104,7 @@ def _chat_answer(document: object) -> ModelReply:
         model=_name(body),
         input_tokens=_count(body, "prompt_tokens"),
         output_tokens=_count(body, "completion_tokens"),
+        calls=tuple(chat_calls(message)),
     )
 
 
@@ -126,6 +130,7 @@ def _responses_answer(document: object) -> ModelReply:
         model=_name(body),
         input_tokens=_count(body, "input_tokens"),
         output_tokens=_count(body, "output_tokens"),
+        calls=tuple(responses_calls(output)),
     )
 
 
@@ -144,6 +149,7 @@ def _anthropic_answer(document: object) -> ModelReply:
         model=_name(body),
         input_tokens=None if counts[0] is None else sum(count or 0 for count in counts),
         output_tokens=_count(body, "output_tokens"),
+        calls=tuple(anthropic_calls(content)),
     )
 
 

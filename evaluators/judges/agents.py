@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 from evaluators.case import actual_calls, actual_value, enter, find, get, primary_text
 from evaluators.configuration import Configuration, Flag, Key, Parts, ReadsCalls, Share, required
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced, numbered, pretty
 from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Numbered, Reason, answer_each, rows
 from evaluators.judges.relevance import at_one_where_strict
@@ -238,14 +238,16 @@ def _plan(value: object, settings: PlanSource) -> list[str]:
     return _texts(enter(value, settings.path, place), place)
 
 
-def _kind(check: Callable[[Any], Check], configuration: type[BaseModel], **told: Any) -> Kind[Any]:
+def _kind(check: Callable[[Any], Check], configuration: type[BaseModel], **told: Any) -> EvaluatorKind[Any]:
     """A kind that is named like its check."""
     name = check.__name__
     title = name.replace("_", " ").title()
-    return Kind(name=name, title=title, version=1, prompts=(name,), configuration=configuration, check=check, **told)
+    return EvaluatorKind(
+        name=name, title=title, version=1, prompts=(name,), configuration=configuration, check=check, **told
+    )
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
     _kind(
         task_completion,
         TaskCompletion,

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from evaluators.case import conversation_at
 from evaluators.configuration import Amount, Configuration, Flag, Share, Upper
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import NUMBER, REASON, JudgeQuestion, together
 from evaluators.judges.combining import STRATEGIES, Strategy
@@ -129,8 +129,8 @@ def _message(message: Message, *, with_calls: bool) -> dict[str, Any]:
     return told
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="conversation_trajectory",
         title="Trajectory",
         version=1,

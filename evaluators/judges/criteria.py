@@ -10,7 +10,7 @@ from pydantic import Field, Strict, model_validator
 from evaluators.case import actual_calls, actual_value, conversation_at, expected_value, find_part, offered_tools
 from evaluators.configuration import Amount, Configuration, Parameter, Share, Upper
 from evaluators.errors import BadReply
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced, numbered
 from evaluators.judges.asking import (
     NUMBER,
@@ -39,7 +39,7 @@ MAX_EXAMPLE: Final = 4_000
 """Guesses: a jury whose cost somebody may still want to pay, and what one answer can hold with reasons."""
 
 
-class WantedScore(WireModel):
+class CriteriaScore(WireModel):
     """One of several scores that a judge gives in one answer."""
 
     name: NonBlank
@@ -75,7 +75,7 @@ class LlmJudge(Configuration):
     score_range: tuple[Bound, Bound] = Field(
         default=(0.0, 1.0), description="The scale of the judge, [min, max]; scores are reported from 0 to 1."
     )
-    scores: Annotated[tuple[WantedScore, ...], Field(max_length=_MAX_SCORES)] = Field(
+    scores: Annotated[tuple[CriteriaScore, ...], Field(max_length=_MAX_SCORES)] = Field(
         default=(), description="Several scores from one answer: a list of {name, criteria, weight}."
     )
     aggregation_strategy: Annotated[Strategy, Upper] = Field(
@@ -335,8 +335,8 @@ _VALUES: Final[Mapping[Parameter, _ValueOf]] = {
 }
 """How each part of a test case is shown: lists as JSON with numbers, so that no text in one can pose as two."""
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="llm_judge",
         title="LLM Judge",
         version=1,

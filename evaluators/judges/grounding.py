@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from evaluators.case import actual_value, find, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced, numbered, pretty
 from evaluators.judges.asking import TEXT, JudgeAnswer, JudgeQuestion, Numbered, answer_each, choice, rows
 from evaluators.judging import Judge
@@ -152,8 +152,8 @@ def _assessment(
     return Assessment(score=score, reason=reason, metadata=metadata)
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="faithfulness",
         title="Faithfulness",
         version=1,
@@ -164,7 +164,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         judge=lambda _: "always",
         prompts=(CLAIMS.prompt, SUPPORT.prompt),
     ),
-    Kind(
+    EvaluatorKind(
         name="hallucination",
         title="Hallucination",
         version=1,

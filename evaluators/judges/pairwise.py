@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from evaluators.case import actual_calls, actual_value, expected_calls, expected_value, primary_text
 from evaluators.configuration import Configuration, Parts, Share, Upper, required
 from evaluators.errors import BadCase
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced, pretty
 from evaluators.judges.asking import REASON, JudgeAnswer, JudgeQuestion, Reason, choice, together
 from evaluators.judging import Judge
@@ -120,8 +120,8 @@ def _trajectory(calls: tuple[ToolCall, ...], answer: object) -> str:
     return pretty({"toolCalls": steps} | ({} if answer is None else {"answer": answer}))
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="pairwise",
         title="Pairwise",
         version=1,

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from evaluators.case import enter, primary_text
 from evaluators.configuration import Configuration, Flag, Parts, Share, required
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced
 from evaluators.judges.asking import NUMBER, REASON, JudgeAnswer, JudgeQuestion, Number, Reason, together
 from evaluators.judges.grounding import passages_of
@@ -84,8 +84,8 @@ def contextual_relevance(settings: ContextualRelevance) -> Check:
     return check
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="contextual_relevance",
         title="ContextualRelevance",
         version=1,

@@ -8,7 +8,7 @@ from pydantic import Field, create_model
 
 from evaluators.case import offered_tools
 from evaluators.configuration import Count, ReadsTools, Share
-from evaluators.evaluator import Assessment, Check, Kind
+from evaluators.evaluator import Assessment, Check, EvaluatorKind
 from evaluators.fencing import fenced
 from evaluators.judges.asking import FLAG, REASON, JudgeAnswer, JudgeQuestion, Reason, together
 from evaluators.judging import Judge
@@ -148,8 +148,8 @@ def _is_typed(parameter: object) -> bool:
     return isinstance(parameter, Mapping) and any(parameter.get(key) for key in _TYPES)
 
 
-KINDS: Final[tuple[Kind[Any], ...]] = (
-    Kind(
+KINDS: Final[tuple[EvaluatorKind[Any], ...]] = (
+    EvaluatorKind(
         name="tool_name_reliability",
         title="Tool Name Reliability",
         version=1,
@@ -160,7 +160,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
         judge=lambda _: "optional",
         prompts=(NAME.prompt,),
     ),
-    Kind(
+    EvaluatorKind(
         name="tool_description_reliability",
         title="Tool Description Reliability",
         version=1,

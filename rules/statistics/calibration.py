@@ -22,6 +22,7 @@ from rules.statistics.correcting import (
     weighted_shares,
 )
 from rules.statistics.formulas.agreement import ac1, kappa, kappa_error, krippendorff, observed_agreement
+from rules.statistics.formulas.fisher import fisher_p
 from rules.statistics.formulas.judge_error import Stratum, corrected_judge
 from rules.statistics.formulas.quantiles import around, z_of
 from rules.statistics.formulas.rates import wilson
@@ -161,12 +162,10 @@ def _kappa(table: list[list[int]]) -> Measured:
 
 def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Method:
     """Whether labels may have been chosen by the verdict."""
-    from scipy.stats import fisher_exact  # noqa: PLC0415 - a server starts without it, and most never need it
-
     passed = confusion.passed_passed + confusion.failed_passed
     failed = confusion.labels - passed
     rest = (max(judged_passed - passed, 0), max(judged_failed - failed, 0))
-    chance = float(fisher_exact([[passed, rest[0]], [failed, rest[1]]]).pvalue)
+    chance = fisher_p((passed, rest[0]), (failed, rest[1]))
     return "by_verdict" if chance < _CHOSEN_BY_VERDICT else "error_rates"
 
 

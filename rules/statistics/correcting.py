@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from rules.statistics.formulas.judge_error import (
-    Estimate,
-    Judge,
-    Rate,
+    JudgeAccuracy,
+    MeasuredShare,
+    RateEstimate,
     Stratum,
     Useless,
     lang_reiczigel,
@@ -96,18 +96,22 @@ def _nothing(method: Method) -> Corrected:
     return Corrected(method=method, rate=Measured(value=None), more=None)
 
 
-def judge_of(confusion: Confusion) -> Judge:
+def judge_of(confusion: Confusion) -> JudgeAccuracy:
     """How often the judge agrees with people, counted over labels; people passed and failed something."""
-    return Judge(
-        sensitivity=Rate(share=confusion.passed_passed / confusion.people_passed, count=confusion.people_passed),
-        specificity=Rate(share=confusion.failed_failed / confusion.people_failed, count=confusion.people_failed),
+    return JudgeAccuracy(
+        sensitivity=MeasuredShare(
+            share=confusion.passed_passed / confusion.people_passed, count=confusion.people_passed
+        ),
+        specificity=MeasuredShare(
+            share=confusion.failed_failed / confusion.people_failed, count=confusion.people_failed
+        ),
     )
 
 
 def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int) -> Corrected:
     """From labels that were drawn blindly: by error rates, or prediction-powered where that is the tighter interval."""
     judged = judged_passed + judged_failed
-    found = by_error_rates(confusion, Rate(share=judged_passed / judged, count=judged))
+    found = by_error_rates(confusion, MeasuredShare(share=judged_passed / judged, count=judged))
     rest = judged - confusion.labels
     if confusion.labels < ENOUGH or rest < ENOUGH:
         return found
@@ -123,7 +127,7 @@ def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int
     return found
 
 
-def by_error_rates(confusion: Confusion, judged: Rate) -> Corrected:
+def by_error_rates(confusion: Confusion, judged: MeasuredShare) -> Corrected:
     """Rogan and Gladen's rate with Lang's and Reiczigel's interval."""
     judge = judge_of(confusion)
     try:
@@ -162,7 +166,7 @@ def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
     rates = [each.passes / each.labels for each in soft]
     parts = [each.share**2 * rate * (1 - rate) / each.labels for each, rate in zip(soft, rates, strict=True)]
     fixed = passed.share * failed.share * (rates[0] - rates[1]) ** 2 / judged
-    plain: Estimate = stratified([passed, failed])
+    plain: RateEstimate = stratified([passed, failed])
     middle = sum(each.share * rate for each, rate in zip(soft, rates, strict=True))
     of: Chosen = "failed" if parts[1] / failed.labels > parts[0] / passed.labels else "passed"
     labels = passed.labels + failed.labels
@@ -232,7 +236,7 @@ def _plain_power(confusion: Confusion, rest_passed: int, rest: int) -> float:
     return min(1.0, max(0.0, _of_counts(counts, rest_passed, rest).value))
 
 
-def _of_counts(counts: tuple[int, ...], rest_passed: int, rest: int) -> Estimate:
+def _of_counts(counts: tuple[int, ...], rest_passed: int, rest: int) -> RateEstimate:
     rest_passed = min(max(rest_passed, 0), rest)
     people, judged = (np.repeat(side, counts) for side in ([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]))
     return prediction_powered(people, judged, np.repeat([1.0, 0.0], [rest_passed, rest - rest_passed]))

@@ -8,6 +8,7 @@ from rules.statistics.events import Change
 from rules.statistics.sample import ATOMS, UNIT, Sample, Stretch
 from rules.statistics.settings import LANES, Kind, MonitorSettings
 from rules.statistics.watch import NOTHING_SEEN, Watch, WatchFinding, WatchState
+from rules.statistics.worsening import Worsening, WorseningState
 
 _LASTING_BASELINES: Final = 2
 
@@ -24,15 +25,17 @@ class EpisodeState:
     results: int = 0  # since the alarm, or since the last release after it
     absent: int = 0  # results of other releases since the last one of the current release
     watch: WatchState = NOTHING_SEEN
+    worse: WorseningState | None = None  # than was told; None: nothing came since the alarm
 
 
 class Episode:
     """A watch for the way back: mirrored scores, and a margin that is negative.
 
-    The null hypothesis is that at least half of the drop is still there (or the margin, where that is more).
+    The null hypothesis is that at least half of the drop is still there (or the margin, where that is more). Beside it,
+    a watch for what is worse than was told.
     """
 
-    __slots__ = ("_settings", "_state", "absent", "kind", "results", "watch")
+    __slots__ = ("_settings", "_state", "absent", "kind", "results", "watch", "worse")
 
     def __init__(self, state: EpisodeState, settings: MonitorSettings) -> None:
         self._state, self._settings = state, settings
@@ -45,6 +48,7 @@ class Episode:
         )
         if not self.watch.starts:
             self.watch.start(state.baseline.mirrored, settings.stride)
+        self.worse = self._worsening(state.worse or WorseningState(told=max(state.baseline.mean - state.drop, 0.0)))
 
     @property
     def state(self) -> EpisodeState:
@@ -58,22 +62,26 @@ class Episode:
             results=self.results,
             absent=self.absent,
             watch=self.watch.state,
+            worse=self.worse.state,
         )
 
     def release(self) -> None:
         """A new release may be the way back; that is believed by mistake with a probability of at most alpha."""
         self.results = self.absent = 0
         self.watch.start(None, self._settings.block * LANES)
+        if self.kind == "release":
+            self.worse = self._worsening(WorseningState(told=self.worse.told))
 
     def pass_by(self) -> Change | None:
         """A result of another release than the current one, if that is what is watched."""
         self.absent += 1
         return "withdrawn" if self.absent >= max(self._settings.block, self._settings.minimum) else None
 
-    def add(self, point: int, above: int) -> Change | None:
-        """One more result. Returns how the episode ends, if it does."""
+    def add(self, number: int, point: int, above: int) -> Change | None:
+        """One more result. Returns how the episode ends, if it does, or that it became worse."""
         self.results += 1
         self.absent = 0
+        is_worse = self.worse.add(number, point, above)
         point, above = (ATOMS - 2 - point, UNIT - above) if above else (ATOMS - 1 - point, 0)
         due = self.watch.add(point, above)
         count = self.watch.total.count
@@ -83,7 +91,22 @@ class Episode:
             self.watch.keep(thinned(self.watch.starts, count, self._settings.stride))
         if due and self.watch.found() is not None:
             return "recovered"
+        if is_worse:
+            return "escalated"
         return "lasting" if self.results >= _LASTING_BASELINES * LANES * self._settings.block else None
+
+    def escalate(self) -> None:
+        """What it is by now is told: it may become worse than that, too, and how long it lasts counts from here on."""
+        told = min(self.worse.since.mean, self.worse.level)
+        self.worse = self._worsening(WorseningState(told=max(told, 0.0)))
+        self.results = 0
+
+    def worse_finding(self) -> WatchFinding:
+        """The evidence that it became worse than was told, with what it is compared with in the end: what was good."""
+        worse = self.worse
+        return WatchFinding(
+            log_evidence=worse.log_evidence, baseline=self._state.baseline, candidate=worse.since, after=worse.after
+        )
 
     def finding(self, change: Change) -> WatchFinding:
         """The evidence of the way back: since when there is most of it, or since the alarm if there is not enough."""
@@ -94,3 +117,6 @@ class Episode:
             baseline=found.baseline.mirrored,
             candidate=candidate.mirrored,
         )
+
+    def _worsening(self, state: WorseningState) -> Worsening:
+        return Worsening(state, max(self._state.baseline.mean - state.told, 0.0), self._settings)

@@ -7,17 +7,17 @@ from rules.statistics.intervals import Interval, interval
 from rules.statistics.sample import Sample, Stretch
 from rules.statistics.settings import Kind
 
-Change: TypeAlias = Literal["opened", "recovered", "withdrawn", "lasting"]
+Change: TypeAlias = Literal["opened", "escalated", "recovered", "withdrawn", "lasting"]
 """What became of an episode.
 
-`opened`: the alarm. `recovered`: more than half of the drop is made good, significantly. `withdrawn`: the release that
-was worse has no results any more. `lasting`: it has been like this for so long that it is what is compared with from
-here on.
+`opened`: the alarm. `escalated`: it is much worse than was told, and goes on. `recovered`: more than half of the drop
+is made good, significantly. `withdrawn`: the release that was worse has no results any more. `lasting`: it has been
+like this for so long that it is what is compared with from here on.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class StreamRate:
     """A mean score, or a pass rate."""
 
     count: int
@@ -27,22 +27,22 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEvent:
-    """An episode begins or ends."""
+    """An episode begins, becomes worse, or ends."""
 
     kind: Kind
     change: Change
     at: int  # the number of the result that it took, from 1
     release: str | None  # the current one
     against: tuple[str, ...]  # the releases of the baseline; of drift none
-    baseline: Rate
-    candidate: Rate  # since the release, or since the moment at which drift most likely began
+    baseline: StreamRate
+    candidate: StreamRate  # since the release, or since the moment at which drift most likely began
     evidence: float  # has reached the threshold, unless the episode ended without
     threshold: float
-    of_baseline: tuple[Stretch, ...] = ()  # of an alarm: which results these are
+    of_baseline: tuple[Stretch, ...] = ()  # of an alarm, and of what is worse: which results these are
     of_candidate: tuple[Stretch, ...] = ()
 
 
-def rate_of(sample: Sample, alpha: float, *, lower_is_better: bool) -> Rate:
+def rate_of(sample: Sample, alpha: float, *, lower_is_better: bool) -> StreamRate:
     """The rate of scores, which are mirrored where lower ones are better."""
     shown = sample.mirrored if lower_is_better else sample
-    return Rate(count=shown.count, mean=shown.mean, interval=interval(shown, alpha))
+    return StreamRate(count=shown.count, mean=shown.mean, interval=interval(shown, alpha))

@@ -5,7 +5,8 @@ release, and after each recovery, with a probability of at most alpha; the drift
 most n / (2·every). What is held to be unchanged is the mean of results that are independent of the past, of all
 releases alike; and releases must not come because of the results just before them.
 
-A stream has one episode at a time. Both monitors rest until it ends, and then begin anew.
+A stream has one episode at a time. Both monitors rest until it ends, and then begin anew. While it lasts, it is watched
+whether things become much worse than was told.
 """
 
 import math
@@ -25,7 +26,7 @@ _LARGEST_LOG: Final = 700.0  # of a number that a float can hold
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MonitoredResult:
     """What was found of one trace or span."""
 
     release: str | None
@@ -85,11 +86,11 @@ class Monitor:
         """What is measured; None before the first result that has it."""
         return self._measure
 
-    def add_all(self, results: Iterable[Result]) -> list[EpisodeEvent]:
+    def add_all(self, results: Iterable[MonitoredResult]) -> list[EpisodeEvent]:
         """Take results, in order. Returns what there is to say."""
         return [event for result in results if (event := self.add(result)) is not None]
 
-    def add(self, result: Result, number: int | None = None) -> EpisodeEvent | None:
+    def add(self, result: MonitoredResult, number: int | None = None) -> EpisodeEvent | None:
         """Take one result. Returns what there is to say.
 
         A result without what the stream is measured by is counted, and otherwise as if it were not there. Results are
@@ -113,7 +114,7 @@ class Monitor:
             return self._open("release", worse, number)
         return None if drifted is None else self._open("drift", drifted, number)
 
-    def _score(self, result: Result) -> float | None:
+    def _score(self, result: MonitoredResult) -> float | None:
         if self._measure is None:
             self._measure = "passed" if result.passed is not None else "score" if result.score is not None else None
         if self._measure == "passed":
@@ -159,8 +160,22 @@ class Monitor:
         if episode.kind == "release" and release != self._releases.current:
             change = episode.pass_by()
         else:
-            change = episode.add(*score)
+            change = episode.add(number, *score)
+        if change == "escalated":
+            return self._escalate(episode, number)
         return None if change is None else self._close(episode, change, number)
+
+    def _escalate(self, episode: Episode, number: int) -> EpisodeEvent:
+        found = episode.worse_finding()
+        event = self._event(episode.kind, "escalated", found, self._settings.log_escalation_threshold)
+        current = self._releases.current
+        of_release = (current,) if episode.kind == "release" and current is not None else None
+        episode.escalate()
+        return replace(
+            event,
+            of_baseline=episode.state.stretches,
+            of_candidate=(Stretch(after=found.after, until=number, releases=of_release),),
+        )
 
     def _close(self, episode: Episode, change: Change, number: int) -> EpisodeEvent:
         state = episode.state

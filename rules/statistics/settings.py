@@ -68,6 +68,11 @@ class MonitorSettings:
         return math.log(2 * self.every)
 
     @property
+    def log_escalation_threshold(self) -> float:
+        """The evidence that an episode became worse; by mistake within a baseline's length at most alpha."""
+        return math.log(self.block * LANES / self.alpha)
+
+    @property
     def log_recovery_threshold(self) -> float:
         """The evidence that ends an episode; by mistake within a baseline's length with a chance of at most alpha."""
         return math.log(self.block * LANES / self.alpha)

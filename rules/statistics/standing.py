@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from rules.statistics.drift import Drift
 from rules.statistics.episode import Episode
-from rules.statistics.events import Rate, rate_of
+from rules.statistics.events import StreamRate, rate_of
 from rules.statistics.monitor import MonitorState
 from rules.statistics.releases import Releases
 from rules.statistics.sample import Sample
@@ -26,8 +26,8 @@ class MonitorStanding:
     waits_for: WaitsFor
     release: str | None  # of the release monitor
     against: tuple[str, ...]
-    baseline: Rate | None
-    candidate: Rate | None
+    baseline: StreamRate | None
+    candidate: StreamRate | None
     evidence: float | None
     threshold: float
 
@@ -91,6 +91,6 @@ def _evidence(watch: Watch) -> float | None:
     return math.exp(min(watch.finding().log_evidence, _LARGEST_LOG)) if watch.starts else None
 
 
-def _rate(settings: MonitorSettings, state: MonitorState, sample: Sample) -> Rate | None:
+def _rate(settings: MonitorSettings, state: MonitorState, sample: Sample) -> StreamRate | None:
     mirrored = state.measure == "score" and settings.lower_is_better
     return rate_of(sample, settings.alpha, lower_is_better=mirrored) if sample.count else None

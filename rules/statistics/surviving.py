@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from rules.statistics.calibration import FEWEST, Calibration
 from rules.statistics.correcting import CONFIDENCE, Confusion, Measured, by_verdict, strata
-from rules.statistics.formulas.judge_error import Judge, Rate, Useless, lang_reiczigel
+from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, Useless, lang_reiczigel
 from rules.statistics.formulas.quantiles import z_of
 from rules.statistics.intervals import Interval
 
@@ -73,18 +73,18 @@ def corrected_difference(
     return None if judge is None else _by_shared_labels(baseline, candidate, judge)
 
 
-def known_judge(calibration: Calibration) -> Judge | None:
+def known_judge(calibration: Calibration) -> JudgeAccuracy | None:
     """Sensitivity and specificity, each of as many labels as would give its interval."""
     rates = [_as_rate(each) for each in (calibration.sensitivity, calibration.specificity)]
     if rates[0] is None or rates[1] is None or calibration.standing not in {"unproven", "informative"}:
         return None
-    return Judge(sensitivity=rates[0], specificity=rates[1])
+    return JudgeAccuracy(sensitivity=rates[0], specificity=rates[1])
 
 
-def corrected_rate(passed: int, count: int, judge: Judge) -> Measured:
+def corrected_rate(passed: int, count: int, judge: JudgeAccuracy) -> Measured:
     """What people would find of some results of a judge whose errors are known from others (Lang and Reiczigel)."""
     try:
-        found = lang_reiczigel(Rate(share=passed / count, count=count), judge)
+        found = lang_reiczigel(MeasuredShare(share=passed / count, count=count), judge)
     except Useless:
         return Measured(value=None)
     value = min(1.0, max(0.0, found.value))
@@ -113,7 +113,7 @@ def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> C
     )
 
 
-def _by_shared_labels(baseline: JudgedSide, candidate: JudgedSide, judge: Judge) -> CorrectedDifference | None:
+def _by_shared_labels(baseline: JudgedSide, candidate: JudgedSide, judge: JudgeAccuracy) -> CorrectedDifference | None:
     """The raw difference, divided by what the judge is better than chance; the doubt about that widens the interval."""
     sides = [corrected_rate(each.passed, each.count, judge) for each in (baseline, candidate)]
     if sides[0].value is None or sides[1].value is None:
@@ -142,10 +142,10 @@ def _softened_variance(passes: int, count: int, extra: float) -> float:
     return share * (1 - share) / (count + 2 * extra)
 
 
-def _as_rate(found: Measured) -> Rate | None:
+def _as_rate(found: Measured) -> MeasuredShare | None:
     """So many labels of equal weight as would leave as much doubt."""
     if found.value is None or found.interval is None:
         return None
     middle = (found.interval.low + found.interval.high) / 2
     error = max((found.interval.high - found.interval.low) / 2 / z_of(CONFIDENCE), 1e-6)
-    return Rate(share=found.value, count=max(1, round(middle * (1 - middle) / error**2)))
+    return MeasuredShare(share=found.value, count=max(1, round(middle * (1 - middle) / error**2)))

@@ -4,6 +4,7 @@ Whoever watches results calls `open_alert` and `recover_alert` in the transactio
 `Outbox.changed`; or `Alerts.open` and `Alerts.recover`, which have a transaction of their own.
 """
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ _ID_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ComparedSide:
     """One side of a comparison: the share that passed, the mean score, or a metric, with its interval."""
 
     release: str | None  # None: it is not about releases
@@ -56,8 +57,8 @@ class AlertFinding:
     evaluator: str
     fingerprint: str | None
     measure: Measure
-    baseline: Side
-    candidate: Side
+    baseline: ComparedSide
+    candidate: ComparedSide
     regressed_count: int  # results of the candidate that did not pass
     evidence: float
     evidence_threshold: float
@@ -82,11 +83,22 @@ class Alert:
     acknowledged_at_ns: int | None = None
     recovery: Mapping[str, JsonValue] | None = None
     recovered_at_ns: int | None = None
+    escalations: int = 0  # how often it was told to be worse than before
+    escalated_at_ns: int | None = None  # the last time
 
     @property
     def alert_id(self) -> str:
         """What it is called."""
         return self.finding.alert_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escalation:
+    """An alert that is not over is about something worse than was told; `finding` is what is found now."""
+
+    tenant: str
+    alert_id: str
+    finding: AlertFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +128,26 @@ def open_alert(cursor: duckdb.DuckDBPyConnection, finding: AlertFinding, at_ns: 
     values |= {"alert_id": finding.alert_id, "document": json.dumps(finding.document), "at_us": at_ns // 1000}
     if not cursor.execute(sql.query("insert_alert"), values).fetchall():
         return False
-    for trace_id in _examples(finding):
-        pin = {"tenant": finding.tenant, "trace_id": trace_id, "why": _why(finding.alert_id), "now_us": at_ns // 1000}
-        cursor.execute(sql.query("pin_trace"), pin)
+    _pin(cursor, finding.alert_id, finding, at_ns)
     _tell(cursor, "alert.opened", Alert(finding=finding, state="open", opened_at_ns=_to_us(at_ns)), at_ns)
     return True
+
+
+def escalate_alert(cursor: duckdb.DuckDBPyConnection, escalation: Escalation, at_ns: int) -> bool:
+    """Note that an alert is about something worse, and queue `alert.escalated`; False where it is not there, or over.
+
+    It is open again, whoever looked after it, and has the numbers of now; what was told before is in `told` of its
+    document, the oldest first.
+    """
+    found = _alerts(cursor, escalation.tenant, {"alert_id": escalation.alert_id})
+    if not found or found[0].state == "recovered":
+        return False
+    before, finding = found[0], escalation.finding
+    document = {**finding.document, "told": [*_told_before(before), _told(before)]}
+    values = _side_values("candidate", finding.candidate) | {name: getattr(finding, name) for name in _ESCALATED}
+    values |= {"document": json.dumps(document)}
+    _pin(cursor, escalation.alert_id, finding, at_ns)
+    return _change(cursor, "alert.escalated", (escalation.tenant, escalation.alert_id), values, at_ns)
 
 
 def recover_alert(
@@ -155,6 +182,14 @@ class Alerts:
             Overloaded: nothing was stored.
         """
         return self._write(lambda cursor: open_alert(cursor, finding, at_ns))
+
+    def escalate(self, escalation: Escalation, at_ns: int) -> bool:
+        """Note that an alert is about something worse; False where it is not there, or is over.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        return self._write(lambda cursor: escalate_alert(cursor, escalation, at_ns))
 
     def recover(self, alert_id: str, recovery: Mapping[str, JsonValue], at_ns: int, *, tenant: str = "") -> bool:
         """Note that an alert is over; False where it is not there, or was over before.
@@ -213,12 +248,15 @@ _AS_IS = (
 )
 """Fields of a finding that are columns of the same name."""
 
+_ESCALATED = ("regressed_count", "evidence", "evidence_threshold")
+"""Those that change where an alert is escalated, beside the candidate and the document."""
+
 
 def alert_of(document: Mapping[str, Any]) -> Alert:
     """The alert as it was when an event about it was queued, of the event's document."""
     told = dict(document["alert"])
     finding = dict(told.pop("finding"))
-    finding |= {name: Side(**finding[name]) for name in ("baseline", "candidate")}
+    finding |= {name: ComparedSide(**finding[name]) for name in ("baseline", "candidate")}
     return Alert(finding=AlertFinding(**finding), **told)
 
 
@@ -237,6 +275,7 @@ def _change(
 
 def _changes() -> dict[EventType, str]:
     return {
+        "alert.escalated": sql.query("escalate_alert"),
         "alert.acknowledged": sql.query("acknowledge_alert"),
         "alert.recovered": sql.query("recover_alert"),
     }
@@ -244,9 +283,10 @@ def _changes() -> dict[EventType, str]:
 
 def _tell(cursor: duckdb.DuckDBPyConnection, event: EventType, alert: Alert, at_ns: int) -> None:
     finding = alert.finding
+    times = (str(alert.escalations),) if alert.escalations else ()  # each time it is another event
     told = WebhookEvent(
         tenant=finding.tenant,
-        event_id=_digest("event", finding.tenant, finding.alert_id, event),
+        event_id=_digest("event", finding.tenant, finding.alert_id, event, *times),
         project=finding.project,
         type=event,
         alert_id=finding.alert_id,
@@ -277,18 +317,39 @@ def _alert(row: dict[str, Any]) -> Alert:
         acknowledged_at_ns=row["acknowledged_at_ns"],
         recovery=None if recovery is None else json.loads(recovery),
         recovered_at_ns=row["recovered_at_ns"],
+        escalations=row["escalations"],
+        escalated_at_ns=row["escalated_at_ns"],
     )
 
 
-def _side(row: Mapping[str, Any], name: str) -> Side:
-    return Side(release=row[name], **{key: row[f"{name}_{key}"] for key in _SIDE})
+def _side(row: Mapping[str, Any], name: str) -> ComparedSide:
+    return ComparedSide(release=row[name], **{key: row[f"{name}_{key}"] for key in _SIDE})
 
 
-def _side_values(name: str, side: Side) -> dict[str, object]:
+def _side_values(name: str, side: ComparedSide) -> dict[str, object]:
     return {name: side.release, **{f"{name}_{key}": getattr(side, key) for key in _SIDE}}
 
 
 _SIDE = ("rate", "low", "high", "count")
+
+
+def _told(alert: Alert) -> dict[str, JsonValue]:
+    """What was told of an alert until now, in short."""
+    at_ns = alert.opened_at_ns if alert.escalated_at_ns is None else alert.escalated_at_ns
+    at = dt.datetime.fromtimestamp(at_ns // 10**9, dt.UTC)
+    return {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", **{key: getattr(alert.finding.candidate, key) for key in _SIDE}}
+
+
+def _told_before(alert: Alert) -> list[JsonValue]:
+    told = alert.finding.document.get("told")
+    return told if isinstance(told, list) else []
+
+
+def _pin(cursor: duckdb.DuckDBPyConnection, alert_id: str, finding: AlertFinding, at_ns: int) -> None:
+    """Keep the traces of its examples until the alert is over."""
+    for trace_id in _examples(finding):
+        pin = {"tenant": finding.tenant, "trace_id": trace_id, "why": _why(alert_id), "now_us": at_ns // 1000}
+        cursor.execute(sql.query("pin_trace"), pin)
 
 
 def _examples(finding: AlertFinding) -> list[str]:

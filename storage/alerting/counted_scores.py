@@ -17,6 +17,9 @@ SCORES: Final = "scores:"
 _WAITED_US: Final = 3_600_000_000
 """So long a score waits for its trace to be decided about; a guess that is longer than most traces take to settle."""
 
+_COMMITS: Final = 1_000
+"""So many commits without a score as an event are looked at again rather than noted each time: a guess."""
+
 _WANTED: Final = pa.schema(
     [
         ("tenant", pa.string()),
@@ -60,18 +63,11 @@ class CountedScores:
         Raises:
             Overloaded: it is not known whether they were stored; it may be tried again.
         """
-        found: pa.Table | None = None
         with self._database.snapshot() as cursor:
-            extent = {"before_us": now_us - _WAITED_US}
-            ((looked_at, last, settled),) = cursor.execute(sql.query("score_extent"), extent).fetchall()
-            if last <= looked_at:
-                return 0
-            is_first = looked_at < 0
-            if wanted and not is_first:
-                cursor.register("wanted_scores", pa.Table.from_pylist([asdict(w) for w in wanted], schema=_WANTED))
-                found = cursor.execute(sql.query("scores_to_count"), {"after": looked_at}).to_arrow_table()
-        until = settled if wanted and not is_first else last  # what is said while no rule wants it is history
-        if (found is None or not found.num_rows) and until <= looked_at:
+            extent = _extent(cursor, now_us - _WAITED_US)
+            found = _found(cursor, extent, wanted) if wanted else None
+        until = extent.until(is_wanted=bool(wanted))
+        if not until.is_worth_storing(extent) and (found is None or not found.num_rows):
             return 0
         stored: list[int] = []
 
@@ -79,10 +75,61 @@ class CountedScores:
             stored.clear()
             if found is not None and found.num_rows:
                 cursor.register("incoming_scores", found)
-                ((rows,),) = cursor.execute(sql.query("insert_counted_scores"), {"now_us": now_us}).fetchall()
+                bounds = {"now_us": now_us, "after_batch": extent.looked_batch}
+                ((rows,),) = cursor.execute(sql.query("insert_counted_scores"), bounds).fetchall()
                 cursor.execute(sql.query("raise_last_result"), {"results": rows})
                 stored.append(rows)
-            cursor.execute(sql.query("move_score_cursor"), {"number": until})
+            cursor.execute(sql.query("move_score_cursor"), {"number": until.number, "batch": until.batch})
 
         self._writer.store(write, 1 + (0 if found is None else found.num_rows))
         return sum(stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Until:
+    """Up to which annotation and commit nothing has to be looked at again."""
+
+    number: int
+    batch: int
+
+    def is_worth_storing(self, extent: "_Extent") -> bool:
+        """Whether it is news; commits without events alone are so only once they are many."""
+        lag = 0 if extent.came else _COMMITS
+        return self.number > extent.looked_at or self.batch > extent.looked_batch + lag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extent:
+    """What there is to be looked at; -1 is before the first look."""
+
+    looked_at: int
+    last: int
+    settled: int
+    looked_batch: int
+    last_batch: int
+    settled_batch: int
+    came: bool  # scores as events since
+
+    def until(self, *, is_wanted: bool) -> _Until:
+        """Up to where nothing is looked at again: what is said while no rule wants it is history."""
+        number = self.settled if is_wanted and self.looked_at >= 0 else self.last
+        batch = self.settled_batch if is_wanted and self.looked_batch >= 0 else self.last_batch
+        return _Until(number=max(number, self.looked_at), batch=max(batch, self.looked_batch))
+
+
+def _extent(cursor: duckdb.DuckDBPyConnection, before_us: int) -> _Extent:
+    (row,) = cursor.execute(sql.query("score_extent"), {"before_us": before_us}).to_arrow_table().to_pylist()
+    return _Extent(**row)
+
+
+def _found(cursor: duckdb.DuckDBPyConnection, extent: _Extent, wanted: Sequence[WantedScore]) -> pa.Table | None:
+    """What is to be counted; None where there is nothing new, or all of it is history."""
+    are_said, came = extent.last > extent.looked_at >= 0, extent.came and extent.looked_batch >= 0
+    if not are_said and not came:
+        return None
+    cursor.register("wanted_scores", pa.Table.from_pylist([asdict(each) for each in wanted], schema=_WANTED))
+    events = sql.query("events_said").replace("$evaluations", sql.select_of("evaluations"))
+    after_batch = extent.looked_batch if came else extent.last_batch
+    cursor.register("said_events", cursor.execute(events, {"after": after_batch}).to_arrow_table())
+    after = extent.looked_at if are_said else extent.last
+    return cursor.execute(sql.query("scores_to_count"), {"after": after}).to_arrow_table()

@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.alerting.alerts import AlertFinding, open_alert, recover_alert
-from storage.alerting.monitors import Recovery
+from storage.alerting.monitors import Happening, store_happening
 from storage.alerting.outbox import Outbox, named
 from storage.engine.database import Database
 from storage.errors import Conflict
@@ -68,7 +67,7 @@ class MetricLook:
     row: MetricMonitorRow
     state: str
     alert_id: str | None
-    happened: Sequence[AlertFinding | Recovery]
+    happened: Sequence[Happening]
     at_ns: int
 
 
@@ -85,7 +84,7 @@ class MetricMonitors:
         return self._find(tenant=tenant, deleted=deleted)
 
     def get(self, monitor_id: str, *, tenant: str | None = None) -> MetricMonitorRow | None:
-        """One of them; None where there is none, or it was deleted."""
+        """A metric monitor; None where there is none, or it was deleted."""
         found = self._find(tenant=tenant, monitor_id=monitor_id)
         return found[0] if found else None
 
@@ -205,8 +204,24 @@ def _used(statement: str, values: Mapping[str, object]) -> dict[str, object]:
 
 def metric_statement(statement: NumbersStatement, values: Mapping[str, object]) -> str:
     """One of the statements with its values written out, for whoever wants to see the numbers again."""
-    text = _numbers()[statement].split("\n", 1)[1].strip().rstrip(";").replace("trace_reading", "traces")
+    text = _numbers()[statement].split("\n", 1)[1].strip().rstrip(";")
+    for table, view in _OF_VIEWS.items():
+        text = text.replace(table, view)
     return re.sub(r"\$(\w+)", lambda found: _literal(values[found[1]]), text)
+
+
+_OF_VIEWS: Final[Mapping[str, str]] = {
+    "trace_reading": "traces",
+    "FROM span AS": "FROM spans AS",
+    "s.status_code = 2": "s.status_code = 'ERROR'",
+    """contains(s.resource_attributes, '"tracejury.run.id"') IS NOT TRUE""": (
+        "s.resource_attributes['tracejury.run.id'] IS NULL"
+    ),
+    """contains(s.resource_attributes, '"tracejury.playground"') IS NOT TRUE""": (
+        "s.resource_attributes['tracejury.playground'] IS NULL"
+    ),
+}
+"""What statements over tables ask, as it is asked of the views: maps and names cost too much for each look."""
 
 
 def _literal(value: object) -> str:
@@ -226,7 +241,4 @@ def _store(cursor: duckdb.DuckDBPyConnection, look: MetricLook) -> None:
     if not cursor.execute(sql.query("note_metric_look"), values | {"at_us": look.at_ns // 1000}).fetchall():
         return
     for each in look.happened:
-        if isinstance(each, Recovery):
-            recover_alert(cursor, each.tenant, each.alert_id, each.document, look.at_ns)
-        else:
-            open_alert(cursor, each, look.at_ns)
+        store_happening(cursor, each, look.at_ns)

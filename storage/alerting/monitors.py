@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
 import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.alerts import AlertFinding, Measure, open_alert, recover_alert
+from storage.alerting.alerts import AlertFinding, Escalation, Measure, escalate_alert, open_alert, recover_alert
 from storage.alerting.counted_scores import SCORES
 from storage.alerting.outbox import Outbox, named
 from storage.engine.database import Database
@@ -26,6 +26,20 @@ class RuleKey(NamedTuple):
     rule_id: str
 
 
+class StreamKey(NamedTuple):
+    """A rule, about one service of a project: releases of two services are never compared. None: of what names none."""
+
+    tenant: str
+    project: str | None
+    rule_id: str
+    service: str | None
+
+    @property
+    def rule(self) -> RuleKey:
+        """The rule, about the project."""
+        return RuleKey(self.tenant, self.project, self.rule_id)
+
+
 class Counted(NamedTuple):
     """A score that monitors count."""
 
@@ -35,6 +49,7 @@ class Counted(NamedTuple):
     tenant: str
     project: str | None
     rule_id: str
+    service: str | None
     rule: str
     revision: int
     fingerprint: str
@@ -45,16 +60,16 @@ class Counted(NamedTuple):
     created_us: int
 
     @property
-    def key(self) -> RuleKey:
-        """The rule."""
-        return RuleKey(self.tenant, self.project, self.rule_id)
+    def key(self) -> StreamKey:
+        """The rule, and the service."""
+        return StreamKey(self.tenant, self.project, self.rule_id, self.service)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
     """What is remembered of a stream. `state` is JSON. Times are those of its first and its last result."""
 
-    key: RuleKey
+    key: StreamKey
     fingerprint: str
     state: str
     since_us: int
@@ -87,6 +102,10 @@ class Recovery:
     document: Mapping[str, JsonValue]
 
 
+Happening: TypeAlias = AlertFinding | Escalation | Recovery
+"""What becomes of alerts: one is opened, is told to be worse, or is over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """Results up to `number` are in the states; what happened up to `told` was told before."""
@@ -102,13 +121,13 @@ class WatchStep:
     after: int
     until: int
     streams: Sequence[StreamRow]
-    happened: Sequence[AlertFinding | Recovery]
+    happened: Sequence[Happening]
     at_ns: int
 
 
 _EXAMPLES: Final = 10
 
-_KEYS: Final = pa.schema([("tenant", pa.string()), ("project", pa.string()), ("rule_id", pa.string())])
+_KEYS: Final = pa.schema([(name, pa.string()) for name in StreamKey._fields])
 _ROWS: Final = pa.schema(
     [
         *_KEYS,
@@ -168,8 +187,8 @@ class Monitors:
         found = [Counted(*row) for row in zip(*columns, strict=True)]
         return found, found[-1].number if len(found) == most else last
 
-    def streams(self, keys: Iterable[RuleKey]) -> list[StreamRow]:
-        """What is remembered of all streams of these rules."""
+    def streams(self, keys: Iterable[StreamKey]) -> list[StreamRow]:
+        """What is remembered of all streams of these rules and services."""
         wanted = pa.Table.from_pylist([key._asdict() for key in keys], schema=_KEYS)
         with self._database.cursor() as cursor:
             cursor.register("wanted_rules", wanted)
@@ -195,7 +214,7 @@ class Monitors:
             return [_stream(row) for row in named(cursor)]
 
     def worst(
-        self, key: RuleKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
+        self, key: StreamKey, fingerprint: str, part: StreamPart, measure: Measure, *, lower_is_better: bool
     ) -> Worst:
         """The worst results of a part: by their scores, and where passes are measured those alone that did not pass."""
         wanted = {
@@ -209,14 +228,13 @@ class Monitors:
             "rows": _EXAMPLES,
         }
         with self._database.cursor() as cursor:
-            worst = sql.query("worst_scores") if is_of_scores(fingerprint) else sql.query("worst_results")
-            cursor.execute(worst, wanted)
+            cursor.execute(sql.query("worst_results"), wanted)
             found = named(cursor)
         examples = [
             {
                 "traceId": row["trace_id"],
                 "spanId": row["span_id"],
-                **({"sessionId": row["session_id"]} if row.get("session_id") else {}),
+                **({"sessionId": row["session_id"]} if row["session_id"] else {}),
                 "score": row["score"],
                 "reason": row["reason"],
             }
@@ -256,13 +274,26 @@ class Monitors:
         return [alert_id for _, alert_id in found]
 
 
+def store_happening(cursor: duckdb.DuckDBPyConnection, happened: Happening, at_ns: int) -> None:
+    """Store what becomes of an alert and queue what is told of it, in the transaction of the cursor."""
+    match happened:
+        case AlertFinding():
+            open_alert(cursor, happened, at_ns)
+        case Escalation():
+            escalate_alert(cursor, happened, at_ns)
+        case Recovery():
+            recover_alert(cursor, happened.tenant, happened.alert_id, happened.document, at_ns)
+        case _:
+            assert_never(happened)
+
+
 def is_of_scores(fingerprint: str) -> bool:
     """Whether a stream has scores by people and applications in it, and not an evaluator's."""
     return fingerprint.startswith(SCORES)
 
 
 def numbers_of_alert(
-    key: RuleKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
+    key: StreamKey, fingerprint: str, measure: Measure, sides: Mapping[str, Sequence[StreamPart]]
 ) -> str:
     """The statement that counts the sides of an alert again, over the view `evaluations`, or `counted_scores`."""
     text = sql.query("numbers_of_alert").split("\n", 1)[1].strip().rstrip(";")
@@ -271,8 +302,9 @@ def numbers_of_alert(
     by_others = is_of_scores(fingerprint)
     counted = "" if by_others else "counted AND "
     project = "project IS NULL" if key.project is None else f"project = {told['project']}"
+    service = "service IS NULL" if key.service is None else f"service = {told['service']}"
     stream = (
-        f"{counted}tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']}"
+        f"{counted}tenant = {told['tenant']} AND {project}\n    AND rule_id = {told['rule_id']} AND {service}"
         f"\n    AND fingerprint = {_literal(fingerprint)}\n    AND {is_scored}"
     )
     filled = {
@@ -304,7 +336,7 @@ def _literal(text: str) -> str:
 
 def _stream(row: Mapping[str, Any]) -> StreamRow:
     return StreamRow(
-        key=RuleKey(row["tenant"], row["project"], row["rule_id"]),
+        key=StreamKey(row["tenant"], row["project"], row["rule_id"], row["service"]),
         fingerprint=row["fingerprint"],
         state=row["state"],
         since_us=row["since_us"],
@@ -332,7 +364,4 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: WatchStep) -> None:
         cursor.execute(sql.query("delete_monitor_states"))
         cursor.execute(sql.query("insert_monitor_states"))
     for each in step.happened:
-        if isinstance(each, Recovery):
-            recover_alert(cursor, each.tenant, each.alert_id, each.document, step.at_ns)
-        else:
-            open_alert(cursor, each, step.at_ns)
+        store_happening(cursor, each, step.at_ns)

@@ -1,9 +1,11 @@
 """What receivers are to be told, and what came of telling them."""
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import duckdb
 
@@ -13,13 +15,27 @@ from storage.ingest.writer import Writer
 from storage.records import JsonValue
 
 EventType: TypeAlias = Literal[
-    "alert.opened", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION", "webhook.test"
+    "alert.opened",
+    "alert.escalated",
+    "alert.acknowledged",
+    "alert.recovered",
+    "alert.digest",
+    "RUN_REGRESSION",
+    "webhook.test",
 ]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
-DeliveryState: TypeAlias = Literal["pending", "delivered", "failed", "cancelled"]
+DeliveryState: TypeAlias = Literal["gathered", "digested", "pending", "delivered", "failed", "cancelled"]
+"""`gathered`: it waits for the digest that will tell of it; `digested`: that was queued."""
 
 TEST: EventType = "webhook.test"
+DIGEST: EventType = "alert.digest"
 RUN_REGRESSION: EventType = "RUN_REGRESSION"  # as the seeds call it
+
+_MOST_GATHERED: Final = 5_000
+"""Events that are looked at for digests at once; what is over it comes in another one. A guess."""
+
+_MOST_IN_DIGEST: Final = 100
+"""Alerts that one digest tells of, some 3 kB each; the others are counted. A guess at what a person reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +128,50 @@ def queue_event(cursor: duckdb.DuckDBPyConnection, event: WebhookEvent, *, only_
     return [delivery_id for (delivery_id,) in rows]
 
 
+def queue_digests(cursor: duckdb.DuckDBPyConnection, at_ns: int) -> int:
+    """Queue a digest for each receiver whose time has come, in the transaction of the cursor; how many.
+
+    Each event is in one digest. What it tells of an alert is what the last of its events told.
+    """
+    cursor.execute(sql.query("gathered_deliveries"), {"at_us": at_ns // 1000, "limit": _MOST_GATHERED})
+    by_receiver: dict[str, list[dict[str, Any]]] = {}
+    for row in named(cursor):
+        by_receiver.setdefault(row["webhook_id"], []).append(row)
+    for webhook_id, rows in by_receiver.items():
+        delivery_ids = [row["delivery_id"] for row in rows]
+        told = WebhookEvent(
+            tenant=rows[0]["tenant"],
+            event_id=hashlib.sha256(json.dumps(["digest", *delivery_ids]).encode()).hexdigest()[:32],
+            project=rows[0]["project"],
+            type=DIGEST,
+            alert_id=None,
+            document={"digest": _digest_document(cursor, rows)},
+            at_ns=at_ns,
+        )
+        queue_event(cursor, told, only_for=webhook_id)
+        digested = {"delivery_ids": delivery_ids, "at_us": at_ns // 1000}
+        cursor.execute(sql.query("note_digested_deliveries"), digested)
+    return len(by_receiver)
+
+
+def _digest_document(cursor: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonValue]:
+    """What a digest says of events of one receiver, the oldest first: each alert once, those that came last first."""
+    steps: dict[str, list[JsonValue]] = {}
+    for row in rows:
+        steps.setdefault(row["alert_id"], []).append(row["type"])
+    last = {row["alert_id"]: row["event_id"] for row in rows}
+    shown = list(last)[::-1][:_MOST_IN_DIGEST]
+    cursor.execute(sql.query("documents_of_events"), {"event_ids": [last[alert_id] for alert_id in shown]})
+    documents = {event_id: json.loads(document) for event_id, document in cursor.fetchall()}
+    return {
+        "from_ns": rows[0]["event_ns"],
+        "until_ns": rows[0]["due_ns"],
+        "counts": dict(Counter(row["type"] for row in rows)),
+        "alerts": [{**documents[last[alert_id]], "events": steps[alert_id]} for alert_id in shown],
+        "left_out": len(last) - len(shown),
+    }
+
+
 class Outbox:
     """The deliveries of a store. Safe to use from any thread but the writer's."""
 
@@ -139,6 +199,19 @@ class Outbox:
         self._writer.store(lambda cursor: queued.extend(queue_event(cursor, event, only_for=only_for)), 1)
         self.changed()
         return queued[0] if queued else None
+
+    def gather(self, at_ns: int) -> bool:
+        """Queue the digests whose time has come; whether there were any.
+
+        Raises:
+            Overloaded: nothing was stored.
+        """
+        wanted = {"at_us": at_ns // 1000, "limit": 1}
+        with self._database.cursor() as cursor:
+            if not cursor.execute(sql.query("gathered_deliveries"), wanted).fetchall():
+                return False
+        self._writer.store(lambda cursor: queue_digests(cursor, at_ns), 1)
+        return True
 
     def due(self, at_ns: int, *, each: int, limit: int) -> list[DueDelivery]:
         """What is to be attempted by now, at most so many for each receiver, the longest due first."""

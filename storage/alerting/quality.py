@@ -1,12 +1,13 @@
 """How good the results of rules are: added up for pictures, and one by one for whoever wants to know why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
 from storage import sql
+from storage.alerting.counted_scores import SCORES
 from storage.alerting.monitors import RuleKey
 from storage.engine.database import Database
 
@@ -54,6 +55,7 @@ class GroupOfResults:
     """Results of a rule that agree in their day, release or project, and in their evaluator."""
 
     group: str | None
+    service: str | None  # of a release
     fingerprint: str | None
     scored: int
     failed: int
@@ -72,16 +74,30 @@ class OfRule:
     from_us: int
     project: str | None
     tenant: str | None
+    judged: bool = False  # the time is that of the judgement, not of what was judged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What is counted of results, and by which time."""
+
+    judged: bool = False  # the time of the judgement, not of what was judged
+    counted: bool = False  # of scores those alone that monitors count: the first of each target, and none of a backfill
+
+
+AS_STARTED: Final = Basis()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Results of a rule about a project that agree in their step of time, evaluator and release."""
+    """Results of a rule about a project that agree in their step of time, evaluator, service and release."""
 
     at_us: int  # when the step begins
     fingerprint: str | None
+    service: str | None = None
     release: str | None
     scored: int
+    counted: int = 0  # of these, those that monitors count
     failed: int
     skipped: int
     passed: int
@@ -103,12 +119,15 @@ class ResultsLike:
     from_us: int | None = None
     to_us: int | None = None
     fingerprint: str | None = None
+    service: str | None = None  # "": of what names none
     release: str | None = None
     unreleased: bool = False  # those without a release alone
     outcome: str | None = None
     passed: bool | None = None
     low: float | None = None
     high: float | None = None
+    judged: bool = False  # as a `Basis` has it
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +142,21 @@ class OneResult:
     passed: bool | None
     reason: str | None
     error_kind: str | None
+    service: str | None
     release: str | None
     fingerprint: str | None
     cost_usd: float | None
     created_us: int
+    started_us: int | None  # when what was judged started; None: nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoresOf:
+    """Of which releases of a service scores are wanted, by which evaluator; "" is no service."""
+
+    fingerprint: str
+    service: str
+    releases: tuple[str, ...]
 
 
 class Quality:
@@ -135,9 +165,12 @@ class Quality:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def streams(self, *, from_us: int, tenant: str = "") -> list[StreamDay]:
-        """Results since the day of an instant, of every rule and project; by project, rule and day."""
-        wanted = {"from_us": from_us, "tenant": tenant}
+    def streams(self, *, from_us: int, tenant: str = "", judged: bool = False) -> list[StreamDay]:
+        """Results since the day of an instant, of every rule and project; by project, rule and day.
+
+        A day is that of what was judged, or with `judged` that of the judgement.
+        """
+        wanted = {"from_us": from_us, "tenant": tenant, "judged": judged}
         return [StreamDay(**row) for row in self._rows(sql.query("quality_streams"), wanted)]
 
     def groups(self, of: OfRule, *, by: Grouping, limit: int) -> list[GroupOfResults]:
@@ -154,9 +187,10 @@ class Quality:
         rows = self._rows(sql.query("latest_result_of_rule"), {"rule_id": rule_id, "tenant": tenant})
         return Latest(**rows[0]) if rows else None
 
-    def steps(self, key: RuleKey, *, from_us: int, step: Step) -> list[Cell]:
+    def steps(self, key: RuleKey, *, from_us: int, step: Step, basis: Basis = AS_STARTED) -> list[Cell]:
         """Results of a rule about a project since an instant, in the order of their steps."""
-        rows = self._rows(sql.query("quality_steps"), key._asdict() | {"from_us": from_us, "step": step})
+        wanted = {"from_us": from_us, "step": step, **asdict(basis)}
+        rows = self._rows(sql.query("quality_steps"), key._asdict() | wanted)
         return [Cell(**(row | {"points": tuple(ScoreBucket(**each) for each in row["points"] or ())})) for row in rows]
 
     def results(
@@ -167,16 +201,17 @@ class Quality:
         With `lowest` those come first that did not pass.
         """
         page = {"worst": worst, "offset": offset, "limit": limit}
-        return [
-            OneResult(**row) for row in self._rows(sql.query("quality_results"), key._asdict() | asdict(like) | page)
-        ]
+        by_others = like.fingerprint is not None and like.fingerprint.startswith(SCORES)
+        select = sql.query("quality_said") if by_others else sql.query("quality_results")
+        return [OneResult(**row) for row in self._rows(select, key._asdict() | asdict(like) | page)]
 
     def scores(
-        self, key: RuleKey, fingerprint: str, releases: Sequence[str], *, from_us: int, each: int
+        self, key: RuleKey, of: ScoresOf, *, from_us: int, each: int, basis: Basis = AS_STARTED
     ) -> dict[str, list[float]]:
         """The scores from 0 to 1 of the latest so many results of each release, by one evaluator."""
-        wanted = {"fingerprint": fingerprint, "releases": list(releases), "from_us": from_us, "each": each}
-        found: dict[str, list[float]] = {release: [] for release in releases}
+        named = asdict(of) | {"releases": list(of.releases)}
+        wanted = named | {"from_us": from_us, "each": each} | asdict(basis)
+        found: dict[str, list[float]] = {release: [] for release in of.releases}
         for row in self._rows(sql.query("quality_scores"), key._asdict() | wanted):
             found[row["release"]].append(row["score"])
         return found

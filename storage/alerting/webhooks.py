@@ -28,6 +28,7 @@ class WebhookText:
     previous_until_ns: int | None  # until when the secret before is used as well
     rules: Sequence[str] | None = None  # of which alerts it is told, by names or ids; None: of all
     severities: Sequence[Severity] | None = None  # of alerts of which it is told; None: all
+    digest_minutes: int | None = None  # how often it is told of alerts; None: of each event at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,5 +150,6 @@ def _values(text: WebhookText) -> dict[str, object]:
         "has_secret": text.has_secret,
         "rules": None if text.rules is None else list(text.rules),
         "severities": None if text.severities is None else list(text.severities),
+        "digest_minutes": text.digest_minutes,
         "previous_until_us": None if until_ns is None else until_ns // 1000,
     }

@@ -18,7 +18,7 @@ _LIMIT: Final = "memory_limit"
 _RAISE: Final = 4
 """Each further attempt has so many times the memory of the one before, up to what DuckDB takes by itself, which is four
 fifths of the machine's. A guess: an attempt that fails takes seconds, so there must not be many."""
-LEAST_LOG: Final = "4MB"
+LEAST_LOG_BYTES: Final = 4 << 20
 _MOST_LOG_BYTES: Final = 32 << 20
 _LOG_SHARE: Final = 64
 """DuckDB's log of the file may have this part of the memory, within those bounds. A checkpoint writes the last row
@@ -141,10 +141,9 @@ def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     return int(float(number) * 1024 ** _UNITS.index(unit))
 
 
-def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> str:
-    """How long DuckDB's log may grow until it is moved into the file, by the memory that there is."""
-    nbytes = min(memory_bytes(connection) // _LOG_SHARE, _MOST_LOG_BYTES)
-    return f"{nbytes}B" if nbytes > 4 << 20 else LEAST_LOG
+def checkpoint_log(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many bytes DuckDB's log may have until it is moved into the file, by the memory that there is."""
+    return max(min(memory_bytes(connection) // _LOG_SHARE, _MOST_LOG_BYTES), LEAST_LOG_BYTES)
 
 
 _SAYS_NO_MEMORY: Final = ("Out of Memory", "could not allocate", "failed to allocate", "failed to pin block")

@@ -9,6 +9,7 @@ from typing import Final
 import duckdb
 
 from storage.engine.attaching import checkpoint_log
+from storage.engine.clearing import clear_buffers
 from storage.errors import Busy
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ writer waits for that about as long as it takes to commit a row group."""
 _MERGES: Final = 4
 """Merges of row groups in one checkpoint of a table (`max_vacuum_tasks`), during which all readers wait. With 5 million
 spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
-_NO_END: Final = "1TB"
+_NO_END: Final = 1 << 40
 
 
 class Checkpoints:
@@ -32,6 +33,7 @@ class Checkpoints:
         self._holding = threading.Lock()
         self._holds = 0
         self.merges = False  # whether checkpoints merge small row groups that are neighbours
+        self.log_bytes = _NO_END  # so long DuckDB's log grows until DuckDB makes a checkpoint by itself
         self.layout = 0
         """How often the file was checkpointed or opened again. While checkpoints are held back and this is as it was,
         rows are where they were: a checkpoint drops row groups, and all rows behind them move up."""
@@ -49,6 +51,7 @@ class Checkpoints:
         """
         until_s = time.monotonic() + _WAIT_S
         with self._connection().cursor() as cursor:
+            clear_buffers(cursor)
             while True:
                 try:
                     cursor.execute(f"CHECKPOINT {self._catalog}")
@@ -87,8 +90,8 @@ class Checkpoints:
 
     def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Tell DuckDB how long its log may be."""
-        longest = _NO_END if self._holds else checkpoint_log(connection)
-        connection.execute(f"SET GLOBAL checkpoint_threshold = '{longest}'")
+        self.log_bytes = _NO_END if self._holds else checkpoint_log(connection)
+        connection.execute(f"SET GLOBAL checkpoint_threshold = '{self.log_bytes}B'")
 
     def merge_row_groups(self, *, allowed: bool) -> None:
         """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.

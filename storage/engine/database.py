@@ -5,18 +5,21 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 
 from storage import sql
-from storage.engine.attaching import LEAST_LOG, FileOpener, memory_bytes
+from storage.engine.attaching import LEAST_LOG_BYTES, FileOpener, memory_bytes
 from storage.engine.checkpointing import PAUSE_S, Checkpoints
+from storage.engine.clearing import clear_buffers
 from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug
-from storage.engine.holes import punch_free
+from storage.engine.free_space import punch_free
 from storage.engine.migration import MARK, migrate
+from storage.engine.pandas_import import hide_pandas
+from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Reopened, Unusable
 from storage.timing import QUICK_S, Stopwatch
 
@@ -49,6 +52,7 @@ class DatabaseOptions:
     memory_limit: str = "256MB"
     query_bytes: int | None = None  # that questions may take of it together; None: as much as there is
     threads: int = 1  # measured: an insert costs 14 µs of CPU a span with one thread, 22 to 28 with two
+    workarounds: Workarounds = field(default_factory=Workarounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +79,11 @@ class Database:
             ForeignFile: the file is not one of ours.
             NewerFile: a newer version wrote it.
         """
+        if options.workarounds.hide_pandas:
+            hide_pandas()
         self._path = directory / FILE_NAME
-        self._scratch = directory / "tmp"
+        self._log_path = self._path.with_name(f"{FILE_NAME}.wal")
+        self._matcher_db = directory / "tmp"
         self._options = options
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
@@ -98,6 +105,11 @@ class Database:
     def path(self) -> Path:
         """The database file."""
         return self._path
+
+    @property
+    def workarounds(self) -> Workarounds:
+        """What is done because DuckDB does not."""
+        return self._options.workarounds
 
     @contextmanager
     def cursor(self, *, mends: bool = True, may_end: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -174,6 +186,19 @@ class Database:
                 _roll_back(cursor)
                 raise
 
+    def clear_buffers(self) -> None:
+        """See to it that what is written next holds no words of others. For the writer's thread."""
+        with self.cursor() as cursor:
+            clear_buffers(cursor)
+
+    def log_is_full(self) -> bool:
+        """Whether the next commit may have DuckDB make a checkpoint, as it does by itself."""
+        try:
+            nbytes = self._log_path.stat().st_size
+        except FileNotFoundError:  # after a checkpoint there is none
+            return False
+        return nbytes > self.checkpoints.log_bytes // 2
+
     def reopen(self) -> None:
         """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.
 
@@ -227,6 +252,8 @@ class Database:
 
         The file is opened again for it. None, and nothing was done, while a cursor is open.
         """
+        if not self.workarounds.punch_holes:
+            return 0
         with self._opening:
             if not self._is_alone():
                 return None
@@ -305,9 +332,9 @@ class Database:
             settings={
                 "threads": self._options.threads,
                 "memory_limit": self._options.memory_limit,
-                "checkpoint_threshold": LEAST_LOG,
+                "checkpoint_threshold": f"{LEAST_LOG_BYTES}B",
                 "max_vacuum_tasks": self.checkpoints.most_merges,
-                "temp_directory": str(self._scratch),
+                "temp_directory": str(self._matcher_db),
                 "max_temp_directory_size": _SCRATCH_SIZE,
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,

@@ -95,6 +95,7 @@ MEANINGS = pa.schema(
         pa.field("tool_arguments_key", pa.string()),
         pa.field("tool_result", pa.string()),
         pa.field("tool_result_key", pa.string()),
+        pa.field("tool_result_is_text", pa.bool_()),  # True: it is what is stored; NULL: that is its JSON
         pa.field("tool_definitions", pa.string()),
         pa.field("model", pa.string()),
         pa.field("provider", pa.string()),

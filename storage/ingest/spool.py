@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import struct
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ _HEADER, _NUMBERS = struct.Struct("<4sIQQ"), struct.Struct("<QQ")  # the second 
 _SUFFIX = ".spool"
 _SEGMENT_BYTES = 32 << 20
 """A guess: few enough files under overload, little to keep when most of a segment is committed."""
+_LOOK_S = 0.05
+"""So long what the disk has left counts as known. A guess: in that time little comes beside what is kept free."""
 _sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 _VECTORS = min(os.sysconf("SC_IOV_MAX"), 1024)
 
@@ -66,6 +69,7 @@ class Spool:
         self._sequence = max([taken, *(segment.last_sequence for segment in self._old)])
         self._active: _Segment | None = None
         self._opened = 0
+        self._free_bytes, self._look_again_s = 0, 0.0
         self._file = -1
 
     @property
@@ -81,8 +85,11 @@ class Spool:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that the disk has left."""
-        return shutil.disk_usage(self._directory).free
+        """Bytes that the disk had left a moment ago: each request asks, and the system takes a while to tell."""
+        now_s = time.monotonic()
+        if now_s >= self._look_again_s:
+            self._free_bytes, self._look_again_s = shutil.disk_usage(self._directory).free, now_s + _LOOK_S
+        return self._free_bytes
 
     def recover(self, after: Position) -> Iterator[SpoolGroup]:
         """The groups on disk beyond `after`, oldest first."""

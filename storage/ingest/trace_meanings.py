@@ -19,7 +19,7 @@ _MOST_CHANGES: Final = 200_000
 """Traces that are remembered between two looks; what is forgotten is found again by its parts. A guess: 40 MB."""
 
 
-class Change(NamedTuple):
+class TraceChange(NamedTuple):
     """A trace that changed: the number of a commit that it did in, and how many of its spans."""
 
     batch: int
@@ -32,7 +32,7 @@ class Changes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._came = threading.Event()
-        self._traces: dict[TraceKey, Change] = {}
+        self._traces: dict[TraceKey, TraceChange] = {}
         self._last_batch = 0
         self._is_complete = False  # until somebody looked at what is stored
 
@@ -42,14 +42,16 @@ class Changes:
             known = self._traces
             for key, spans in traces.items():
                 before = known.get(key)
-                known[key] = Change(batch, spans) if before is None else Change(before.batch, before.spans + spans)
+                known[key] = (
+                    TraceChange(batch, spans) if before is None else TraceChange(before.batch, before.spans + spans)
+                )
             self._last_batch = batch
             if len(known) > _MOST_CHANGES:
                 self._is_complete = False
                 known.clear()
         self._came.set()
 
-    def take(self) -> tuple[Mapping[TraceKey, Change], int, bool]:
+    def take(self) -> tuple[Mapping[TraceKey, TraceChange], int, bool]:
         """What changed since the last time, the last commit, and whether that is all that changed since then."""
         with self._lock:
             traces, self._traces = self._traces, {}
@@ -99,12 +101,14 @@ class TraceMeanings:
         self._writer = writer
         self.changes = changes
 
-    def changed(self) -> tuple[dict[TraceKey, Change], int]:
+    def changed(self) -> tuple[dict[TraceKey, TraceChange], int]:
         """The traces that changed since all were added up, as their parts and log records tell, and the last commit."""
         with self._database.snapshot() as cursor:
             rows = cursor.execute(sql.query("changed_traces")).fetchall()
             ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
-        return {TraceKey(tenant, trace_id): Change(batch, spans) for tenant, trace_id, batch, spans in rows}, last_batch
+        return {
+            TraceKey(tenant, trace_id): TraceChange(batch, spans) for tenant, trace_id, batch, spans in rows
+        }, last_batch
 
     def spans(self, keys: Collection[TraceKey], limits: Limits) -> TraceSpans:
         """The spans of these traces, as many as fit."""

@@ -14,6 +14,10 @@ from storage.engine.database import Database
 _LOGS_EACH = 10
 """Log records that are taken out for each span, in as many bytes as the spans. A guess."""
 
+_COMMITS_EACH = 16
+"""Traces between which lie more commits than so many for each are looked up one by one. A guess: to ask once more takes
+as long as to look through so many."""
+
 TRACE_ID = re.compile("[0-9a-f]{32}")
 
 EVERYTHING = 2**63 - 1
@@ -55,11 +59,24 @@ class SpanWindow:
     sessions: Mapping[SessionKey, Sequence[str]] = field(default_factory=dict)  # the traces of each, in order
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldWindow:
+    """What spans mean, from their rows alone: log records are part of it already. `is_cut` as of a window of spans.
+
+    The column `is_told` is false of spans whose rows do not tell all of it, such as those that another edition read.
+    """
+
+    spans: pa.Table
+    is_cut: bool
+
+
 class Windows:
     """Takes spans out of a store. Safe to use from any thread."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, edition: str) -> None:
+        """`edition` is that of the conventions by which spans are read."""
         self._database = database
+        self._edition = edition
 
     def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
         """The spans of these traces up to number `until`, as many as fit; None when there are none."""
@@ -68,9 +85,7 @@ class Windows:
             extents = extents_of(cursor, wanted)
             if not extents:
                 return None
-            bounds = bounds_of(extents.values()) | {"until": until}
-            cursor.register("wanted_traces", key_table(wanted))
-            spans, is_cut = fetch(cursor, sql.query("spans_of_traces"), limits, **bounds)
+            spans, is_cut = _spans(cursor, extents, limits, until=until)
             if not spans.num_rows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
@@ -100,6 +115,32 @@ class Windows:
             if not spans.num_rows:
                 return None
             return _window(cursor, spans, limits, is_cut=is_cut)
+
+    def told_traces(self, keys: Iterable[TraceKey], *, limits: Limits) -> ToldWindow | None:
+        """What the spans of these traces mean, as many as fit; None when there are none."""
+        wanted = set(keys)
+        with self._database.snapshot() as cursor:
+            extents = extents_of(cursor, wanted)
+            if not extents:
+                return None
+            cursor.register("wanted_traces", key_table(wanted))
+            return self._told(cursor, sql.query("told_spans_of_traces"), limits, bounds_of(extents.values()))
+
+    def told_spans(self, numbers: Iterable[int], *, limits: Limits) -> ToldWindow | None:
+        """What the spans with these numbers mean, as many as fit; None when there are none."""
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return None
+        with self._database.snapshot() as cursor:
+            cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
+            bounds = {"first": wanted[0], "last": wanted[-1]}
+            return self._told(cursor, sql.query("told_spans_by_seq"), limits, bounds)
+
+    def _told(
+        self, cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, bounds: Mapping[str, int]
+    ) -> ToldWindow | None:
+        spans, is_cut = fetch(cursor, select, limits, edition=self._edition, **bounds)
+        return ToldWindow(spans=spans, is_cut=is_cut) if spans.num_rows else None
 
     def span_count(self, keys: Iterable[TraceKey]) -> int:
         """How many spans of some traces are stored."""
@@ -134,6 +175,44 @@ def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
     }
 
 
+def groups_of(extents: Mapping[TraceKey, Extent]) -> list[list[TraceKey]]:
+    """Traces that are looked up together: all of them, or where they are far apart, those whose commits touch."""
+    ordered = sorted(extents, key=lambda key: extents[key].first_batch)
+    groups: list[list[TraceKey]] = []
+    last_batch = first_batch = extents[ordered[0]].first_batch if ordered else 0
+    for key in ordered:
+        extent = extents[key]
+        if groups and extent.first_batch <= last_batch + 1:
+            groups[-1].append(key)
+        else:
+            groups.append([key])
+        last_batch = max(last_batch, extent.last_batch)
+    is_far_apart = last_batch - first_batch > _COMMITS_EACH * len(groups)
+    return groups if is_far_apart else [ordered]
+
+
+def _spans(
+    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int
+) -> tuple[pa.Table, bool]:
+    """The spans of some traces, one at least, as far as they fit; and whether there may be more."""
+    tables: list[pa.Table] = []
+    for group in groups_of(extents):
+        bounds = bounds_of([extents[key] for key in group]) | {"until": until}
+        left = Limits(
+            rows=limits.rows - sum(table.num_rows for table in tables),
+            nbytes=limits.nbytes - sum(table.nbytes for table in tables),
+        )
+        if len(group) == 1:
+            spans, is_cut = fetch(cursor, sql.query("spans_of_one_trace"), left, **bounds, **group[0]._asdict())
+        else:
+            cursor.register("wanted_traces", key_table(group))
+            spans, is_cut = fetch(cursor, sql.query("spans_of_traces"), left, **bounds)
+        tables.append(spans)
+        if is_cut:
+            return pa.concat_tables(tables), True
+    return pa.concat_tables(tables), False
+
+
 def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, *, is_cut: bool) -> SpanWindow:
     """The spans with the log records of their traces."""
     cursor.register("wanted_traces", key_table(set(keys_of(spans))))
@@ -142,7 +221,7 @@ def _window(cursor: duckdb.DuckDBPyConnection, spans: pa.Table, limits: Limits, 
 
 
 def fetch(
-    cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int | None
+    cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, **parameters: int | str | None
 ) -> tuple[pa.Table, bool]:
     """The rows as far as they fit, one batch at least; and whether there may be more."""
     reader = cursor.execute(select, parameters | {"rows": limits.rows}).to_arrow_reader(_ROWS_AT_ONCE)

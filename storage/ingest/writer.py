@@ -117,6 +117,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="duckdb-writer", daemon=True)
         self.attempt = ThreadWork(self._thread)
         self.failing: str | None = None  # why commits fail at the moment
+        self.edition = options.reads.edition  # of the conventions
         self.deletions = 0  # transactions that deleted spans before their time; those of its thread count
 
     @property
@@ -150,7 +151,7 @@ class Writer:
 
         The future fails with what `write` or the commit raises, and is cancelled when the writer stops first.
         """
-        return self._backlog.ask(partial(self._write, write), rows)
+        return self._backlog.ask(partial(self._write, write, rows), rows)
 
     def store(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
         """Let `write` store some `rows`, as `ask` does, and wait until it is stored. Not for the writer's own thread.
@@ -235,7 +236,9 @@ class Writer:
         """How long spans wait for their commit while so many bytes do."""
         return self._gather_s if nbytes < self._options.gathered_bytes else self._options.commit_interval_s
 
-    def _write(self, write: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
+    def _write(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
+        if rows >= ROW_GROUP_ROWS or self._database.log_is_full():  # then DuckDB writes row groups into the file
+            self._database.clear_buffers()
         with self._database.transaction() as cursor:
             write(cursor)
 
@@ -324,6 +327,7 @@ class Writer:
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         began_ns, began_s = time.time_ns(), time.monotonic()
         number = self._totals.batch + 1
+        self._database.clear_buffers()
         with self._database.transaction() as cursor:
             spans, hashes = self._known.new_of(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs

@@ -1,6 +1,6 @@
 """Backfills: what a rule has to look at of what was stored before it, and how far it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
+from storage.judging.held_jobs import targets_of_jobs, tell_held
 from storage.judging.open_sessions import settled_sessions, traces_of
 from storage.judging.open_traces import Settled, numbers_of
-from storage.judging.taking_out import SpanSelection, cursor_of, window
+from storage.judging.span_window import SpanSelection, cursor_of, window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Backfill:
     error: str | None
     created_at_ns: int
     updated_at_ns: int
+    trace_ids: Sequence[str] | None = None  # of these traces only; empty texts once it has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class BackfillStep:
     decisions: pa.Table
     jobs: pa.Table
     now_us: int
+    first: int  # the least number of a span about which, or about whose trace or session, it decided
 
     @property
     def is_last(self) -> bool:
@@ -150,6 +153,7 @@ def _bounds(backfill: Backfill, tenant: str | None) -> dict[str, Any]:
         "tenant": tenant,
         "from_ns": backfill.from_ns,
         "to_ns": backfill.to_ns,
+        "trace_ids": backfill.trace_ids,
     }
 
 
@@ -207,6 +211,9 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: BackfillStep) -> None:
     cursor.register("incoming_jobs", step.jobs)
     jobs = {"now_us": step.now_us, "last_job": last_job, "occasion": "backfill"}
     cursor.execute(sql.query("insert_jobs"), jobs)
+    if step.jobs.num_rows:
+        last = pc.max(step.jobs["seq"]).as_py()
+        tell_held(cursor, targets_of_jobs(step.jobs), first=step.first, last=last, now_us=step.now_us)
     cursor.execute(sql.query("update_matching_state"), {"seq": seq, "last_job": last_job + step.jobs.num_rows})
 
 

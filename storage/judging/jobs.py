@@ -2,9 +2,9 @@
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,33 +12,13 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
+from storage.judging.held_jobs import finished, tell_held_by_results
+from storage.judging.job_results import JobResult, results_table, table_of
 from storage.judging.repeating import Repeating, ids_table
-
-OutcomeName: TypeAlias = Literal["scored", "failed", "skipped"]
 
 SUPERSEDED = "superseded"
 """The kind of error of what was skipped because its target is to be evaluated again anyway."""
 
-_RESULTS = pa.schema(
-    [
-        ("job_id", pa.int64()),
-        ("name", pa.string()),
-        ("fingerprint", pa.string()),
-        ("outcome", pa.string()),
-        ("score", pa.float64()),
-        ("passed", pa.bool_()),
-        ("threshold", pa.float64()),
-        ("reason", pa.string()),
-        ("error_kind", pa.string()),
-        ("metadata", pa.string()),
-        ("judge_model", pa.string()),
-        ("judge_calls", pa.int32()),
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("cost_usd", pa.float64()),
-        ("latency_ms", pa.float64()),
-    ]
-)
 _RETURNS = pa.schema(
     [
         ("job_id", pa.int64()),
@@ -74,34 +54,14 @@ class Job:
     error_kind: str | None
     error: str | None
     created_at: dt.datetime
-    occasion: str  # live; backfill; or again: a score of an earlier round was counted
+    occasion: str  # live; backfill; asked: by somebody; or again: a score of an earlier round was counted
     judge_calls: int | None = None  # of attempts before this one, and what they took
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     session_id: str | None = None  # None: it is not about a session; else `trace_id` is its latest trace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobResult:
-    """What came of a job."""
-
-    job_id: int
-    name: str
-    outcome: OutcomeName
-    fingerprint: str | None = None
-    score: float | None = None
-    passed: bool | None = None
-    threshold: float | None = None
-    reason: str | None = None
-    error_kind: str | None = None
-    metadata: str | None = None  # JSON
-    judge_model: str | None = None
-    judge_calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    latency_ms: float | None = None
+    service: str | None = None  # of what is judged; None: nobody knows
+    started_at: dt.datetime | None = None  # when that started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +80,20 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedByHand:
+    """An evaluation that somebody asked for at once, and what came of it."""
+
+    revision: int
+    seq: int  # the span's, or that of the trace's last span
+    tenant: str
+    project: str | None
+    trace_id: str
+    span_id: str | None  # None: the trace
+    release: str | None
+    result: JobResult  # whose job there is not yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A wish for jobs of some revisions, those that have been due for the longest."""
 
@@ -128,12 +102,13 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class LedgerTurn:
     """What one transaction does: all that is done, put back, held for longer, and wished for."""
 
     now_us: int
     until_us: int  # when the leases end that it gives and renews
     finished: Sequence[JobResult] = ()
+    results: Sequence[pa.Table] = ()  # what else is done, in the columns of `job_results.RESULTS`
     put_back: Sequence[PutBack] = ()
     held: Sequence[int] = ()  # jobs whose leases are renewed; after that, leases that have ended are freed
     sweeps: bool = False
@@ -206,7 +181,7 @@ class Jobs(Repeating):
 
         self._writer.store(write, 0)
 
-    def take_turn(self, turn: Turn) -> list[list[Job]]:
+    def take_turn(self, turn: LedgerTurn) -> list[list[Job]]:
         """Do what the turn says; the jobs that each of its claims got.
 
         Doing it again does no harm: what is stored is not stored twice.
@@ -215,7 +190,8 @@ class Jobs(Repeating):
             Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
         """
         tables: list[pa.Table] = []
-        results, returns = results_table(turn.finished), _table(_RETURNS, turn.put_back)
+        results = pa.concat_tables([results_table(turn.finished), *turn.results])
+        returns = table_of(_RETURNS, turn.put_back)
 
         def write(cursor: duckdb.DuckDBPyConnection) -> None:
             tables.clear()
@@ -227,13 +203,39 @@ class Jobs(Repeating):
         self._writer.store(write, results.num_rows)
         if results.num_rows or returns.num_rows:
             self.stored.set()
-        return [[_job(row) for row in table.to_pylist()] for table in tables]
+        return [_jobs(table) for table in tables]
+
+    def store_by_hand(self, judged: JudgedByHand, *, now_us: int) -> int:
+        """Store what somebody had judged at once, in place of what the revision said before; the id of its job.
+
+        Monitors do not count it, because somebody chose the target. Where a job about the same waits, that one counts.
+
+        Raises:
+            Overloaded: it is not known to be stored, because the database cannot be written now, or is being closed.
+        """
+        stored: list[int] = []
+
+        def write(cursor: duckdb.DuckDBPyConnection) -> None:
+            stored[:] = [_store_by_hand(cursor, judged, now_us)]
+
+        self._writer.store(write, 1)
+        self.stored.set()
+        return stored[0]
 
     def waiting(self, now_us: int) -> list[Waiting]:
         """What is ready to be claimed, or will be."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("waiting_jobs"), {"now_us": now_us}).fetchall()
         return [Waiting(revision=revision, due=due, next_us=next_us) for revision, due, next_us in rows]
+
+    def left(self, until: int | None = None) -> tuple[int, int]:
+        """How many evaluations are to be made of jobs up to one by number, or of all, and the number of the last job.
+
+        Those that are held are left out.
+        """
+        with self._database.cursor() as cursor:
+            ((left, last_job),) = cursor.execute(sql.query("jobs_left"), {"until": until}).fetchall()
+        return int(left), int(last_job)
 
     def counts(self, now_us: int) -> list[Depth]:
         """How many jobs are not done, by state: waiting, ready, claimed."""
@@ -259,23 +261,33 @@ class Jobs(Repeating):
         return [Failures(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def results_table(results: Iterable[JobResult]) -> pa.Table:
-    """The results as columns of the table `evaluation`."""
-    return _table(_RESULTS, results)
-
-
-def _table(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
-    listed = list(records)
-    columns = [pa.array([getattr(record, column.name) for record in listed], column.type) for column in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def _finish(cursor: duckdb.DuckDBPyConnection, results: pa.Table, now_us: int) -> None:
     if results.num_rows:
         cursor.register("incoming_results", results)
         ((stored,),) = cursor.execute(sql.query("store_evaluations"), {"now_us": now_us}).fetchall()
         cursor.execute(sql.query("raise_last_result"), {"results": stored})
+        told_of = finished(cursor)
         cursor.execute(sql.query("delete_jobs"))
+        tell_held_by_results(cursor, told_of, now_us=now_us)
+
+
+def _store_by_hand(cursor: duckdb.DuckDBPyConnection, judged: JudgedByHand, now_us: int) -> int:
+    key = {name: getattr(judged, name) for name in ("revision", "tenant", "trace_id", "span_id")}
+    earlier = cursor.execute(sql.query("jobs_of_target"), key).fetchall()
+    ((last_job,),) = cursor.execute(sql.query("last_job")).fetchall()
+    job_id = int(last_job) + 1
+    told = {name: getattr(judged, name) for name in ("seq", "project", "release")}
+    round_ = max((each_round + 1 for _, each_round, _, _ in earlier), default=0)
+    cursor.execute(sql.query("insert_job_by_hand"), key | told | {"job_id": job_id, "round": round_, "now_us": now_us})
+    cursor.execute(sql.query("raise_last_job"), {"jobs": 1})
+    is_waited_for = any(not is_done and not is_superseded for _, _, is_done, is_superseded in earlier)
+    over = [each for each, _, is_done, is_superseded in earlier if is_done and not is_superseded]
+    superseded = [job_id] if is_waited_for else over
+    if superseded:
+        cursor.register("repeated_jobs", ids_table(superseded))
+        cursor.execute(sql.query("supersede_jobs"), {"now_us": now_us})
+    _finish(cursor, results_table([replace(judged.result, job_id=job_id)]), now_us)
+    return job_id
 
 
 def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int) -> None:
@@ -293,7 +305,7 @@ def _put_back(cursor: duckdb.DuckDBPyConnection, returns: pa.Table, now_us: int)
     _finish(cursor, results_table(results), now_us)
 
 
-def _renew(cursor: duckdb.DuckDBPyConnection, turn: Turn) -> None:
+def _renew(cursor: duckdb.DuckDBPyConnection, turn: LedgerTurn) -> None:
     if turn.held:
         cursor.register("held_jobs", ids_table(turn.held))
         cursor.execute(sql.query("renew_jobs"), {"until_us": turn.until_us})
@@ -301,7 +313,7 @@ def _renew(cursor: duckdb.DuckDBPyConnection, turn: Turn) -> None:
         cursor.execute(sql.query("free_jobs"), {"now_us": turn.now_us})
 
 
-def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: Turn) -> pa.Table:
+def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: LedgerTurn) -> pa.Table:
     wanted = {"now_us": turn.now_us, "revisions": list(claim.revisions), "jobs": claim.jobs}
     jobs = cursor.execute(sql.query("due_jobs"), wanted).to_arrow_table()
     if jobs.num_rows:
@@ -310,6 +322,9 @@ def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: Turn) -> pa.Ta
     return jobs
 
 
-def _job(row: dict[str, Any]) -> Job:
-    """A job as it is after it was claimed."""
-    return Job(**row | {"state": "claimed", "attempts": row["attempts"] + 1})
+def _jobs(claimed: pa.Table) -> list[Job]:
+    """Jobs as they are after they were claimed."""
+    columns = {name: claimed.column(name).to_pylist() for name in claimed.column_names}
+    columns["state"] = ["claimed"] * claimed.num_rows
+    columns["attempts"] = [attempts + 1 for attempts in columns["attempts"]]
+    return [Job(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]

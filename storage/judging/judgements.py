@@ -10,7 +10,7 @@ import pyarrow as pa
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.backlog import SEQ_BITS
-from storage.ingest.windows import TRACE_ID, TraceKey, bounds_of, extents_of
+from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
 MAX_DECISIONS = 20_000
 """Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
@@ -70,8 +70,9 @@ class ExternalScore:
 class StoredDecision:
     """What became of a span or a trace by one revision of a rule.
 
-    `decision` is filtered (`clause` says by which), sampled_out, waiting, ready, claimed, over_budget, rule_disabled,
-    failed, skipped, scored, undecided where that could not be found out, or matched where what came of it is not kept.
+    `decision` is filtered (`clause` says by which), sampled_out, unflagged, waiting, held, ready, claimed, over_budget,
+    rule_disabled, failed, skipped, scored, undecided where that could not be found out, or matched where what came of
+    it is not kept.
     """
 
     rule_id: str
@@ -82,6 +83,18 @@ class StoredDecision:
     decision: str
     clause: str | None
     decided_at_ns: int | None  # None: it is not decided yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetToJudge:
+    """A span or a trace that somebody wants judged."""
+
+    tenant: str
+    trace_id: str
+    span_id: str | None  # None: the trace
+    seq: int  # the span's, or that of the trace's last span
+    project: str | None
+    is_open: bool  # the trace has not settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +129,33 @@ class Judgements:
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
+    def target(self, trace_id: str, span_id: str | None, *, tenant: str) -> TargetToJudge | None:
+        """What is to be known of a span or a trace to judge it; None where it is not stored."""
+        asked: dict[str, object] = {"tenant": tenant, "trace_id": trace_id, "span_id": span_id}
+        with self._database.snapshot() as cursor:
+            own = _numbers(cursor, tenant, [trace_id])
+            if own is None:
+                return None
+            bounds = {name: own[name] for name in ("first_seq", "last_seq")}
+            found = _rows(cursor, sql.query("target_to_judge"), asked | bounds)
+        if not found:
+            return None
+        return TargetToJudge(tenant=tenant, trace_id=trace_id, span_id=span_id, **found[0])
+
     def evaluations_of(self, trace_ids: Collection[str], *, tenant: str) -> Mapping[str, list[StoredEvaluation]]:
         """What came of the evaluations of traces and their spans, by trace id, 20,000 at most."""
+        keys = [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)]
+        found: dict[str, list[StoredEvaluation]] = {}
+        left = MAX_DECISIONS
         with self._database.snapshot() as cursor:
-            own = _numbers(cursor, tenant, trace_ids)
-            key: dict[str, object] = {"tenant": tenant, "trace_ids": [*trace_ids], "session_id": None}
-            return {} if own is None else _evaluations(cursor, key | own)
+            extents = extents_of(cursor, keys)
+            for group in groups_of(extents) if extents else ():
+                ids = [key.trace_id for key in group]
+                asked: dict[str, object] = {"tenant": tenant, "trace_ids": ids, "session_id": None}
+                numbers = _between([extents[key] for key in group]) | {"rows": left}
+                found |= _evaluations(cursor, asked | numbers)
+                left = MAX_DECISIONS - sum(map(len, found.values()))
+        return found
 
     def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
         """What rules about sessions made of one; what became of its traces stands with these."""
@@ -129,7 +163,7 @@ class Judgements:
             wanted = {"tenant": [tenant], "session_id": [session_id]}
             cursor.register("wanted_sessions", pa.table(wanted, pa.schema([(name, pa.string()) for name in wanted])))
             traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]
-            own = _numbers(cursor, tenant, traces)
+            own = _reach(cursor, tenant, session_id, traces)
             if own is None:
                 return Judged()
             key: dict[str, object] = {"tenant": tenant, "trace_ids": traces, "session_id": session_id}
@@ -145,12 +179,30 @@ def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collecti
     extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
     if not extents:
         return None
-    bounds = bounds_of(extents.values())
+    return _between(extents.values()) | {"rows": MAX_DECISIONS}
+
+
+def _between(extents: Collection[Extent]) -> dict[str, int]:
+    """Between which numbers the spans of some traces are, one at least."""
+    bounds = bounds_of(extents)
     return {
         "first_seq": bounds["first_batch"] << SEQ_BITS,
         "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
-        "rows": MAX_DECISIONS,
     }
+
+
+def _reach(
+    cursor: duckdb.DuckDBPyConnection, tenant: str, session_id: str, trace_ids: Collection[str]
+) -> dict[str, int] | None:
+    """Between which numbers is what rules about sessions made of one, and how many rows are read; None: nothing."""
+    extents = extents_of(cursor, [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)])
+    if not extents:
+        return None
+    each = [_between([extent]) for extent in extents.values()]
+    cursor.register("numbers_of_session", pa.Table.from_pylist(each))
+    asked = _between(extents.values()) | {"tenant": tenant, "session_id": session_id}
+    ((first, last),) = cursor.execute(sql.query("reach_of_session"), asked).fetchall()
+    return None if first is None else {"first_seq": first, "last_seq": last, "rows": MAX_DECISIONS}
 
 
 def _evaluations(cursor: duckdb.DuckDBPyConnection, asked: Mapping[str, object]) -> dict[str, list[StoredEvaluation]]:

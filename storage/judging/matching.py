@@ -11,9 +11,10 @@ from storage import sql
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.judging.backfills import BackfillTable
+from storage.judging.held_jobs import targets_of_jobs, tell_held
 from storage.judging.open_sessions import OpenSessions
 from storage.judging.open_traces import OpenTraces
-from storage.judging.taking_out import SpanSelection, last_job_of, window
+from storage.judging.span_window import SpanSelection, last_job_of, window
 
 EVERYTHING = 2**63 - 1
 """Beyond the number of any span."""
@@ -105,6 +106,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, step: MatchingStep) -> None:
     if step.jobs.num_rows:
         cursor.register("incoming_jobs", step.jobs)
         cursor.execute(sql.query("insert_jobs"), now | {"last_job": last_job, "occasion": "live"})
+        tell_held(cursor, targets_of_jobs(step.jobs), first=step.after + 1, last=step.until, now_us=step.now_us)
     if step.arrivals is not None:
         cursor.register("incoming_arrivals", step.arrivals)
         cursor.execute(sql.query("insert_open_traces"), now)

@@ -17,7 +17,7 @@ from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
 from storage.judging.open_traces import Settled, Settlement, numbers_of, store_decisions
-from storage.judging.taking_out import last_job_of
+from storage.judging.span_window import last_job_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from storage import sql
 from storage.engine.database import Database
 from storage.errors import Moved
 from storage.ingest.writer import Writer
-from storage.judging.taking_out import SpanSelection, asked_for, fetch, last_job_of
+from storage.judging.held_jobs import targets_of, tell_held
+from storage.judging.span_window import SpanSelection, asked_for, fetch, last_job_of
 
 _FAR_ROWS: Final = 4096
 """Spans that lie further apart are taken out one part after the other. A guess: at 2.2 µs a span, to read that many in
@@ -96,6 +97,18 @@ class OpenTraces:
             spans=spans.filter(pc.is_in(spans["trace"], traces["trace"])).select(["trace", "seq", "place"]),
         )
 
+    def added_up(self, settled: Settled) -> tuple[Settled, bool]:
+        """Those of the traces whose sums are of all their spans, with these as columns; and whether all are."""
+        with self._database.snapshot() as cursor:
+            cursor.register("wanted_traces", settled.traces.select(["trace", "tenant", "trace_id", "trace_key"]))
+            totals = cursor.execute(sql.query("totals_of_traces")).to_arrow_table()
+        late = totals["trace"].filter(pc.invert(totals["is_added_up"])).combine_chunks()
+        traces, spans = (
+            table.filter(pc.invert(pc.is_in(table["trace"], late))) for table in (settled.traces, settled.spans)
+        )
+        traces = traces.join(totals.drop_columns(["is_added_up"]), "trace")
+        return replace(settled, traces=traces, spans=spans), not len(late)
+
     def parts(self, spans: pa.Table, wanted: SpanSelection) -> Iterator[pa.Table]:
         """The spans with what is asked of them, in parts that are not too large."""
         with self._database.snapshot() as cursor:
@@ -124,6 +137,12 @@ def numbers_of(cursor: duckdb.DuckDBPyConnection, until: int) -> pa.Table:
         "until": until,
     }
     return cursor.execute(sql.query("numbers_of_traces"), bounds).to_arrow_table()
+
+
+def extent_of(spans: pa.Table) -> tuple[int, int]:
+    """The least and the greatest number of spans; 0 and -1 without any."""
+    numbers = pc.min_max(spans["seq"])
+    return (numbers["min"].as_py(), numbers["max"].as_py()) if spans.num_rows else (0, -1)
 
 
 def _sessions(spans: pa.Table) -> pa.Table:
@@ -190,6 +209,9 @@ def store_decisions(cursor: duckdb.DuckDBPyConnection, settlement: Settlement, l
     made = cursor.execute(sql.query("insert_jobs_again"), now | {"last_job": last_job}).fetchall()[0][0]
     state = {"seq": settlement.settled.until, "last_job": last_job + made}
     cursor.execute(sql.query("update_matching_state"), state)
+    decided = targets_of(settlement.settled.traces["tenant"], settlement.settled.traces["trace_id"])
+    first, last = extent_of(settlement.settled.spans)
+    tell_held(cursor, decided, first=first, last=last, now_us=settlement.now_us)
 
 
 def _close(cursor: duckdb.DuckDBPyConnection, traces: pa.Table) -> None:

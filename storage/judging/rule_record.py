@@ -11,6 +11,10 @@ _DAY_US: Final = 86_400_000_000
 _AVERAGED: Final = 200
 """Evaluations of which an average is made. A guess: enough to be steady, and only of late."""
 
+_NAMED_SPANS: Final = 500
+_MOST_KEYS: Final = 200
+"""Spans whose attributes are named, and names that are told. Guesses: all kinds of spans, and a list to choose from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRevision:
@@ -105,6 +109,11 @@ class RuleRecord:
             bounds = {"since_ns": since_ns, "rows": rows, "tenant": tenant}
             ((start_ns, count),) = cursor.execute(sql.query("start_of_newest"), bounds).fetchall()
         return (int(start_ns) if count > rows else None), int(count)
+
+    def attribute_keys(self, tenant: str | None = None) -> list[str]:
+        """The names of attributes of the latest spans, the most frequent first: of a tenant; None for all."""
+        wanted = {"spans": _NAMED_SPANS, "keys": _MOST_KEYS, "tenant": tenant}
+        return [row["key"] for row in self._rows(sql.query("attribute_keys"), wanted)]
 
     def _rows(self, select: str, parameters: Mapping[str, object]) -> Sequence[dict[str, Any]]:
         with self._database.cursor() as cursor:

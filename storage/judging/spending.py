@@ -79,7 +79,7 @@ class _Pending:
         return len(self.reserved) + len(self.settled)
 
 
-class Spending:
+class JudgeCallStore:
     """The judge calls' side of a store. Safe to use from several threads.
 
     While one transaction is under way, whatever else is to be written gathers for the next one: under full ingest

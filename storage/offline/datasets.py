@@ -96,7 +96,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class VersionChange:
     """An item that differs between two versions. What one of them does not have is None."""
 
     status: Literal["ADDED", "REMOVED", "CHANGED"]
@@ -219,7 +219,7 @@ class Datasets:
         return version, made.is_new
 
     def versions(self, dataset: Dataset, *, version: int | None = None, skip: int = 0, most: int = 1) -> list[Version]:
-        """Its versions, newest first, or one of them."""
+        """The versions of a dataset, newest first, or the one that is named."""
         asked = {"dataset_id": dataset.dataset_id, "version": version, "versions": most, "skip": skip}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("dataset_versions"), asked)
@@ -249,14 +249,14 @@ class Datasets:
             yield from page
             first += len(page)
 
-    def changes(self, earlier: Version, later: Version, *, skip: int, most: int) -> tuple[list[Change], int]:
+    def changes(self, earlier: Version, later: Version, *, skip: int, most: int) -> tuple[list[VersionChange], int]:
         """How two versions of a dataset differ, and in how many items in all."""
         keys = {"earlier_key": earlier.version_key, "later_key": later.version_key}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("changes_of_versions"), keys | {"changes": most, "skip": skip})
             rows = named(cursor)
         total = max((row.pop("total") for row in rows), default=0)
-        return [Change(**row) for row in rows], total
+        return [VersionChange(**row) for row in rows], total
 
     def _items(self, select: str, asked: Mapping[str, object]) -> list[Item]:
         with self._database.cursor() as cursor:

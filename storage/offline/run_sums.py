@@ -37,7 +37,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class RunSums:
     """What the items of a run sum up to. Items of which something was not told are left out of that sum."""
 
     items: int = 0
@@ -71,10 +71,10 @@ class KeptSums:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._kept: OrderedDict[str, tuple[object, Sums]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[object, RunSums]] = OrderedDict()
         self._changing = threading.Lock()
 
-    def of(self, run_ids: Sequence[str]) -> Mapping[str, Sums]:
+    def of(self, run_ids: Sequence[str]) -> Mapping[str, RunSums]:
         """What the items of some runs sum up to, by run, as of one moment."""
         with self._database.snapshot() as cursor:
             stamps = {run_id: _stamp(cursor, run_id) for run_id in run_ids}
@@ -96,7 +96,7 @@ def _stamp(cursor: duckdb.DuckDBPyConnection, run_id: str) -> object:
     return cursor.execute(sql.query("stamp_of_run"), {"run_id": run_id}).fetchone()
 
 
-def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Sums]:
+def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, RunSums]:
     asked = {"runs": list(run_ids)}
     cursor.execute(sql.query("sums_of_runs"), asked)
     sums = {row.pop("run_id"): row for row in named(cursor)}
@@ -104,4 +104,4 @@ def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict
     evaluators: dict[str, list[Evaluated]] = {}
     for row in named(cursor):
         evaluators.setdefault(row.pop("run_id"), []).append(Evaluated(**row))
-    return {run_id: Sums(**sums.get(run_id, {}), evaluators=evaluators.get(run_id, ())) for run_id in run_ids}
+    return {run_id: RunSums(**sums.get(run_id, {}), evaluators=evaluators.get(run_id, ())) for run_id in run_ids}

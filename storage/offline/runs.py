@@ -15,7 +15,7 @@ from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
-from storage.offline.run_sums import KeptSums, Sums
+from storage.offline.run_sums import KeptSums, RunSums
 
 Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
 Ending: TypeAlias = Literal["SUCCESS", "FAILED", "CANCELLED"]
@@ -143,6 +143,10 @@ class Runs:
         """The runs of an experiment, newest first."""
         return self._runs(experiment_id=experiment_id, runs=most, skip=skip)
 
+    def latest(self, tenant: str | None, *, dataset: str | None = None, skip: int = 0, most: int = 1) -> list[Run]:
+        """Runs of all experiments, newest first: of a tenant and of none, or with None of all."""
+        return self._runs(tenant=tenant, dataset=dataset, runs=most, skip=skip)
+
     def on_dataset(self, tenant: str | None, dataset_id: str, *, most: int) -> list[DatasetRun]:
         """The latest runs on versions of a dataset, newest first: of a tenant and of none, or with None of all."""
         asked = {"tenant": tenant, "dataset_id": dataset_id, "runs": most}
@@ -159,7 +163,7 @@ class Runs:
             cursor.execute(sql.query("experiments"), asked)
             return [Experiment(**row) for row in named(cursor)]
 
-    def sums(self, run_ids: Sequence[str]) -> Mapping[str, Sums]:
+    def sums(self, run_ids: Sequence[str]) -> Mapping[str, RunSums]:
         """What the items of some runs sum up to, by run."""
         return self._sums.of(run_ids)
 
@@ -258,7 +262,7 @@ class Runs:
         return found
 
     def _runs(self, **asked: object) -> list[Run]:
-        everything = {"tenant": None, "run_id": None, "experiment_id": None, "runs": 1, "skip": 0}
+        everything = {"tenant": None, "run_id": None, "experiment_id": None, "dataset": None, "runs": 1, "skip": 0}
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("runs"), everything | asked)
             return [Run(**row) for row in named(cursor)]

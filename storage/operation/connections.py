@@ -64,9 +64,9 @@ def _storing(
     def write(cursor: duckdb.DuckDBPyConnection) -> None:
         for row in new:
             created = {"tenant": row.tenant, "origin": row.origin, "created_at": row.created_at}
-            cursor.execute(sql.query("insert_llm_connection"), _told(row) | created)
+            cursor.execute(sql.query("insert_llm_connection"), _columns_of(row) | created)
         for row in changed:
-            told = _told(row) | {"is_deleted": row.is_deleted}
+            told = _columns_of(row) | {"is_deleted": row.is_deleted}
             ((stored,),) = cursor.execute(sql.query("update_llm_connection"), told).fetchall()
             if not stored:
                 raise Moved(f"the connection {row.name!r} was changed meanwhile")
@@ -74,7 +74,7 @@ def _storing(
     return write
 
 
-def _told(row: ConnectionRow) -> dict[str, object]:
+def _columns_of(row: ConnectionRow) -> dict[str, object]:
     return {
         "connection_id": row.connection_id,
         "name": row.name,

@@ -19,7 +19,7 @@ _KEPT_S: Final = 0.5
 
 _BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system
 
-_JOBS: Final = ("ready", "waiting", "claimed")
+_JOBS: Final = ("ready", "waiting", "held", "claimed")
 _ALERTS: Final = ("open", "acknowledged")
 _DELETIONS: Final = ("deleting", "erasing")
 _DELIVERIES: Final = ("pending", "delivered", "failed", "cancelled")

@@ -39,7 +39,7 @@ class Status:
     matching: Lag
     adding_up: Lag  # traces
     older_spans: int  # that another edition of the conventions read
-    jobs: Mapping[str, int]  # ready, waiting and claimed
+    jobs: Mapping[str, int]  # ready, waiting, held and claimed
     oldest_job_ns: int | None  # when the oldest of those that nobody has claimed was asked for
     open_traces: int
     deletions: Mapping[str, int]  # that are not done: deleting and erasing
@@ -83,7 +83,7 @@ class StatusReader:
             matching=matching,
             adding_up=adding_up,
             older_spans=older,
-            jobs=dict.fromkeys(("ready", "waiting", "claimed"), 0) | jobs,
+            jobs=dict.fromkeys(("ready", "waiting", "held", "claimed"), 0) | jobs,
             oldest_job_ns=min((since for state, _, since in queue if state in {"ready", "waiting"}), default=None),
             open_traces=sum(count for state, count, _ in queue if state == "open"),
             deletions=dict.fromkeys(("deleting", "erasing"), 0) | deletions,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from storage.errors import BadQuery
-from storage.query.named import nodes_of
+from storage.query.sql_allowlist import nodes_of
 
 _Node: TypeAlias = dict[str, Any]
 _Fits: TypeAlias = Callable[[Sequence[_Node]], bool]

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import duckdb
@@ -11,38 +11,31 @@ import duckdb
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.backlog import SEQ_BITS
-from storage.query.queries import summaries_of
+from storage.query.queries import questions_of, summaries_of
+from storage.query.traces_like import (
+    Ranking,
+    TracesLike,
+    asked_of,
+    asking,
+    extent,
+    extent_asked,
+    stretch,
+    values_of,
+)
 from storage.records import TraceSummary
 
 _FIRST_PARTS: Final = 4  # times what is asked for
 _MORE: Final = 4
+_MUCH_MORE: Final = 16
+"""A stretch is at most so many times as long as the one before, which told what a part of a trace takes. A guess."""
+
 _MOST_PARTS: Final = 400_000
 """A stretch of time that is looked through at once has so many parts of traces at most: a second or less, so that the
 time that is over is noticed. Guesses."""
 
 _DEFAULT_S: Final = 1.5
 _LAST_COMMIT: Final = (1 << 43) - 1
-LAST_NS: Final = (1 << 63) - 2
 _PREVIEW_CHARACTERS: Final = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracesLike:
-    """What is asked of a trace; None: it does not matter. It is that of its root, or of any of its spans."""
-
-    project: str | None = None
-    service: str | None = None
-    name: str | None = None  # the name of the root holds it, in any case of letters
-    is_error: bool | None = None  # whether any span failed
-    from_ns: int = 0  # it starts then or later
-    to_ns: int = LAST_NS  # and before
-    session: str | None = None
-    text: str | None = None  # its input or its output holds it, in any case of letters
-    model: str | None = None  # of any span
-    attributes: Mapping[str, str] = field(default_factory=dict)  # of one span, or of its resource
-    rule: str | None = None  # that judged it, or a span of it; name or id
-    outcome: str | None = None  # scored, failed or skipped
-    passed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +55,11 @@ class Listed:
     commits: tuple[int, int]  # the first and the last that brought spans of these
     next: ListPosition | None
     is_full: bool
+
+    @property
+    def searched_to_ns(self) -> int | None:
+        """Where the time was over before the page was full: all that starts later was looked through."""
+        return None if self.is_full or self.next is None else self.next.start_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +81,19 @@ class Brief:
     input: str | None = None
     output: str | None = None
     session_id: str | None = None
+    user_id: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     results: Sequence[RuleResults] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpansNamed:
+    """What the spans of a trace name."""
+
+    models: Sequence[str] = ()
+    releases: Sequence[str] = ()
 
 
 class Listing:
@@ -111,12 +118,14 @@ class Listing:
     ) -> Listed:
         """Such traces after that place; after about `within_s` it answers with what it has, and where it was."""
         deadline_s = self._clock_s() + within_s
+        pace = _Pace()
         found: list[TraceSummary] = []
         place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
         with self._database.snapshot() as cursor:
             walk = _Walk(cursor, like, tenant)
             while True:
+                began_s = self._clock_s()
                 some, following = walk.step(place, parts, limit + 1 - len(found))
                 found += some
                 if len(found) > limit:
@@ -125,15 +134,32 @@ class Listing:
                     return Listed(traces=found[:limit], commits=walk.commits, next=next_place, is_full=True)
                 if following is None:
                     return Listed(traces=found, commits=walk.commits, next=None, is_full=True)
-                if self._clock_s() >= deadline_s:
+                ended_s = self._clock_s()
+                pace.note(parts, ended_s - began_s)
+                fitting = pace.fitting(deadline_s - ended_s)
+                if fitting < _FIRST_PARTS * (limit + 1):
                     return Listed(traces=found, commits=walk.commits, next=following, is_full=False)
                 place = following
                 looked_at += parts
                 as_before = looked_at * (limit + 1 - len(found)) // max(len(found), 1) * 3 // 2
-                parts = min(max(parts * _MORE, as_before), _MOST_PARTS)
+                parts = min(max(parts * _MORE, as_before), parts * _MUCH_MORE, fitting)
 
-    def briefs(self, traces: Sequence[TraceSummary], commits: tuple[int, int]) -> Mapping[tuple[str, str], Brief]:
-        """What rows tell of traces, whose spans came with the commits from one to another, by tenant and trace id."""
+    def ranked(self, like: TracesLike, *, by: Ranking, limit: int, tenant: str | None = "") -> Listed:
+        """The first of such traces by an amount, the greatest first, and by score the least; all at once.
+
+        `like` says in which time, which had better be bounded: all traces of it are looked at.
+        """
+        with self._database.snapshot() as cursor:
+            walk = _Walk(cursor, like, tenant, by)
+            return Listed(traces=walk.all(limit), commits=walk.commits, next=None, is_full=True)
+
+    def briefs(
+        self, traces: Sequence[TraceSummary], commits: tuple[int, int], *, characters: int = _PREVIEW_CHARACTERS
+    ) -> Mapping[tuple[str, str], Brief]:
+        """What rows tell of traces, whose spans came with the commits from one to another, by tenant and trace id.
+
+        Of inputs and outputs so many characters.
+        """
         if not traces:
             return {}
         starts = [trace.start_ns for trace in traces]
@@ -142,7 +168,7 @@ class Listing:
         seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
         results: dict[tuple[str, str], list[RuleResults]] = defaultdict(list)
         with self._database.snapshot() as cursor:
-            short = {"characters": _PREVIEW_CHARACTERS}
+            short = {"characters": characters}
             read = _rows(cursor, sql.query("readings_of_listed_traces"), of | bounds | short)
             for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
                 results[row.pop("tenant"), row.pop("trace_id")].append(RuleResults(**row))
@@ -150,30 +176,78 @@ class Listing:
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
         return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
 
+    def named_by_spans(
+        self, traces: Sequence[TraceSummary], commits: tuple[int, int]
+    ) -> Mapping[tuple[str, str], SpansNamed]:
+        """Models and releases of traces, whose spans came with the commits from one to another; as `briefs`."""
+        if not traces:
+            return {}
+        of = {
+            "trace_ids": [trace.trace_id for trace in traces],
+            "from_ns": min(trace.start_ns for trace in traces),
+            "first_batch": commits[0],
+            "last_batch": commits[1],
+        }
+        with self._database.snapshot() as cursor:
+            rows = _rows(cursor, sql.query("spans_of_listed_traces"), of)
+        return {(row.pop("tenant"), row.pop("trace_id")): SpansNamed(**row) for row in rows}
+
+    def questions(self, trace_ids: Sequence[str], *, tenant: str | None, characters: int) -> dict[str, str]:
+        """What traces of a tenant and shared ones were asked, in short, by their ids, as far as that is stored."""
+        with self._database.snapshot() as cursor:
+            return questions_of(cursor, tenant, trace_ids, characters)
+
+
+class _Pace:
+    """How much can be looked through in what is left of the time, by what the last two stretches took."""
+
+    def __init__(self) -> None:
+        self._before = (0, 0.0)
+        self._last = (0, 0.0)
+
+    def note(self, parts: int, took_s: float) -> None:
+        """So many parts of traces took so long."""
+        self._before, self._last = self._last, (parts, took_s)
+
+    def fitting(self, left_s: float) -> int:
+        """So many parts fit. The first stretch is short: what it took says nothing of a part."""
+        if left_s <= 0:
+            return 0
+        (fewer, before_s), (more, last_s) = self._before, self._last
+        if fewer == 0:
+            return _MOST_PARTS
+        grew = more > fewer
+        part_s = max(last_s - before_s, 0) / (more - fewer) if grew else last_s / more
+        left_s -= max(last_s - part_s * more, 0)
+        if left_s <= 0:
+            return 0
+        return _MOST_PARTS if part_s * _MOST_PARTS <= left_s else int(left_s / part_s)
+
 
 class _Walk:
     """One way back through the list."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None) -> None:
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, by: Ranking | None = None
+    ) -> None:
         self._cursor = cursor
         self._like = like
         self._tenant = tenant
-        self._asked = _asked(like)
+        self._asked = asked_of(like, by)
         self.commits = (_LAST_COMMIT, 0)  # the first and the last that brought spans of what was found
 
     def step(self, place: ListPosition, parts: int, limit: int) -> tuple[list[TraceSummary], ListPosition | None]:
         """Such traces among so many parts, at most `limit`, and the place after them; None at the end of the list."""
         bounds: dict[str, object] = {"until_ns": place.start_ns, "tenant": self._tenant}
-        stretch = {**bounds, "from_ns": self._like.from_ns, "parts": parts}
-        (seen, oldest_ns) = self._cursor.execute(sql.query("stretch_of_traces"), stretch).fetchall()[0]
+        seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, place.start_ns, parts)
         is_last = seen < parts
-        floor_ns = self._like.from_ns - 1 if is_last else oldest_ns
+        if not seen:
+            return [], None
+        floor_ns = oldest_ns - 1 if is_last else oldest_ns
         if not is_last and floor_ns >= place.start_ns:  # all of them start at one instant, and more may
             return self.step(place, parts * _MORE, limit)
         bounds["floor_ns"] = floor_ns
-        if "spans" in self._asked:
-            latest = {"floor_ns": floor_ns, "until_ns": place.start_ns}
-            ((bounds["latest_ns"],),) = self._cursor.execute(sql.query("latest_span_of_stretch"), latest).fetchall()
+        bounds |= self._extent(floor_ns, place.start_ns)
         rows = self._cursor.execute(*self._question(bounds, place, limit)).fetchall()
         following = None if is_last else ListPosition(start_ns=floor_ns)
         if len(rows) == limit:
@@ -181,18 +255,24 @@ class _Walk:
             following = ListPosition(start_ns=start_ns, trace_id=trace_id, tenant=tenant)
         return self._surely(rows, floor_ns), following
 
+    def all(self, limit: int) -> list[TraceSummary]:
+        """Such traces in all of the time that is asked for, at most `limit`."""
+        floor_ns, until_ns = self._like.from_ns - 1, self._like.to_ns - 1
+        bounds: dict[str, object] = {"until_ns": until_ns, "tenant": self._tenant, "floor_ns": floor_ns}
+        bounds |= self._extent(floor_ns, until_ns)
+        rows = self._cursor.execute(*self._question(bounds, ListPosition(start_ns=until_ns), limit)).fetchall()
+        return self._surely(rows, floor_ns)
+
+    def _extent(self, floor_ns: int, until_ns: int) -> dict[str, int | None]:
+        asked = set(self._asked)
+        return extent_asked(asked, extent(self._cursor, floor_ns, until_ns)) if {"spans", "judged"} & asked else {}
+
     def _question(self, bounds: Mapping[str, object], place: ListPosition, limit: int) -> tuple[str, dict[str, object]]:
-        asked, values = set(self._asked), {**self._asked_values(), **bounds, "limit": limit}
+        asked, values = {*self._asked, "listed"}, {**values_of(self._asked, self._like), **bounds, "limit": limit}
         if place.trace_id:
             asked.add("cursor")
             values |= {"cursor_ns": place.start_ns, "cursor_trace": place.trace_id, "cursor_tenant": place.tenant}
-        return _select(asked, len(self._like.attributes)), values
-
-    def _asked_values(self) -> dict[str, object]:
-        named: dict[str, object] = {name: self._asked[name] for name in _VALUES if name in self._asked}
-        for number, (key, value) in enumerate(self._like.attributes.items()):
-            named |= {f"key{number}": key, f"value{number}": value}
-        return named
+        return asking(sql.query("traces_like"), asked, len(self._like.attributes)), values
 
     def _surely(self, rows: Sequence[tuple[Any, ...]], floor_ns: int) -> list[TraceSummary]:
         """The traces that do start in the stretch, by all of their parts."""
@@ -209,45 +289,6 @@ class _Walk:
         return sorted(sure, key=lambda trace: order[trace.tenant, trace.trace_id])
 
 
-_VALUES: Final = ("project", "service", "name", "session", "text", "model", "rule", "outcome", "passed")
-
-
-_OF_PARTS: Final = frozenset({"project", "service", "name", "is_error", "is_ok"})
-
-
-def _asked(like: TracesLike) -> dict[str, object]:
-    """The questions that are asked, by their names in `traces_like.sql`, and the values of those that have one."""
-    asked: dict[str, object] = {name: getattr(like, name) for name in _VALUES if getattr(like, name) is not None}
-    for name in ("name", "text"):
-        if name in asked:
-            asked[name] = str(asked[name]).lower()
-    if like.is_error is not None:
-        asked["is_error" if like.is_error else "is_ok"] = True
-    for whole, members in (
-        ("read", {"session", "text"}),
-        ("judged", {"rule", "outcome", "passed"}),
-        ("spans", {"model"}),
-    ):
-        if members & set(asked):
-            asked[whole] = True
-    asked["whole" if _OF_PARTS & set(asked) else "plain"] = True
-    if like.attributes:
-        asked |= {"spans": True, "attribute": True}
-    return asked
-
-
-def _select(asked: set[str], attributes: int) -> str:
-    lines = []
-    for line in sql.query("traces_like").splitlines():
-        text, mark, name = line.rpartition(" -- ")
-        if not mark or not name.isidentifier():
-            lines.append(line)
-        elif name in asked:
-            many = range(attributes) if "$key" in text else range(1)
-            lines += [text.replace("$key", f"$key{n}").replace("$value", f"$value{n}") for n in many]
-    return "\n".join(lines)
-
-
 def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
     """Whether what all parts of a trace tell together is still what is asked for."""
     return (
@@ -255,6 +296,7 @@ def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
         and (like.service is None or trace.service_name == like.service)
         and (like.name is None or like.name.lower() in trace.root_name.lower())
         and (like.is_error is None or (trace.error_count > 0) == like.is_error)
+        and (like.least_ns is None or (trace.end_ns is not None and trace.end_ns - trace.start_ns >= like.least_ns))
     )
 
 

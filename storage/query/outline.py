@@ -12,7 +12,7 @@ from storage.records import LogRecord, Span, TraceSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanLine:
+class OutlineSpan:
     """One span, as a line of a tree shows it."""
 
     span_id: str
@@ -22,10 +22,12 @@ class SpanLine:
     end_ns: int | None
     is_error: bool
     span_type: str
+    is_read: bool  # whether what it means is known yet
     model: str | None
     tool_name: str | None
     input_tokens: int | None
     output_tokens: int | None
+    cost_usd: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Outline:
     """A trace's summary and its first spans by start time."""
 
     summary: TraceSummary
-    spans: tuple[SpanLine, ...]
+    spans: tuple[OutlineSpan, ...]
     bounds: Mapping[str, int]
 
     @property
@@ -67,7 +69,14 @@ class Outlines:
             found_rows = cursor.execute(sql.query("outline_of_trace"), key | bounds).to_arrow_table()
             rows: list[dict[str, Any]] = found_rows.to_pylist()
         lines = [{**row, "start_ns": row["start_ns"] or None, "end_ns": row["end_ns"] or None} for row in rows]
-        return Outline(summary=summary, spans=tuple(SpanLine(**line) for line in lines), bounds=bounds)
+        return Outline(summary=summary, spans=tuple(OutlineSpan(**line) for line in lines), bounds=bounds)
+
+    def said(self, outline: Outline) -> Mapping[str, tuple[int, int]]:
+        """Of each span of an outline what tells its input from others, and what tells its output from others."""
+        key = {"tenant": outline.summary.tenant, "trace_id": outline.summary.trace_id, "spans": len(outline.spans)}
+        with self._database.snapshot() as cursor:
+            rows = cursor.execute(sql.query("said_by_spans"), key | dict(outline.bounds)).fetchall()
+        return {span_id: (given, said) for span_id, given, said in rows}
 
     def span(self, outline: Outline, span_id: str) -> WholeSpan | None:
         """One span of it; None when there is none of that id."""

@@ -29,7 +29,7 @@ from storage.engine.cursors import is_bug
 from storage.engine.opening import open_duckdb
 from storage.errors import BadQuery, Unusable
 from storage.query.calls import refuse_calls
-from storage.query.named import reads_catalog_only, reads_one_file
+from storage.query.sql_allowlist import reads_catalog_only, reads_one_file
 
 log = logging.getLogger(__name__)
 

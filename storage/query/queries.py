@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import MappingProxyType
@@ -20,9 +20,9 @@ from storage.memory import LackOfMemory, advice
 from storage.query.alarm import QueryAlarm
 from storage.query.nanoseconds import with_texts
 from storage.query.offences import Offences
+from storage.query.query_options import NOBODY, QueryOptions
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
-from storage.query.terms import NOBODY, QueryOptions
 from storage.records import Column, Judging, Table, Trace, TraceSummary
 
 log = logging.getLogger(__name__)
@@ -252,9 +252,7 @@ def summaries_of(
     ids = [trace_id for trace_id in trace_ids if TRACE_ID.fullmatch(trace_id)]
     if not ids:
         return []
-    keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(ids)}
-    marks = ", ".join(f"${name}::UBIGINT" for name in keys)
-    select = sql.query("traces_by_id").replace("$keys", marks).replace("$roll_up", sql.select_of("trace_roll_up"))
+    select, keys = _by_keys(sql.query("traces_by_id").replace("$roll_up", sql.select_of("trace_roll_up")), ids)
     return [
         (
             TraceSummary(
@@ -273,6 +271,24 @@ def summaries_of(
         )
         for row in cursor.execute(select, {**keys, "tenant": tenant, "ids": ids}).fetchall()
     ]
+
+
+def questions_of(
+    cursor: duckdb.DuckDBPyConnection, tenant: str | None, trace_ids: Sequence[str], characters: int
+) -> dict[str, str]:
+    """What traces were asked, by their ids, at most so many characters; that of the tenant before a shared one."""
+    ids = [trace_id for trace_id in dict.fromkeys(trace_ids) if TRACE_ID.fullmatch(trace_id)]
+    if not ids:
+        return {}
+    select, keys = _by_keys(sql.query("questions_of_traces"), ids)
+    rows = cursor.execute(select, {**keys, "tenant": tenant, "ids": ids, "characters": characters}).fetchall()
+    return {trace_id: asked for _, trace_id, asked in rows}
+
+
+def _by_keys(select: str, trace_ids: Sequence[str]) -> tuple[str, dict[str, int]]:
+    """A statement with a parameter for the key of each trace, and these parameters."""
+    keys = {f"key{number}": int(trace_id[_KEY_DIGITS:], 16) for number, trace_id in enumerate(trace_ids)}
+    return select.replace("$keys", ", ".join(f"${name}::UBIGINT" for name in keys)), keys
 
 
 def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: int) -> Table:

@@ -1,23 +1,28 @@
 """Sessions: conversations of several traces, which tell one session id."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.windows import Limits, TraceKey, Windows
-from storage.query.listing import LAST_NS
+from storage.query.asked_lines import asked_for
 from storage.query.queries import summaries_of
 from storage.query.rows import logs_of, spans_of
+from storage.query.traces_like import LAST_NS
 from storage.records import LogRecord, Span, Trace
 
 _OfTrace = TypeVar("_OfTrace", Span, LogRecord)
 
 _PREVIEW_CHARACTERS: Final = 200
+
+_NEWEST_TRACES: Final = 1_000
+"""That are looked at first for the sessions of a project. A guess: most pages are found in them."""
 
 _LIMITS: Final = Limits(rows=10_000, nbytes=32 << 20)
 """Spans of a session that are read at once, as many as of one trace. A guess: more than a person looks at."""
@@ -32,6 +37,7 @@ class SessionsLike:
     text: str | None = None  # the trace's input or output holds it, in any case of letters
     from_ns: int = 0  # the trace starts then or later
     to_ns: int = LAST_NS  # and before
+    newest: int | None = None  # a text is looked for in so many traces, the newest; None: in all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,7 @@ class SessionPage:
 
     sessions: Sequence[SessionSummary]
     next: SessionPosition | None
+    searched_to_ns: int | None  # where not all texts were looked through: those of traces that start then or later were
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,26 +114,19 @@ class SessionQueries:
         self, like: SessionsLike, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
     ) -> SessionPage:
         """Such sessions after that place, by the start of their latest trace, newest first."""
-        bounds = {
-            "tenant": tenant,
-            "project": like.project,
-            "user": like.user,
-            "text": None if like.text is None else like.text.lower(),
-            "from_ns": like.from_ns,
-            "to_ns": like.to_ns - 1,
-            "place_ns": None if after is None else after.latest_ns,
-            "place_session": None if after is None else after.session_id,
-            "place_tenant": None if after is None else after.tenant,
-            "limit": limit + 1,
-        }
         with self._database.snapshot() as cursor:
-            found = cursor.execute(sql.query("sessions_page"), bounds).fetchall()
-            summaries = _summaries(cursor, [(owner, session_id) for owner, session_id, _ in found[:limit]])
+            searched_to_ns = _floor(cursor, like, tenant)
+            if searched_to_ns is not None:
+                like = replace(like, from_ns=searched_to_ns)
+            found = _found(cursor, like, after, {"tenant": tenant, "limit": limit + 1})
+            rows = _rows_of(cursor, [(owner, session_id) for owner, session_id, _ in found[:limit]])
+            summaries = _summaries(cursor, rows)
         order = {(owner, session_id): place for place, (owner, session_id, _) in enumerate(found)}
         last = found[limit - 1] if len(found) > limit else None
         return SessionPage(
             sessions=sorted(summaries, key=lambda each: order[each.tenant, each.session_id]),
             next=None if last is None else SessionPosition(latest_ns=last[2], session_id=last[1], tenant=last[0]),
+            searched_to_ns=searched_to_ns,
         )
 
     def traces(
@@ -138,18 +138,18 @@ class SessionQueries:
         """
         with self._database.snapshot() as cursor:
             asked = {"session_id": session_id, "tenant": tenant}
-            owners = [owner for (owner,) in cursor.execute(sql.query("tenants_of_session"), asked).fetchall()]
-            if not owners:
+            rows = cursor.execute(sql.query("rows_of_session"), asked).to_arrow_table()
+            if not rows.num_rows:
                 return None
+            owners = pc.unique(rows.column("tenant")).to_pylist()
             owner = min(owners, key=lambda each: (each != (tenant or ""), each))
+            (summary,) = _summaries(cursor, rows.filter(pc.equal(rows.column("tenant"), owner)))
             place = {
                 "place_ns": None if before is None else before.start_ns,
                 "place_trace": None if before is None else before.trace_id,
                 "limit": limit + 1,
             }
-            bounds = {"tenant": owner, "session_id": session_id} | place
-            found = cursor.execute(sql.query("traces_of_session"), bounds).fetchall()
-            (summary,) = _summaries(cursor, [(owner, session_id)])
+            found = cursor.execute(sql.query("traces_of_session"), place).fetchall()
             listed = summaries_of(cursor, owner, [trace_id for trace_id, *_ in found])
         own = [each for each, _ in listed if each.tenant == owner]
         keys = [TraceKey(owner, each.trace_id) for each in own]
@@ -181,12 +181,70 @@ def _by_trace(rows: Iterable[_OfTrace]) -> dict[str, list[_OfTrace]]:
     return found
 
 
-def _summaries(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]]) -> list[SessionSummary]:
-    """The sessions with these tenants and ids, in any order."""
+def _floor(cursor: duckdb.DuckDBPyConnection, like: SessionsLike, tenant: str | None) -> int | None:
+    """From when on texts are looked through, where that is not as far back as is asked."""
+    if like.text is None or like.newest is None:
+        return None
+    bounds = {"from_ns": like.from_ns, "to_ns": like.to_ns - 1, "tenant": tenant, "newest": like.newest}
+    ((count, oldest_ns),) = cursor.execute(sql.query("newest_of_sessions"), bounds).fetchall()
+    return oldest_ns if count == like.newest else None
+
+
+def _found(
+    cursor: duckdb.DuckDBPyConnection, like: SessionsLike, after: SessionPosition | None, more: dict[str, object]
+) -> list[tuple[str, str, int]]:
+    """The tenants and ids of such sessions, and when their latest traces start.
+
+    To know the projects of all traces takes most of the time where one has most of them: the newest traces come first,
+    and the others only where those tell of too few sessions.
+    """
+    asked = _asked(like, after)
+    values = {name: value for name, (question, value) in _values(like, after).items() if question in asked} | more
+    if like.project is not None and like.text is None and like.user is None:
+        select = asked_for(sql.query("newest_sessions_page"), asked)
+        found = cursor.execute(select, values | {"newest": _NEWEST_TRACES}).fetchall()
+        if len(found) == more["limit"]:
+            return found
+    return cursor.execute(asked_for(sql.query("sessions_page"), asked), values).fetchall()
+
+
+def _asked(like: SessionsLike, after: SessionPosition | None) -> set[str]:
+    """The questions that are asked, by their names in `sessions_page.sql`."""
+    asked = {name for name in ("project", "user", "text") if getattr(like, name) is not None}
+    if asked or (like.from_ns, like.to_ns) != (0, LAST_NS):
+        asked.add("alike")
+    return asked if after is None else asked | {"after"}
+
+
+def _values(like: SessionsLike, after: SessionPosition | None) -> dict[str, tuple[str, object]]:
+    """The values in `sessions_page.sql`, each with the question that it belongs to."""
+    place = after or SessionPosition(latest_ns=0)
+    return {
+        "project": ("project", like.project),
+        "user": ("user", like.user),
+        "text": ("text", None if like.text is None else like.text.lower()),
+        "from_ns": ("alike", like.from_ns),
+        "to_ns": ("alike", like.to_ns - 1),
+        "place_ns": ("after", place.latest_ns),
+        "place_session": ("after", place.session_id),
+        "place_tenant": ("after", place.tenant),
+    }
+
+
+def _rows_of(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]]) -> pa.Table | None:
+    """What was added up of the traces of the sessions with these tenants and ids; None of none."""
     if not keys:
-        return []
+        return None
     tenants, ids = zip(*keys, strict=True)
     wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
     cursor.register("wanted_sessions", wanted)
-    rows = cursor.execute(sql.query("sums_of_sessions"), {"characters": _PREVIEW_CHARACTERS}).to_arrow_table()
-    return [SessionSummary(**row) for row in rows.to_pylist()]
+    return cursor.execute(sql.query("rows_of_sessions")).to_arrow_table()
+
+
+def _summaries(cursor: duckdb.DuckDBPyConnection, rows: pa.Table | None) -> list[SessionSummary]:
+    """The sessions whose rows these are, in any order. The cursor knows the rows afterwards, as `session_rows`."""
+    if rows is None:
+        return []
+    cursor.register("session_rows", rows)
+    sums = cursor.execute(sql.query("sums_of_sessions"), {"characters": _PREVIEW_CHARACTERS}).to_arrow_table()
+    return [SessionSummary(**row) for row in sums.to_pylist()]

@@ -9,7 +9,7 @@ import duckdb
 from storage import sql
 from storage.errors import BadQuery
 from storage.query.calls import refuse_calls
-from storage.query.named import require_views
+from storage.query.sql_allowlist import require_views
 
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 

@@ -151,7 +151,7 @@ class ReviewQueues:
         return self._found(tenant=tenant, queue_id=None, now_us=now_us, counted=True)
 
     def get(self, queue_id: str, *, tenant: str | None, now_us: int, counted: bool = True) -> ReviewQueue | None:
-        """One of them. To say how far it is all its votes are counted; who does not ask for that is told 0."""
+        """A review queue. Its votes are counted to say how far it is, unless `counted` is False, when they are 0."""
         found = self._found(tenant=tenant, queue_id=queue_id, now_us=now_us, counted=counted)
         return next(iter(found), None)
 
@@ -252,7 +252,7 @@ class ReviewQueues:
         return self._entries(queue, author=author, done=done, now_us=now_us, rows=most, skip=skip)
 
     def entry(self, queue: ReviewQueue, entry_id: str, *, author: str, now_us: int) -> ReviewEntry | None:
-        """One of them, as somebody sees it."""
+        """An entry, as somebody sees it."""
         found = self._entries(queue, author=author, entry_id=entry_id, now_us=now_us)
         return found[0] if found else None
 

@@ -20,7 +20,7 @@ TurnState: TypeAlias = Literal["leased", "skipped", "voted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ReviewTurn:
     """Who acts, when, and how long an entry that he is given is his."""
 
     author: str
@@ -35,7 +35,7 @@ class ReviewTurns:
         self._database = database
         self._writer = writer
 
-    def next(self, queue: ReviewQueue, turn: Turn) -> str | None:
+    def next(self, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
         """Give a reviewer an entry: the one that he has, else one that has room; its id, or None where there is none.
 
         Raises:
@@ -43,7 +43,9 @@ class ReviewTurns:
         """
         return self._done(lambda cursor: _take(cursor, queue, turn))
 
-    def vote(self, queue: ReviewQueue, entry_id: str, said: NewAnnotation, turn: Turn, *, goes_on: bool) -> str | None:
+    def vote(
+        self, queue: ReviewQueue, entry_id: str, said: NewAnnotation, turn: ReviewTurn, *, goes_on: bool
+    ) -> str | None:
         """Store a vote, and with `goes_on` give the next entry in the same transaction; its id.
 
         A lease that is over costs nobody his vote.
@@ -62,7 +64,7 @@ class ReviewTurns:
 
         return self._done(write)
 
-    def skip(self, queue: ReviewQueue, entry_id: str, turn: Turn, *, goes_on: bool) -> str | None:
+    def skip(self, queue: ReviewQueue, entry_id: str, turn: ReviewTurn, *, goes_on: bool) -> str | None:
         """Never give this reviewer the entry again, and give him another one with `goes_on`; its id.
 
         Raises:
@@ -86,7 +88,7 @@ class ReviewTurns:
             row = cursor.execute(sql.query("last_review_turn"), asked).fetchone()
         return None if row is None else str(row[0])
 
-    def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: Turn) -> None:
+    def undo(self, queue: ReviewQueue, entry_id: str, withdrawn: Sequence[NewAnnotation], turn: ReviewTurn) -> None:
         """Take back a vote, or that an entry was left out, and give the reviewer the entry again if it has room.
 
         What else he was given goes back to the others.
@@ -122,7 +124,7 @@ class _Standing:
     others: int
 
 
-def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn) -> _Standing:
+def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> _Standing:
     asked = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author, "now_us": turn.now_us}
     row = cursor.execute(sql.query("review_turn_of"), asked).fetchone()
     if row is None:
@@ -131,13 +133,13 @@ def _standing(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: s
     return _Standing(state=state, has_voted=has_voted, others=others)
 
 
-def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn) -> None:
+def _check_room(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> None:
     found = _standing(cursor, queue, entry_id, turn)
     if found.state is None and not found.has_voted and found.others >= queue.reviewers:
         raise Conflict("enough people have voted on this entry, or look at it: ask for the next one")
 
 
-def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: Turn) -> str | None:
+def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: ReviewTurn) -> str | None:
     asked = {
         "queue_id": queue.queue_id,
         "author": turn.author,
@@ -153,7 +155,9 @@ def _take(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, turn: Turn) -> 
     return str(row[0])
 
 
-def _put(cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: Turn, state: TurnState) -> None:
+def _put(
+    cursor: duckdb.DuckDBPyConnection, queue: ReviewQueue, entry_id: str, turn: ReviewTurn, state: TurnState
+) -> None:
     of_it = {"queue_id": queue.queue_id, "entry_id": entry_id, "author": turn.author}
     cursor.execute(sql.query("delete_review_turn"), of_it)
     until_us = turn.now_us + turn.lease_us if state == "leased" else None

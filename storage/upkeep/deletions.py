@@ -128,7 +128,7 @@ class Deletions:
         return found
 
     def find(self, deletion_id: str, tenant: str | None = None) -> Deletion | None:
-        """One of them, if it is this tenant's, or no tenant is given."""
+        """A deletion, if it is this tenant's, or no tenant is given."""
         return next(iter(self._found(deletion_id=deletion_id, tenant=tenant)), None)
 
     def page(self, *, tenant: str | None, skip: int, most: int) -> list[Deletion]:

@@ -29,7 +29,7 @@ from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database
 from storage.errors import Busy, Moved, Overloaded
 from storage.ingest.writer import Writer
 from storage.upkeep.leaving import Places
-from storage.upkeep.stretches import SMALL, Stretch, around, count_cells, count_groups, missing
+from storage.upkeep.stretches import SMALL, RowStretch, around, count_cells, count_groups, missing
 
 log = logging.getLogger(__name__)
 
@@ -238,16 +238,16 @@ class Rewriting:
         """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
-            self._writer.store(_Step(table, Stretch(length - 1, length), is_known=lambda: True).run, 1)
+            self._writer.store(_Step(table, RowStretch(length - 1, length), is_known=lambda: True).run, 1)
         self.drop()
         return any(self._length(table) < length for table, length in lengths.items())
 
-    def _rewrite(self, table: str, stretch: Stretch) -> Iterator[None]:
+    def _rewrite(self, table: str, stretch: RowStretch) -> Iterator[None]:
         """Write the rows of a stretch behind all others, in their order."""
         place, end = stretch
         while place < end:
             self._give_way()
-            step = _Step(table, Stretch(place, end), is_known=self._is_known)
+            step = _Step(table, RowStretch(place, end), is_known=self._is_known)
             self._writer.store(step.run, ROW_GROUP_ROWS)
             done = self.progress.done + 1
             self.progress = Progress(done=done, total=max(self.progress.total, done))
@@ -276,14 +276,14 @@ class Rewriting:
             yield from self._close(table, hole)
             below = hole.first
 
-    def _close(self, table: str, hole: Stretch) -> Iterator[None]:
+    def _close(self, table: str, hole: RowStretch) -> Iterator[None]:
         """Take so much away behind a hole that what is left on both sides fits into one row group."""
         first = hole.first
         for _ in range(_CLOSING_TRIES):
             too_many = max(
                 1, ROW_GROUP_ROWS - (hole.end - hole.first)
             )  # DuckDB merges nothing in a table without changes
-            yield from self._rewrite(table, Stretch(hole.end, min(hole.end + too_many, self._length(table))))
+            yield from self._rewrite(table, RowStretch(hole.end, min(hole.end + too_many, self._length(table))))
             if self._to_drop:
                 return
             left = self._last_hole(table, first + ROW_GROUP_ROWS, above=first)
@@ -329,15 +329,15 @@ class Rewriting:
                 return planned, False
         return planned, True
 
-    def _last_hole(self, table: str, below: int, *, above: int = 0) -> Stretch | None:
+    def _last_hole(self, table: str, below: int, *, above: int = 0) -> RowStretch | None:
         return next(iter(self._holes(table, most=1, below=below, above=above)), None)
 
-    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[Stretch]:
+    def _holes(self, table: str, *, most: int, below: int | None = None, above: int = 0) -> list[RowStretch]:
         """Places without rows, the last ones first; after so many row groups nobody looks further."""
         length = self._length(table)
         end = length if below is None else min(below, length)
-        found: list[Stretch] = []
-        for stretch in self._incomplete(table, Stretch(above, end)):
+        found: list[RowStretch] = []
+        for stretch in self._incomplete(table, RowStretch(above, end)):
             with self._database.cursor() as cursor:
                 statement = sql.query("places_between").replace("$table", table)
                 bounds = {"first": stretch.first, "last": stretch.end - 1}
@@ -347,13 +347,13 @@ class Rewriting:
                 break
         return found
 
-    def _incomplete(self, table: str, within: Stretch) -> list[Stretch]:
+    def _incomplete(self, table: str, within: RowStretch) -> list[RowStretch]:
         """Parts of this stretch in which some places have no row, the last one first."""
         bounds = {"first": within.first, "last": within.end - 1, "places": _LOOK}
         with self._database.cursor() as cursor:
             counts = dict(cursor.execute(sql.query("rows_by_part").replace("$table", table), bounds).fetchall())
         parts = (
-            Stretch(max(within.first, part * _LOOK), min(within.end, (part + 1) * _LOOK))
+            RowStretch(max(within.first, part * _LOOK), min(within.end, (part + 1) * _LOOK))
             for part in range(within.first // _LOOK, -(-within.end // _LOOK))
         )
         return [each for each in parts if counts.get(each.first // _LOOK, 0) < each.end - each.first][::-1]
@@ -362,7 +362,7 @@ class Rewriting:
 class _Step:
     """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
 
-    def __init__(self, table: str, stretch: Stretch, *, is_known: Callable[[], bool]) -> None:
+    def __init__(self, table: str, stretch: RowStretch, *, is_known: Callable[[], bool]) -> None:
         self._table = table
         self._is_known = is_known
         self._stretch = stretch

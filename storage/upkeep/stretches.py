@@ -22,39 +22,39 @@ row group with holes at both of its ends. With 5 million spans and 27 holes amon
 were written anew and 48 had holes then; with this, 129 and 39."""
 
 
-class Stretch(NamedTuple):
+class RowStretch(NamedTuple):
     """Places of a table, the last one excluded."""
 
     first: int
     end: int
 
 
-def around(holes: Sequence[Stretch], length: int, *, is_last: bool) -> list[Stretch]:
+def around(holes: Sequence[RowStretch], length: int, *, is_last: bool) -> list[RowStretch]:
     """The stretches with all row groups that have holes, and one before each; of a small table all or nothing.
 
     Unless it is the last time, what is behind the last hole of a stretch stays, and is left for the next time: rows
     that came later may be about to be deleted, and would be at the end of the table then.
     """
     if length <= SMALL:
-        return [Stretch(0, length)] if holes or (is_last and length) else []
+        return [RowStretch(0, length)] if holes or (is_last and length) else []
     after, near = (_AFTER, _NEAR) if is_last else (0, ROW_GROUP_ROWS)
-    found: list[Stretch] = []
+    found: list[RowStretch] = []
     for hole in holes:
-        wide = Stretch(max(0, hole.first - _BEFORE), min(length, hole.end + after))
+        wide = RowStretch(max(0, hole.first - _BEFORE), min(length, hole.end + after))
         if found and found[-1].first - wide.end <= near:
-            wide = Stretch(wide.first, found.pop().end)
+            wide = RowStretch(wide.first, found.pop().end)
         found.append(wide)
     return found
 
 
-def missing(rows: NDArray[np.int64], within: Stretch) -> list[Stretch]:
+def missing(rows: NDArray[np.int64], within: RowStretch) -> list[RowStretch]:
     """The stretches without rows, the last one first."""
     around = np.concatenate([[within.first - 1], np.sort(rows), [within.end]])
     gaps = np.nonzero(np.diff(around) > 1)[0][::-1]
-    return [Stretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
+    return [RowStretch(int(around[gap]) + 1, int(around[gap + 1])) for gap in gaps]
 
 
-def count_cells(holes: Iterable[Stretch]) -> int:
+def count_cells(holes: Iterable[RowStretch]) -> int:
     """In how many row groups these are, about."""
     cells = {
         cell for hole in holes for cell in range(hole.first // ROW_GROUP_ROWS, (hole.end - 1) // ROW_GROUP_ROWS + 1)
@@ -62,6 +62,6 @@ def count_cells(holes: Iterable[Stretch]) -> int:
     return len(cells)
 
 
-def count_groups(stretches: Iterable[Stretch]) -> int:
+def count_groups(stretches: Iterable[RowStretch]) -> int:
     """How many row groups these fill."""
     return sum(-(-(each.end - each.first) // ROW_GROUP_ROWS) for each in stretches)

@@ -17,6 +17,8 @@ SELECT
     c.score,
     c.note,
     c.number,
-    c.created_at
+    c.created_at,
+    c.service,
+    c.started_at
 FROM counted_score AS c
 INNER JOIN rule_revision AS r ON r.revision = c.revision;

@@ -16,6 +16,7 @@ WITH decided AS NOT MATERIALIZED (
             WHEN j.state = 'ready' AND j.not_before > now()::TIMESTAMP THEN 'waiting'
             WHEN j.state IS NOT NULL THEN j.state
             WHEN e.outcome = 'skipped' AND e.error_kind IN ('over_budget', 'rule_disabled') THEN e.error_kind
+            WHEN e.outcome IS NULL AND (v.document ->> '$.after.rule') IS NOT NULL THEN 'unflagged'
             ELSE coalesce(e.outcome, 'matched') -- the latter where neither job nor evaluation is kept
         END AS decision,
         v.clauses[d.clause + 1] AS clause,

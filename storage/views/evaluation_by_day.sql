@@ -1,14 +1,16 @@
--- Results of traces that are stored, added up by day; those that another result of the same target replaced cost money
+-- Results of traces that are stored, added up by the day of the judgement and that of what was judged; those that another result of the same target replaced cost money
 -- and count no more. What leaves is added up by the same question (`sum_evaluations`).
 CREATE OR REPLACE VIEW evaluation_by_day AS
 SELECT
     created_at::DATE AS day,
+    coalesce(started_at, created_at)::DATE AS started_day,
     tenant,
     project,
     revision,
     "name",
     fingerprint,
     release,
+    service,
     count(*) FILTER (WHERE counts AND outcome = 'scored') AS scored,
     count(*) FILTER (WHERE counts AND outcome = 'failed') AS failed,
     count(*) FILTER (WHERE counts AND outcome = 'skipped') AS skipped,
@@ -20,6 +22,7 @@ SELECT
     coalesce(sum(input_tokens), 0) AS input_tokens,
     coalesce(sum(output_tokens), 0) AS output_tokens,
     coalesce(sum(cost_usd), 0) AS cost_usd,
+    count(*) FILTER (WHERE counted) AS counted,
     max(created_at) AS last_at
 FROM (SELECT *, job_id NOT IN (SELECT job_id FROM superseded) AS counts FROM evaluation)
 GROUP BY ALL;

@@ -38,7 +38,9 @@ SELECT
     e.counted,
     'rule' AS origin,
     NULL::VARCHAR AS label,
-    e.session_id
+    e.session_id,
+    e.service,
+    e.started_at
 FROM evaluation AS e
 INNER JOIN rule_revision AS r ON r.revision = e.revision
 UNION ALL BY NAME

@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.conventions.columnar.reader import SpanReader
+from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
 from collector.conventions.columnar.traces import meanings
+from collector.conventions.member import TraceMember
 from collector.conventions.own import NO_KEYS, OwnKeys
 from collector.conventions.prices import COMPUTED, price_table, with_costs
 from collector.conventions.span import read_span
 from collector.conventions.trace import read_trace
+from collector.evaluation.trace_case import case_of_stored, case_of_trace, whole_case
 from collector.otlp.decode import Request, decode
 from collector.otlp.encode import json_document
 from collector.otlp.signals import TRACES
 from collector.reading.spans import ConventionsReader
+from evaluators.model import text_of
 from storage.ingest.batch import LOGS, SpanBatch
 from storage.ingest.dimensions import spelled_out
 from storage.query.rows import spans_of
@@ -165,6 +169,7 @@ def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     for name in columns.column_names:
         table = table.append_column(name, read.texts.get(name, columns.column(name)))
     traces, calls = meanings(table)
+    assert_cases_alike(table, records_of(batch), own)
     by_trace: dict[str, list[Span]] = {}
     for span in records_of(batch):
         by_trace.setdefault(span.trace_id, []).append(span)
@@ -177,6 +182,21 @@ def assert_traces_alike(batch: SpanBatch, own: OwnKeys = NO_KEYS) -> None:
     assert sorted(found, key=str) == sorted(
         ((trace_id, of_call(call)) for trace_id, reading in expected.items() for call in reading.tool_calls), key=str
     )
+
+
+def assert_cases_alike(table: pa.Table, spans: Sequence[Span], own: OwnKeys) -> None:
+    """The test case of every trace without announcements, and of each span: of columns, and of the reading."""
+    members: dict[str, list[TraceMember]] = {}
+    for _, trace_id, member in stored_spans(table):
+        members.setdefault(trace_id, []).append(member)
+    pending = {row["trace_id"] for row in table.select(["trace_id", "pending"]).to_pylist() if row["pending"]}
+    for trace_id in members.keys() - pending:
+        of_trace = [span for span in spans if span.trace_id == trace_id]
+        alone = [([member], [span]) for member, span in zip(members[trace_id], of_trace, strict=True)]
+        for some, read in [(members[trace_id], of_trace), *alone]:
+            expected = case_of_trace(read_trace(read, (), own), read)
+            told = whole_case(case_of_stored(StoredTrace(trace_id, some)))
+            assert storable(json.loads(text_of(told))) == storable(json.loads(text_of(expected)))
 
 
 def test_what_calls_cost_by_list_prices_is_computed_alike() -> None:

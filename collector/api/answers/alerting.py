@@ -43,6 +43,8 @@ class AlertDocument(ApiAnswer):
     severity: Severity
     state: AlertState
     opened_at: str
+    escalations: int = Field(description="How often it was told that it is much worse than was told before.")
+    escalated_at: str | None
     acknowledged_at: str | None
     acknowledged_by: str | None
     recovered_at: str | None
@@ -106,6 +108,7 @@ class StreamDocument(ApiAnswer):
     tenant: str
     project_name: str
     rule_id: str
+    service_name: str | None
     rule_name: str
     rule_revision: int
     evaluator: str
@@ -134,6 +137,7 @@ class QualityLineDocument(ApiAnswer):
     """Results that agree in their day, release or project, and in their evaluator; Wilson's interval of 95 %."""
 
     group: str | None
+    service_name: str | None = Field(description="Of a release: those of two services are not compared.")
     fingerprint: str | None
     passed: int
     results: int
@@ -153,6 +157,7 @@ class QualityDocument(ApiAnswer):
 
     rule: str
     by: Grouping
+    time: Literal["trace", "judged"]
     lines: list[QualityLineDocument]
     truncated: bool
 
@@ -200,6 +205,7 @@ class WebhookDocument(ApiAnswer):
     events: list[EventType]
     rules: list[str] | None = Field(description="Of which alerts it is told; null: of those of all rules.")
     severities: list[Severity] | None
+    digest_minutes: int | None = Field(description="How often it is told; null: of each event at once.")
     template: str
     disabled_at: str | None
     disabled_reason: str | None

@@ -45,6 +45,10 @@ class RuleDocument(ApiAnswer):
     sample_rate: float
     compare_by: str
     judge: Literal["again", "once"]
+    settle: float | None = Field(
+        description="How long a session is quiet before it is judged; null: as the server is set."
+    )
+    after: JsonObject | None = Field(description="What a result of another rule must say, too.")
     match_type: str | None
     match_key: str | None
     match_value: str | float | bool | None
@@ -59,6 +63,7 @@ class RuleDocument(ApiAnswer):
     tools: list[JsonObject] | None
     expected: JsonObject | None
     monitor: JsonObject | None
+    jury: list[str] | None = Field(description="Further connections whose judges vote too.")
     clauses: list[str] = Field(description="What must hold, in words, in the order in which it is asked.")
     problem: str | None = Field(description="Why the rule cannot judge, and what to do.")
     origin: Origin
@@ -201,6 +206,7 @@ class BackfillDocument(ApiAnswer):
     revision: int
     from_time: str = Field(alias="from")
     to_time: str = Field(alias="to")
+    chosen_traces: int | None = Field(description="Where it is about chosen traces only, how many.")
     state: str
     looked_at: int
     matched: int
@@ -267,7 +273,7 @@ class JobDocument(ApiAnswer):
     """A job, done or to be done."""
 
     id: int
-    state: Literal["waiting", "ready", "claimed", "scored", "failed", "skipped", "superseded"]
+    state: Literal["waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded"]
     tenant: str
     project: str | None
     rule: str
@@ -303,3 +309,27 @@ class RetriedJobs(RetriedJob):
     """How many jobs there are anew, and whether more could be: then the request has to be sent once more."""
 
     more: bool
+
+
+class HandResultDocument(ApiAnswer):
+    """What a rule said of something when somebody asked, and what that took."""
+
+    outcome: Literal["scored", "failed", "skipped"]
+    score: float | None
+    passed: bool | None
+    threshold: float | None
+    reason: str | None
+    error_kind: str | None
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None = Field(description="Null: no model was asked, or it has no price.")
+
+
+class JudgedNowDocument(ApiAnswer):
+    """What it costs at most to have something judged now, and what came of it."""
+
+    cost_usd_at_most: float | None = Field(description="Null: no model is asked, or it has no price.")
+    model: str | None = Field(description="Null: no model is asked.")
+    job_id: int | None = Field(description="Of the result as it is stored; null: there is no score, so none is.")
+    result: HandResultDocument | None = Field(description="Null: only the price was asked for.")

@@ -177,6 +177,12 @@ class EvaluatorSummary(ApiAnswer):
     cost_usd: float | None
 
 
+class RunWithEvaluators(RunDocument):
+    """A run as the list of all experiments tells it."""
+
+    evaluators: list[EvaluatorSummary]
+
+
 class RunScore(ApiAnswer):
     """What one evaluator said of an item."""
 

@@ -68,6 +68,7 @@ class JobCounts(ApiAnswer):
 
     ready: int
     waiting: int
+    held: int = Field(description="Until another rule's result says whether they are made.")
     claimed: int
     oldest_at: str | None
     oldest_seconds: float | None

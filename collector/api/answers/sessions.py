@@ -37,6 +37,9 @@ class SessionList(ApiAnswer):
     size: int
     number_of_elements: int
     next: str | None = Field(description="Where the list goes on: `before` of the next page.")
+    searched_to: str | None = Field(
+        description="With `newest`: the text was looked for in traces that started then or later. Null: in all."
+    )
 
 
 class TurnDocument(ApiAnswer):

@@ -31,6 +31,9 @@ class TracePage(PageAnswer):
     next: str | None = Field(
         description="With filters: where the list goes on. A page may be short where that takes long."
     )
+    searched_to: str | None = Field(
+        description="Of a page that is short because the time was over: all that started after this was looked through."
+    )
 
 
 class EvaluationDocument(ApiAnswer):
@@ -240,3 +243,18 @@ class TraceExport(ApiAnswer):
     """The OTLP/JSON request that would send a trace."""
 
     resource_spans: list[JsonObject]
+
+
+class SavedViewDocument(ApiAnswer):
+    """A list of traces that somebody named."""
+
+    id: str
+    tenant: str
+    name: str
+    project_name: str | None = Field(description="That its filters name.")
+    query: str = Field(description="Of the address of `/traces`.")
+    path: str = Field(description="The link that opens it, whatever it shows by then.")
+    version: int
+    created_by: str | None = Field(description="The name of a key.")
+    created_at: str
+    updated_at: str

@@ -145,6 +145,7 @@ def _result(recipe: ToolRecipe, start: int, texts: Texts, row: Row) -> bool:
             return False
         is_there = len(text) >= LONG_ENOUGH
         row["tool_result_key" if is_there else "tool_result"] = recipe.keys[at] if is_there else text
+        row["tool_result_is_text"] = True
         return not unwrap.says_error(text)
     value = _object(text)
     if not value or not _LAYERS.isdisjoint(value) or unwrap.says_error(value):

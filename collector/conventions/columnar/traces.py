@@ -112,12 +112,14 @@ def _member(told: Sequence[Any], start_ns: int, end_ns: int) -> TraceMember:
         scope=scope,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
+        cached_tokens=None,
         cost_usd=cost_usd,
         cost_source=cost_source,
         session_id=session_id,
         user_id=user_id,
         error=error,
         error_type=error_type,
+        offered=None,
     )
 
 

@@ -27,9 +27,9 @@ from collector.live.budgets.payers import (
     nano_usd_of,
     shortage_of,
 )
-from evaluators.chat.toll import UNSENT, Estimate, RequestUsage
+from evaluators.chat.request_budget import UNSENT, Estimate, RequestUsage
 from evaluators.errors import HeldBack, OverBudget
-from storage.judging.spending import NANO, ReservedCall, SettledCall, Spending, SpentRow
+from storage.judging.spending import NANO, JudgeCallStore, ReservedCall, SettledCall, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
 _NS: Final = 10**9
@@ -67,7 +67,7 @@ class JudgeUsage:
 class Budgets:
     """All budgets of a server. Tolls of different event loops and threads may be asked at once."""
 
-    def __init__(self, spending: Spending, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, spending: JudgeCallStore, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Nothing else may reserve calls over the same store."""
         self._spending = spending
         self._clock = clock
@@ -92,7 +92,7 @@ class Budgets:
                 answers=self._answers.times,
             )
 
-    def toll(
+    def request_budget(
         self, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None = None
     ) -> "AccountBudget":
         """Who pays for the requests that are made on behalf of `account`; `paid` hears what each of them took.
@@ -108,7 +108,7 @@ class Budgets:
             now = self._clock()
             self._give_back(now)
             purses = self._purses(now.date())
-            return [_told(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
+            return [_spent_today(key, purse) for key, purse in sorted(purses.items(), key=lambda item: str(item[0]))]
 
     def today_for(self, tenant: str) -> list[SpentToday]:
         """What was spent today for the spans of one tenant over each connection; of what is under way, as set aside."""
@@ -118,7 +118,7 @@ class Budgets:
                 purse = purses["connection", "", row.connection_id]
                 purse.spent.add(CostSum(row.calls, row.tokens, row.nano_usd))
                 purse.held.add(CostSum(row.held_calls, row.held_tokens, row.held_nano_usd))
-        return [_told(key, purse) for key, purse in purses.items()]
+        return [_spent_today(key, purse) for key, purse in purses.items()]
 
     def hold(self, account: Account, most: Estimate) -> "HeldBudget | Future[None]":
         """Set aside what a request may take; where too much is set aside already, what to wait for.
@@ -268,7 +268,7 @@ class HeldBudget:
 
 
 class AccountBudget:
-    """Implements `evaluators.chat.toll.RequestBudget` for one account."""
+    """Implements `evaluators.chat.request_budget.RequestBudget` for one account."""
 
     def __init__(
         self, budgets: Budgets, account: Callable[[], Account], paid: Callable[[RequestUsage], None] | None
@@ -287,22 +287,22 @@ class AccountBudget:
         """
         while isinstance(held := self._budgets.hold(self._account(), most), Future):
             await asyncio.wrap_future(held)
-        fare = BudgetReservation(self._budgets, held, self._account, self._paid)
+        reservation = BudgetReservation(self._budgets, held, self._account, self._paid)
         try:
             await asyncio.wrap_future(self._budgets.record(held))
         except BaseException as error:
-            fare.settle(UNSENT)
+            reservation.settle(UNSENT)
             if isinstance(error, Exception):
                 # The openai package takes half a second to load, and a server may have no judge.
                 from evaluators.chat.client import Unanswered  # noqa: PLC0415 - see above
 
                 raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error
             raise
-        return fare
+        return reservation
 
 
 class BudgetReservation:
-    """Implements `evaluators.chat.toll.Reservation`."""
+    """Implements `evaluators.chat.request_budget.Reservation`."""
 
     def __init__(
         self,
@@ -379,7 +379,7 @@ def _took(held: HeldBudget, spent: RequestUsage) -> CostSum:
     return CostSum(calls, tokens, nano_usd_of(held.account.price, spent.input_tokens, spent.output_tokens))
 
 
-def _told(key: Key, purse: AccountBalance) -> SpentToday:
+def _spent_today(key: Key, purse: AccountBalance) -> SpentToday:
     kind, tenant, identity = key
     return SpentToday(
         kind=kind,

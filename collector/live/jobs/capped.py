@@ -1,16 +1,16 @@
-"""A toll with an end of its own: whoever asked for a price beforehand pays no more than that."""
+"""A request_budget with an end of its own: whoever asked for a price beforehand pays no more than that."""
 
 from dataclasses import dataclass
 
-from evaluators.chat.toll import Estimate, RequestBudget, RequestUsage, Reservation
+from evaluators.chat.request_budget import Estimate, RequestBudget, RequestUsage, Reservation
 from evaluators.errors import OverBudget
 
 
 class Capped:
-    """Implements `evaluators.chat.toll.RequestBudget`: another one, asked until so many tokens are spent."""
+    """Implements `evaluators.chat.request_budget.RequestBudget`: another one, asked until so many tokens are spent."""
 
-    def __init__(self, toll: RequestBudget, most: Estimate) -> None:
-        self._toll = toll
+    def __init__(self, request_budget: RequestBudget, most: Estimate) -> None:
+        self._toll = request_budget
         self._most = most
         self._taken = Estimate(input_tokens=0, output_tokens=0)
         self._calls = 0
@@ -64,13 +64,13 @@ class Capped:
 class _CappedReservation:
     capped: Capped
     most: Estimate
-    fare: Reservation
+    reservation: Reservation
 
     def still_holds(self) -> bool:
         """Whether the request may leave at this moment."""
-        return self.fare.still_holds()
+        return self.reservation.still_holds()
 
     def settle(self, spent: RequestUsage) -> None:
         """Say what the request took."""
         self.capped.settle(self.most, spent)
-        self.fare.settle(spent)
+        self.reservation.settle(spent)

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 from collector.children.process import ChildFailed, ChildProcess
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.asking import outcome_of
-from collector.live.jobs.work.patience import RetryPolicy
-from collector.live.jobs.work.results import REASON_CHARACTERS
+from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
+from collector.live.jobs.work.retry_policy import RetryPolicy
+from collector.live.jobs.work.storable import REASON_CHARACTERS
 from collector.live.judges.judges import ConnectedJudges
 from collector.live.rules.lanes import lane_of
 from evaluators.chat.retry import RETRYABLE
 from evaluators.errors import BadConfiguration
-from evaluators.outcome import Failure
+from evaluators.outcome import Failure, Outcome
 from evaluators.registry import kind_of
 from rules.errors import BadRule
 from rules.rule import Rule
@@ -234,16 +234,25 @@ class RunEvaluator:
 
     async def _judged(self, evaluation: Evaluation, active: ActiveRule, item: Unscored) -> NewScore:
         began_s = time.perf_counter()
-        judge_of = partial(self._judges.judge, active, _OfRun(evaluation.tenant, evaluation.project))
-        ask = partial(outcome_of, active.rule, case_document(item), judge_of, limit_s=self._patience.job_s)
+        of_run = _OfRun(evaluation.tenant, evaluation.project)
+        ask = partial(self._answer, active, of_run, case_document(item))
+        outcome, model = await outcome_of_judges(active.rule, partial(self._judges.jurors, active), ask)
+        latency_ms = (time.perf_counter() - began_s) * 1000
+        return score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
+
+    async def _answer(
+        self, active: ActiveRule, of_run: _OfRun, case: Mapping[str, Any], over: str | None
+    ) -> tuple[Outcome, str | None]:
+        """What is said with the judge over one connection, which is asked again where it does not answer."""
+        judge_of = partial(self._judges.judge, active, of_run, over=over)
+        ask = partial(outcome_of, active.rule, case, judge_of, limit_s=self._patience.job_s)
         outcome, model = await ask()
         for attempt in range(1, _ATTEMPTS):
             if not isinstance(outcome, Failure) or outcome.kind not in RETRYABLE:
                 break
             await asyncio.sleep(self._patience.wait_s(attempt, outcome.retry_after_s))
             outcome, model = await ask()
-        latency_ms = (time.perf_counter() - began_s) * 1000
-        return score_of(evaluation.name, outcome.to_document(), latency_ms=latency_ms, judge_model=model)
+        return outcome, model
 
     def _store_scores(self, evaluation: Evaluation, scores: Sequence[tuple[int, NewScore]]) -> None:
         run = self._store.runs.find(None, evaluation.run_id)

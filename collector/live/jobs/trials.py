@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from collector.children.process import ChildFailed
 from collector.conventions.own import OwnKeys
@@ -17,19 +17,25 @@ from collector.evaluation.prompt_preview import PromptPreview, preview_prompt
 from collector.evaluation.rule_trial import Example
 from collector.live.active import ActiveRule
 from collector.live.jobs.capped import Capped
-from collector.live.jobs.work.asking import outcome_of
-from collector.live.jobs.work.desk import Task
-from collector.live.jobs.work.examiner import Examined, Examiner, NotExamined, Wants
-from collector.live.jobs.work.patience import RetryPolicy
-from collector.live.jobs.work.results import result_of
+from collector.live.jobs.work.examiner import Examined, Examiner, NotExamined
+from collector.live.jobs.work.job_context import Task
+from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
+from collector.live.jobs.work.results import failed
+from collector.live.jobs.work.retry_policy import RetryPolicy
+from collector.live.jobs.work.storable import result_of
 from collector.live.judges.judges import ConnectedJudges, JudgeTerms
 from collector.live.rules.lanes import lane_of
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
+from evaluators.chat.connection import Price
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
 from evaluators.judging import Judge
+from evaluators.outcome import Outcome
 from rules.rule import Rule
 from storage.errors import Overloaded
 from storage.ingest.windows import Windows
-from storage.judging.jobs import Job, JobResult
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import Job
+
+Found = TypeVar("Found")
 
 _PATIENCE: Final = RetryPolicy(check_cpu_s=1.0, child_s=30.0)
 """Guesses: a person waits."""
@@ -69,11 +75,12 @@ class JudgesAtHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialAnswers:
-    """What a judge said of each example, and what it took in all, as budgets count it."""
+    """What a judge, or a jury, said of each example, and what it took in all, as budgets count it."""
 
     results: Sequence[JobResult]
     calls: int
     taken: Estimate
+    usd: float | None  # None: a model that was asked has no price
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,20 @@ class _OnTrial:
     tenant: str
     project: str | None
     job_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """What one judge took for one example."""
+
+    request_budget: Capped
+    price: Price | None
+
+    @property
+    def usd(self) -> float | None:
+        """None: its model has no price."""
+        taken = self.request_budget.taken
+        return None if self.price is None else self.price.usd(taken.input_tokens, taken.output_tokens)
 
 
 class Trials:
@@ -95,14 +116,15 @@ class Trials:
         self._judges = judges
         self._asked = threading.BoundedSemaphore(_ASKED_AT_ONCE)
         self._revisions = itertools.count(-1, -1)  # the process knows evaluators by revision, and drafts have none
-        self._examiners: dict[Wants, Examiner] = {}
+        self._examiner: Examiner | None = None
         self._idle: threading.Timer | None = None
         self._closed = False
 
     def close(self) -> None:
         """Let go of the process; what is under way fails."""
         self._closed = True
-        for examiner in list(self._examiners.values()):
+        examiner = self._examiner
+        if examiner is not None:
             examiner.kill()
         with self._turn:
             self._let_go()
@@ -117,10 +139,12 @@ class Trials:
         if lane != "check" or not examples:
             return []
         active = ActiveRule(tenant="", rule_id="", revision=next(self._revisions), rule=rule, lane=lane)
-        return [each.result() for each in self._examined(active, examples, "outcome")]
+        tasks = _tasks(active, examples)
+        found = self._ask_process(lambda examiner: _results(examiner, tasks))
+        return [found[task.job.job_id] for task in tasks]
 
-    def terms(self, tenant: str, rule_id: str | None, rule: Rule) -> JudgeTerms:
-        """Over which connection, and for how much, the judge of a rule of a tenant would be asked.
+    def terms(self, tenant: str, rule_id: str | None, rule: Rule) -> list[JudgeTerms]:
+        """Over which connection, and for how much, each judge of a rule of a tenant would be asked.
 
         Raises:
             BadConfiguration: it cannot be; the message says what to do.
@@ -131,17 +155,18 @@ class Trials:
         """What the judge of a rule of a tenant says of each example, in their order; also why it could not be asked.
 
         It is asked over the rule's connection, within its limits, and paid like any judge: by the rule, where it is one
-        that there is, the project and the connection. An example takes no more than `most_of` says.
+        that there is, the project and the connection. An example takes no more than `most_of` says. Where the rule has
+        a jury, each of its judges is asked so, and their votes count.
 
         Raises:
             Overloaded: others are at it, or it cannot be found out now.
         """
-        active, tolls = self._active(tenant, rule_id, rule), list[Capped]()
+        active, paid = self._active(tenant, rule_id, rule), list[_Paid]()
         if not self._asked.acquire(blocking=False):
             raise Overloaded("others ask judges about rules that they write")
         try:
-            found = self._examined(active, examples, "case")
-            futures = [self._judges.run(self._judged(each, tolls)) for each in found]
+            found = self._examined(active, examples)
+            futures = [self._judges.run(self._judged(each, paid)) for each in found]
             try:
                 results = [each.result(timeout=ASKED_S + _WAIT_S) for each in futures]
             finally:
@@ -151,11 +176,16 @@ class Trials:
             raise Overloaded("the judge could not be asked: the server is being stopped, or far too busy") from error
         finally:
             self._asked.release()
-        taken = Estimate(
-            input_tokens=sum(each.taken.input_tokens for each in tolls),
-            output_tokens=sum(each.taken.output_tokens for each in tolls),
+        costs = [each.usd for each in paid]
+        return TrialAnswers(
+            results=results,
+            calls=sum(each.request_budget.calls for each in paid),
+            taken=Estimate(
+                input_tokens=sum(each.request_budget.taken.input_tokens for each in paid),
+                output_tokens=sum(each.request_budget.taken.output_tokens for each in paid),
+            ),
+            usd=None if None in costs else sum(each for each in costs if each is not None),
         )
-        return TrialAnswers(results=results, calls=sum(each.calls for each in tolls), taken=taken)
 
     def preview(self, rule: Rule, example: Example) -> PromptPreview:
         """What the judge of a rule would be asked about an example first. Nobody is asked.
@@ -163,58 +193,67 @@ class Trials:
         Raises:
             Overloaded: others are at it, or it cannot be found out now.
         """
-        (examined,) = self._examined(self._active("", None, rule), [example], "case")
+        (examined,) = self._examined(self._active("", None, rule), [example])
         if examined.case is None:
             return PromptPreview(problem=examined.result().reason or "there is no test case")
         return asyncio.run(preview_prompt(rule.evaluator, rule.configuration, examined.case))
 
-    async def _judged(self, examined: Examined, tolls: list[Capped]) -> JobResult:
+    async def _judged(self, examined: Examined, paid: list[_Paid]) -> JobResult:
         if examined.case is None:
             return examined.result()
         job, active = examined.task
         began_s = time.perf_counter()
-        judge_of = partial(self._judge, active, job, tolls)
-        outcome, model = await outcome_of(active.rule, examined.case, judge_of, limit_s=ASKED_S)
+        case = examined.case
+
+        async def ask(over: str | None) -> tuple[Outcome, str | None]:
+            judge_of = partial(self._judge, active, job, paid, over)
+            return await outcome_of(active.rule, case, judge_of, limit_s=ASKED_S)
+
+        outcome, model = await outcome_of_judges(active.rule, partial(self._judges.of.jurors, active), ask)
         document = outcome.to_document()
         told = document if examined.part is None else examined.part.told_in(document)
-        return result_of(job, told, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
+        return result_of(job.job_id, told, latency_ms=(time.perf_counter() - began_s) * 1000, judge_model=model)
 
-    def _judge(self, active: ActiveRule, job: Job, tolls: list[Capped]) -> Judge:
+    def _judge(self, active: ActiveRule, job: Job, paid: list[_Paid], over: str | None) -> Judge:
         """The judge for one example. Of a rule that there is not yet the budget begins when it is there."""
-        most = most_of(self._judges.of.terms_of(active).max_output_tokens)
+        terms = next(each for each in self._judges.of.terms_of(active) if over in {None, each.connection_id})
+        most = most_of(terms.max_output_tokens)
         pays = replace(active, rule=replace(active.rule, budget=None)) if active.rule_id == DRAFTS else active
 
-        def capped(toll: RequestBudget) -> RequestBudget:
-            tolls.append(Capped(toll, most))
-            return tolls[-1]
+        def capped(request_budget: RequestBudget) -> RequestBudget:
+            paid.append(_Paid(Capped(request_budget, most), terms.price))
+            return paid[-1].request_budget
 
-        return self._judges.of.judge(pays, _OnTrial(job.tenant, job.project), through=capped)
+        return self._judges.of.judge(pays, _OnTrial(job.tenant, job.project), over=over, through=capped)
 
     def _active(self, tenant: str, rule_id: str | None, rule: Rule) -> ActiveRule:
         revision = next(self._revisions)
         return ActiveRule(tenant=tenant, rule_id=rule_id or DRAFTS, revision=revision, rule=rule, lane=lane_of(rule))
 
-    def _examined(self, active: ActiveRule, examples: Sequence[Example], wants: Wants) -> list[Examined]:
-        tasks = [Task(_job(number, active.revision, each), active) for number, each in enumerate(examples)]
+    def _examined(self, active: ActiveRule, examples: Sequence[Example]) -> list[Examined]:
+        tasks = _tasks(active, examples)
+        found = self._ask_process(lambda examiner: {each.task.job.job_id: each for each in examiner.cases(tasks)})
+        return [found[task.job.job_id] for task in tasks]
+
+    def _ask_process(self, ask: Callable[[Examiner], Found]) -> Found:
         if not self._turn.acquire(timeout=_WAIT_S):
             raise Overloaded("others try rules out")
         try:
-            found = {each.task.job.job_id: each for each in self._ready(wants).examine(tasks)}
+            return ask(self._ready())
         except (ChildFailed, NotExamined) as error:
             raise Overloaded(f"the examples could not be evaluated: {error}") from error
         finally:
             self._rest()
             self._turn.release()
-        return [found[task.job.job_id] for task in tasks]
 
-    def _ready(self, wants: Wants) -> Examiner:
+    def _ready(self) -> Examiner:
         if self._closed:
             raise ChildFailed("closed")
         if self._idle is not None:
             self._idle.cancel()
-        if wants not in self._examiners:
-            self._examiners[wants] = Examiner(self._windows, self._own, wants, patience=_PATIENCE)
-        return self._examiners[wants]
+        if self._examiner is None:
+            self._examiner = Examiner(self._windows, self._own, patience=_PATIENCE)
+        return self._examiner
 
     def _rest(self) -> None:
         if self._closed:
@@ -232,9 +271,26 @@ class Trials:
     def _let_go(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        for examiner in self._examiners.values():
-            examiner.close()
-        self._idle, self._examiners = None, {}
+        if self._examiner is not None:
+            self._examiner.close()
+        self._idle = self._examiner = None
+
+
+def _tasks(active: ActiveRule, examples: Sequence[Example]) -> list[Task]:
+    return [Task(_job(number, active.revision, each), active) for number, each in enumerate(examples)]
+
+
+def _results(examiner: Examiner, tasks: Sequence[Task]) -> dict[int, JobResult]:
+    """What came of each, by the id of its job."""
+    found: dict[int, JobResult] = {}
+    for results, postponed in examiner.judge(tasks):
+        found |= {row["job_id"]: JobResult(**row) for row in results.to_pylist()}
+        found |= {job_id: _postponed(tasks[job_id]) for job_id in postponed}
+    return found
+
+
+def _postponed(task: Task) -> JobResult:
+    return failed(*task, "timeout", "not evaluated, because the evaluator took too long just before")
 
 
 def _job(number: int, revision: int, example: Example) -> Job:

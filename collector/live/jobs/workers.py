@@ -9,11 +9,11 @@ from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
 from collector.live.jobs.work.asking import Found, JudgeExecutor
 from collector.live.jobs.work.checks import Checks
-from collector.live.jobs.work.desk import JobContext
 from collector.live.jobs.work.examiner import PROGRAM, Examiner
+from collector.live.jobs.work.job_context import JobContext
 from collector.live.jobs.work.ledger import Ledger, Queue
-from collector.live.jobs.work.patience import RetryPolicy, steady_clock
 from collector.live.jobs.work.results import failed
+from collector.live.jobs.work.retry_policy import RetryPolicy, steady_clock
 from collector.live.judges.judging import JudgeSource
 from evaluators.errors import BadConfiguration
 from storage.ingest.windows import Windows
@@ -53,14 +53,13 @@ class Workers:
         self._rule_of = rule_of
         self._judges = judges
         self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
-        desk = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
+        job_context = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
         checking, preparing = (
-            Examiner(windows, options.own, wants, patience=patience, program=options.program)
-            for wants in ("outcome", "case")
+            Examiner(windows, options.own, patience=patience, program=options.program) for _ in range(2)
         )
-        self._checks = Checks(checking, desk)
-        self._asking = JudgeExecutor(preparing, desk, judges, code_judges=options.code_judges)
-        self._desk = desk
+        self._checks = Checks(checking, job_context)
+        self._asking = JudgeExecutor(preparing, job_context, judges, code_judges=options.code_judges)
+        self._job_context = job_context
 
     def start(self) -> None:
         """Free what an earlier process had claimed, and begin.
@@ -94,7 +93,7 @@ class Workers:
     def _queue_of(self, revision: int) -> Queue:
         active = self._rule_of(revision)
         if active is None or active.stopped is not None:
-            return _Unable(self._desk, None)
+            return _Unable(self._job_context, None)
         if active.lane == "check":
             return self._checks.queue_of(revision)
         if active.lane == "code":
@@ -102,14 +101,14 @@ class Workers:
         try:
             return self._asking.line_to(self._judges.connection_of(active))
         except BadConfiguration as error:
-            return _Unable(self._desk, error)
+            return _Unable(self._job_context, error)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unable:
     """Jobs that nobody can do: of rules that are stopped, and of those whose judge cannot be asked."""
 
-    desk: JobContext
+    job_context: JobContext
     why: BadConfiguration | None
 
     def room(self) -> int:
@@ -119,9 +118,9 @@ class _Unable:
         return None
 
     def take(self, jobs: Sequence[Job]) -> None:
-        tasks = self.desk.tasks(jobs)
+        tasks = self.job_context.tasks(jobs)
         if self.why is None:
-            self.desk.hand_back(tasks)  # the rule is back
+            self.job_context.hand_back(tasks)  # the rule is back
             return
         told = [failed(job, active, self.why.kind, str(self.why)) for job, active in tasks]
-        self.desk.outlet.finish(told)
+        self.job_context.outlet.finish(told)

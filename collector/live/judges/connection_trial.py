@@ -54,7 +54,7 @@ async def try_connection(found: LlmConnection, connections: LlmConnections, budg
             price=usable.price,
         )
         async with ChatModel(once) as model:
-            meter = CostMeter(ChatJudge(model, budgets.toll(lambda: account)))
+            meter = CostMeter(ChatJudge(model, budgets.request_budget(lambda: account)))
             await meter(_QUESTION, {"ok": {"type": "boolean"}})
     except Broken as broken:
         usage = None if meter is None else meter.usage

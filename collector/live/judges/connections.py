@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from collector.addresses import AddressPolicy, BadUrl
 from collector.connection_text import BadText, ConnectionProblem, ConnectionText, parse_connection
+from collector.live.judges.egress import EgressResolver
 from collector.live.judges.llm_connection import LlmConnection, meant, read, readable
-from collector.live.judges.reach import EgressResolver
 from collector.secrets import CannotDecrypt, NoEncryptionKey, Secrets
 from evaluators.chat.connection import BadConnection, ModelConnection
 from evaluators.errors import BadConfiguration
-from storage.errors import Moved, Overloaded, require_version
+from storage.errors import Conflict, Missing, Moved, Overloaded, require_version
 from storage.operation.connections import ConnectionRow, Connections
 
 log = logging.getLogger(__name__)
@@ -29,14 +29,6 @@ READ_ONLY: Final = frozenset(
 
 
 Changed = TypeVar("Changed")
-
-
-class NoSuchConnection(Exception):
-    """There is no connection with this id."""
-
-
-class ConnectionConflict(Exception):
-    """It cannot be done as things are; the message says why."""
 
 
 class LlmConnections:
@@ -75,11 +67,11 @@ class LlmConnections:
         """The one with this id, whose ever it is.
 
         Raises:
-            NoSuchConnection: there is none.
+            Missing: there is none.
         """
         found = self._here.get(connection_id)
         if found is None:
-            raise NoSuchConnection(f"there is no connection {connection_id}")
+            raise Missing(f"there is no connection {connection_id}")
         return found
 
     def follow(self, changed: Callable[[], None]) -> None:
@@ -167,7 +159,7 @@ class LlmConnections:
         A key that is not mentioned stays, as long as the address leads to the same host; `"apiKey": null` removes it.
 
         Raises:
-            NoSuchConnection: there is none with this id.
+            Missing: there is none with this id.
             Stale: it has another version.
             BadText: the document describes none, or its key cannot be kept.
             Conflict: the name is taken, enabled rules know it by the old one, or the connection is that of a file.
@@ -203,7 +195,7 @@ class LlmConnections:
         """Take a connection away, with its key, if it has one of the versions in `seen`.
 
         Raises:
-            NoSuchConnection: there is none with this id.
+            Missing: there is none with this id.
             Stale: it has another version.
             Conflict: an enabled rule names it, or it is that of a file.
             Overloaded: the database cannot be written now.
@@ -258,12 +250,12 @@ class LlmConnections:
             return self._secrets.decrypt(found.row.secret, belongs_to=_place(found.row))
         if variable is None:
             return None
-        return self._told(variable, "credentialRef")
+        return self._variable_value(variable, "credentialRef")
 
     def _headers(self, found: LlmConnection) -> dict[str, str]:
-        return {name: self._told(variable, "headerRefs") for name, variable in found.text.header_refs.items()}
+        return {name: self._variable_value(variable, "headerRefs") for name, variable in found.text.header_refs.items()}
 
-    def _told(self, variable: str, by: str) -> str:
+    def _variable_value(self, variable: str, by: str) -> str:
         """What the environment has for a variable.
 
         Raises:
@@ -296,16 +288,14 @@ class LlmConnections:
     def _refuse_taken(self, row: ConnectionRow) -> None:
         for each in self.all(row.tenant):
             if each.row.name == row.name and each.connection_id != row.connection_id:
-                raise ConnectionConflict(f"there is a connection named {row.name!r} already")
+                raise Conflict(f"there is a connection named {row.name!r} already")
 
     def _refuse_named(self, found: LlmConnection, names: Collection[str]) -> None:
         """Keep what enabled rules count on."""
         rules = [rule for rule, named in self._store.named_by_rules(found.row.tenant) if named in names]
         if rules:
             told = ", ".join(map(repr, rules))
-            raise ConnectionConflict(
-                f"enabled rules name this connection: {told}; change, disable or delete them first"
-            )
+            raise Conflict(f"enabled rules name this connection: {told}; change, disable or delete them first")
 
     def _filed(self, name: str, text: ConnectionText) -> LlmConnection:
         now = self._now()
@@ -380,9 +370,7 @@ class LlmConnections:
 
 def _refuse_file(found: LlmConnection) -> None:
     if found.row.origin == "FILE":
-        raise ConnectionConflict(
-            "this connection is one of the settings (llm_connections); change it there, and start again"
-        )
+        raise Conflict("this connection is one of the settings (llm_connections); change it there, and start again")
 
 
 def _place(row: ConnectionRow) -> str:

@@ -1,7 +1,7 @@
 """The judges of rules: models over the configured connections, each request of which is paid from the budgets first."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
@@ -9,17 +9,22 @@ from weakref import WeakSet
 from collector.live.active import ActiveRule
 from collector.live.budgets.budgets import Budgets
 from collector.live.budgets.payers import Account, Payer
-from collector.live.judges.connections import LlmConnections, NoSuchConnection
-from collector.live.judges.judging import Fallback
+from collector.live.judges.connections import LlmConnections
+from collector.live.judges.judging import Fallback, Juror
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.connection import ModelConnection, Price
-from evaluators.chat.toll import RequestBudget, RequestUsage
+from evaluators.chat.request_budget import RequestBudget, RequestUsage
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule import Budget
+from storage.errors import Missing
 
 if TYPE_CHECKING:
     from evaluators.chat.client import ChatModel
+    from evaluators.chat.speaker import ChatSpeaker
+
+PLAYGROUND: Final = "playground"
+"""On whose behalf a model is asked in the playground, where calls are counted by rule."""
 
 ANY_PROJECT: Final = "*"
 
@@ -55,8 +60,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeTerms:
-    """Over which connection the judge of a rule is asked, and for how much."""
+    """Over which connection a judge of a rule is asked, and for how much."""
 
+    connection_id: str
     connection: str  # its name
     model: str
     price: Price | None
@@ -106,23 +112,46 @@ class ConnectedJudges:
             return None
         try:
             self._found(active)
+            for juror in self.jurors(active):
+                self._connections.usable(self._meant(active, juror.connection_id))
         except BadConfiguration as error:
             return str(error)
         return None
 
-    def terms_of(self, active: ActiveRule) -> JudgeTerms:
-        """What a judge of the rule is asked for.
+    def jurors(self, active: ActiveRule) -> Sequence[Juror]:
+        """The connections whose judges vote, the rule's own first; none where the rule has no jury.
+
+        Raises:
+            BadConfiguration: one is not there, or is named twice; the message says what to do.
+        """
+        rule = active.rule
+        if not rule.jury:
+            return ()
+        found = [self._connections.resolve(named, active.tenant) for named in (rule.connection, *rule.jury)]
+        if len({each.connection_id for each in found}) < len(found):
+            raise BadConfiguration("two judges of the jury are over one connection; name each connection once")
+        return [Juror(connection_id=each.connection_id, name=each.row.name) for each in found]
+
+    def terms_of(self, active: ActiveRule) -> list[JudgeTerms]:
+        """What the rule's judge, or each judge of its jury, is asked for; the rule's own first.
 
         Raises:
             BadConfiguration: it asks none that can be used; the message says what to do.
         """
-        found, connection = self._found(active)
-        return JudgeTerms(
-            connection=found.row.name,
-            model=connection.model,
-            price=connection.price,
-            max_output_tokens=connection.max_output_tokens,
-        )
+        terms = []
+        voting: Sequence[str | None] = [each.connection_id for each in self.jurors(active)]
+        for over in voting or (None,):
+            found, connection = self._found(active, over)
+            terms.append(
+                JudgeTerms(
+                    connection_id=found.connection_id,
+                    connection=found.row.name,
+                    model=connection.model,
+                    price=connection.price,
+                    max_output_tokens=connection.max_output_tokens,
+                )
+            )
+        return terms
 
     def in_flight(self, connection_id: str) -> int:
         """The jobs that may run at once over a connection."""
@@ -144,7 +173,7 @@ class ConnectedJudges:
     ) -> Judge:
         """The judge for one job, asked `over` the connection with that id instead of the rule's, if there is one.
 
-        What it pays goes `through` another toll, if there is one.
+        What it pays goes `through` another request_budget, if there is one.
 
         `current` is asked before each request: how the rule is at that moment, with the budget that counts; it raises
         `Stopped` where nothing more is to be asked.
@@ -168,10 +197,44 @@ class ConnectedJudges:
             return account if current is None else self._account(self._as_it_is(found), connection, current(), job)
 
         opened = self._model(found.connection_id, connection)
-        toll = self._budgets.toll(account_now, paid)
-        judge = ChatJudge(opened.model, toll if through is None else through(toll))
+        request_budget = self._budgets.request_budget(account_now, paid)
+        judge = ChatJudge(opened.model, request_budget if through is None else through(request_budget))
         opened.judges.add(judge)
         return judge
+
+    def account_of_playground(
+        self, found: LlmConnection, connection: ModelConnection, *, tenant: str, project: str | None
+    ) -> Account:
+        """Who pays for what somebody asks in the playground: the project and the connection.
+
+        Raises:
+            BadConfiguration: USD are limited, and the model has no price.
+        """
+        return self._account_of(
+            found,
+            connection,
+            tenant=tenant,
+            project=project,
+            rule=Payer(kind="rule", identity=PLAYGROUND, name=PLAYGROUND, budget=None),
+        )
+
+    def speaker(
+        self, found: LlmConnection, own: ModelConnection, asked: ModelConnection, account: Account
+    ) -> "ChatSpeaker":
+        """Who goes on with a conversation over a connection, within its limits, and paid from its budget.
+
+        `own` is the connection as judges use it, `asked` the same with what this conversation wants of it.
+        """
+        from evaluators.chat.speaker import ChatSpeaker  # noqa: PLC0415 - as above
+
+        def account_now() -> Account:
+            there = self._as_it_is(found)
+            return self.account_of_playground(there, asked, tenant=account.tenant, project=account.project)
+
+        opened = self._model(found.connection_id, own)
+        speaker = ChatSpeaker(opened.model, asked, self._budgets.request_budget(account_now))
+        opened.judges.add(speaker)
+        return speaker
 
     async def close(self) -> None:
         """Close all models. Judges that were handed out must be done with."""
@@ -181,8 +244,8 @@ class ConnectedJudges:
         for each in every:
             await each.model.close()
 
-    def _found(self, active: ActiveRule) -> tuple[LlmConnection, ModelConnection]:
-        found = self._connections.resolve(active.rule.connection, active.tenant)
+    def _found(self, active: ActiveRule, over: str | None = None) -> tuple[LlmConnection, ModelConnection]:
+        found = self._meant(active, over)
         connection = self._connections.usable(found)
         self._account(found, connection, active, None)
         return found, connection
@@ -192,14 +255,14 @@ class ConnectedJudges:
             return self._connections.resolve(active.rule.connection, active.tenant)
         try:
             return self._connections.get(over)
-        except NoSuchConnection as error:
+        except Missing as error:
             raise BadConfiguration(str(error)) from None
 
     def _as_it_is(self, found: LlmConnection) -> LlmConnection:
         """The connection with the budget that it has at this moment; one that is gone, as it was."""
         try:
             return self._connections.get(found.connection_id)
-        except NoSuchConnection:
+        except Missing:
             return found
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
@@ -228,17 +291,35 @@ class ConnectedJudges:
     def _account(
         self, found: LlmConnection, connection: ModelConnection, active: ActiveRule, job: JobToJudge | None
     ) -> Account:
-        rule, project = active.rule, None if job is None else job.project
-        tenant = active.tenant if job is None else job.tenant
+        rule = active.rule
+        return self._account_of(
+            found,
+            connection,
+            tenant=active.tenant if job is None else job.tenant,
+            project=None if job is None else job.project,
+            rule=Payer(kind="rule", identity=active.rule_id, name=rule.name, budget=rule.budget),
+            job_id=None if job is None else job.job_id,
+        )
+
+    def _account_of(
+        self,
+        found: LlmConnection,
+        connection: ModelConnection,
+        *,
+        tenant: str,
+        project: str | None,
+        rule: Payer,
+        job_id: int | None = None,
+    ) -> Account:
         of_project = self._project_budgets.get(project or "", self._project_budgets.get(ANY_PROJECT))
         return Account(
             tenant=tenant,
-            rule_id=active.rule_id,
+            rule_id=rule.identity,
             project=project,
             connection_id=found.connection_id,
-            job_id=None if job is None else job.job_id,
+            job_id=job_id,
             payers=(
-                Payer(kind="rule", identity=active.rule_id, name=rule.name, budget=rule.budget),
+                rule,
                 Payer(kind="project", tenant=tenant, identity=project, name=project or "", budget=of_project),
                 connection_payer(found),
             ),

@@ -1,6 +1,6 @@
 """Where workers get the judges that rules name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,14 @@ class Fallback:
     name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Juror:
+    """A connection whose judge votes."""
+
+    connection_id: str
+    name: str
+
+
 class JudgeSource(Protocol):
     """The connections to judges. Its methods do not wait; `judge` and `close` are called in one event loop."""
 
@@ -25,6 +33,13 @@ class JudgeSource(Protocol):
 
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
+        """
+
+    def jurors(self, active: ActiveRule) -> Sequence[Juror]:
+        """The connections whose judges vote, the rule's own first; none where the rule has no jury.
+
+        Raises:
+            BadConfiguration: one is not there, or is named twice; the message says what to do.
         """
 
     def in_flight(self, connection_id: str) -> int:

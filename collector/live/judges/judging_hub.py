@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from collector.connection_text import parse_file_connections, parse_project_budgets
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
+from collector.live.judges.egress import EgressResolver, address_policy
 from collector.live.judges.judges import Call, ConnectedJudges
-from collector.live.judges.reach import EgressResolver, address_policy
 from collector.secrets import Secrets
 from collector.settings import Settings
 from collector.settings_loading import environment_variable

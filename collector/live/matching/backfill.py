@@ -3,24 +3,29 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from collector.live.active import ActiveRule
 from collector.live.matching.questions import Questions, questions_of
 from collector.live.matching.settler import Settler
-from storage.engine.scratch import JOBS, TRACE_DECISIONS, UNDECIDED, Scratch
+from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, UNDECIDED, RuleMatcherDb
 from storage.errors import Moved
 from storage.judging.backfills import Backfill, BackfillStep
 from storage.judging.matching import Matching
-from storage.judging.taking_out import SpanSelection, WindowLimits
+from storage.judging.open_traces import extent_of
+from storage.judging.span_window import SpanSelection, WindowLimits
 
 log = logging.getLogger(__name__)
 
 _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
 _TRACE_ROWS: Final = 2048
 """Spans whose traces are decided about at once: with ten spans each, some two windows. A guess."""
+
+
+class _NotAddedUp(Exception):
+    """Sums of traces that a rule asks for are not there yet: the step can be made a little later."""
 
 
 class Backfills:
@@ -30,20 +35,22 @@ class Backfills:
         self,
         matching: Matching,
         revision: Callable[[int], ActiveRule | None],
-        scratch: Scratch,
+        matcher_db: RuleMatcherDb,
         settler: Settler,
         clock: Callable[[], int],
     ) -> None:
         self._matching = matching
         self._revision = revision
-        self._scratch = scratch
+        self._matcher_db = matcher_db
         self._settler = settler
         self._clock = clock
         self._wanted = threading.Event()
         self._wanted.set()  # the last process may have left some
 
-    def start(self, active: ActiveRule, from_ns: int, to_ns: int) -> str:
+    def start(self, active: ActiveRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None) -> str:
         """Run a revision of a rule over the spans that start between two instants, the latter excluded; its id.
+
+        With ids of traces, over the spans of these only.
 
         Of a rule about traces or sessions, over those that have a span there, once they have settled. What the
         revision has decided about already is passed over.
@@ -57,6 +64,7 @@ class Backfills:
             "revision": active.revision,
             "from_ns": from_ns,
             "to_ns": to_ns,
+            "trace_ids": None if trace_ids is None else list(trace_ids),
             "now_us": self._clock() // 1000,
         }
         self._matching.backfills.add(parameters)
@@ -93,9 +101,12 @@ class Backfills:
         if active is None or active.deleted:
             self._end(running, "cancelled", "the rule was deleted")
             return 0
-        step = self._next(self._begun(running), active)
+        try:
+            step = self._next(self._begun(running), active)
+        except _NotAddedUp:
+            return None
         if UNDECIDED in step.decisions["outcome"].unique().to_pylist():
-            self._end(running, "failed", self._scratch.problems.get(running.revision, "the rule cannot be asked"))
+            self._end(running, "failed", self._matcher_db.problems.get(running.revision, "the rule cannot be asked"))
             return 0
         try:
             self._matching.backfills.store(replace(step, backfill=running))
@@ -126,6 +137,7 @@ class Backfills:
             decisions=TRACE_DECISIONS.empty_table(),
             jobs=JOBS.empty_table(),
             now_us=self._clock() // 1000,
+            first=backfill.until_seq,
         )
 
     def _spans(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
@@ -134,14 +146,15 @@ class Backfills:
         if found is None:
             return None
         spans, last = found
-        decisions = self._scratch.decide_spans(spans, questions.spans)
+        decisions = self._matcher_db.decide_spans(spans, questions.spans)
         return BackfillStep(
             backfill=backfill,
             after=last,
             until=backfill.until_seq,
             decisions=decisions,
-            jobs=self._scratch.jobs_of_spans(spans, decisions, questions.releases),
+            jobs=self._matcher_db.jobs_of_spans(spans, decisions, questions.releases),
             now_us=self._clock() // 1000,
+            first=backfill.after_seq + 1,
         )
 
     def _traces_or_sessions(self, backfill: Backfill, active: ActiveRule, questions: Questions) -> BackfillStep | None:
@@ -151,6 +164,10 @@ class Backfills:
         if found is None:
             return None
         settled, last = found
+        if questions.totals:
+            settled, is_whole = self._matching.open_traces.added_up(settled)
+            if not is_whole:
+                raise _NotAddedUp
         asked = (*questions.traces, *questions.about_sessions)
         settlement = self._settler.decide(settled, questions, asked, self._clock() // 1000)
         return BackfillStep(
@@ -160,4 +177,5 @@ class Backfills:
             decisions=settlement.decisions,
             jobs=settlement.jobs,
             now_us=settlement.now_us,
+            first=extent_of(settled.spans)[0],
         )

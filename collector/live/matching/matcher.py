@@ -1,12 +1,11 @@
 """The thread that follows the commits of spans and decides what is evaluated."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collector.following import CaughtUp, let_ingest_go_first
+from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.live.active import ActiveRule
 from collector.live.matching.backfill import Backfills
 from collector.live.matching.questions import SAMPLED, Questions, questions_of
@@ -14,10 +13,9 @@ from collector.live.matching.session_settler import SessionSettler
 from collector.live.matching.settler import Settler
 from collector.observing import FinishedWork, Watch, all_ours
 from rules.settling import Settling
-from storage.engine.scratch import Scratch
-from storage.errors import Moved, Overloaded
+from storage.engine.rule_matcher_db import RuleMatcherDb
 from storage.judging.matching import Matching, MatchingStep
-from storage.judging.taking_out import SpanSelection, WindowLimits
+from storage.judging.span_window import SpanSelection, WindowLimits
 
 log = logging.getLogger(__name__)
 
@@ -64,23 +62,22 @@ class Matcher:
         self._rules = rules
         self._enqueued = enqueued
         surroundings = surroundings or Surroundings()
-        self._ingest_is_behind, self._clock = surroundings.ingest_is_behind, surroundings.clock
+        self._ingest_first, self._clock = IngestFirst(surroundings.ingest_is_behind), surroundings.clock
         self._watch = surroundings.watch
-        self._scratch = Scratch(SAMPLED)
-        self._settler = Settler(matching, self._scratch, settling, self._clock)
+        self._matcher_db = RuleMatcherDb(SAMPLED)
+        self._settler = Settler(matching, self._matcher_db, settling, self._clock)
         self._session_settler = SessionSettler(matching, self._settler, settling.session_s, self._clock)
-        self.backfills = Backfills(matching, revision, self._scratch, self._settler, self._clock)
+        self.backfills = Backfills(matching, revision, self._matcher_db, self._settler, self._clock)
         self._asked_rules: Sequence[ActiveRule] = ()
         self._questions: Questions = questions_of(())
-        self._stopping = threading.Event()
         self._caught_up = CaughtUp()
         self._passed_s = 0.0  # when the cursor was moved last while there was no rule
-        self._thread = threading.Thread(target=self._run, name="matcher", daemon=True)
+        self._thread = FollowerThread(self._match_on, name="matcher", doing="matching", log=log, pause_s=_PAUSE_S)
 
     @property
     def problems(self) -> Mapping[int, str]:
         """Why revisions of rules could not be asked, of those that could not."""
-        return self._scratch.problems
+        return self._matcher_db.problems
 
     def start(self) -> None:
         """Start matching."""
@@ -88,38 +85,24 @@ class Matcher:
 
     def close(self) -> None:
         """Stop; what is not matched yet is matched after the next start."""
-        self._stopping.set()
-        self._matching.wake()
-        self._thread.join()
-        self._scratch.close()
+        self._thread.close(self._matching.wake)
+        self._matcher_db.close()
 
     def wait_matched(self, timeout_s: float) -> bool:
         """Wait until everything that is read now is matched; False when that took too long."""
         return self._caught_up.wait(timeout_s, self._matching.wake)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._settler.begin()
-                self._session_settler.begin()
-                self._match_on()
-            except Moved as error:
-                log.warning("matching looks again where it stands: %s", error)
-            except Overloaded as error:
-                if not self._stopping.is_set():
-                    log.warning("matching pauses: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end matching for good
-                log.exception("matching failed; it starts again")
-            self._stopping.wait(_PAUSE_S)
-
     def _match_on(self) -> None:
-        while not self._stopping.is_set():
-            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+        self._settler.begin()
+        self._session_settler.begin()
+        while not self._thread.stopping.is_set():
+            self._ingest_first.wait(self._thread.stopping)
             asked, at_once = self._caught_up.asked, self._caught_up.is_awaited
             if not (self._match_new(at_once=at_once) or self._settle(at_once=at_once)):
+                self._ingest_first.caught_up()
                 self._caught_up.tell(asked)
                 if not self._fill_back():
-                    self._scratch.rest()
+                    self._matcher_db.rest()
                     self._matching.wait_for_spans(_TICK_S)
 
     def _settle(self, *, at_once: bool) -> bool:
@@ -157,15 +140,15 @@ class Matcher:
             return True
         began_ns = time.time_ns()
         spans, last = found
-        decisions = self._scratch.decide_spans(spans, questions.spans)
-        jobs = self._scratch.jobs_of_spans(spans, decisions, questions.releases)
+        decisions = self._matcher_db.decide_spans(spans, questions.spans)
+        jobs = self._matcher_db.jobs_of_spans(spans, decisions, questions.releases)
         tenants = questions.tenants_of_traces
         step = MatchingStep(
             after=state.seq,
             until=last,
             decisions=decisions,
             jobs=jobs,
-            arrivals=None if tenants == () else self._scratch.arrivals(spans, tenants),
+            arrivals=None if tenants == () else self._matcher_db.arrivals(spans, tenants),
             now_us=self._clock() // 1000,
         )
         self._matching.store(step)

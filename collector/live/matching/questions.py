@@ -6,10 +6,10 @@ from typing import Final
 
 from collector.live.active import ActiveRule
 from rules.conditions import fields_of
-from rules.fields import Field, field_of
+from rules.fields import TOTALS, Field, field_of
 from rules.predicate import predicate, value_sql
 from rules.sampling import bound, sampled_sql
-from storage.engine.scratch import Expression, ReleaseExpression, RuleQuestion
+from storage.engine.rule_matcher_db import Expression, ReleaseExpression, RuleQuestion
 
 SAMPLED: Final = sampled_sql("trace_id", "sampled_below")
 """Whether a trace is sampled, over the columns that questions have for its id and for the bound."""
@@ -24,6 +24,7 @@ class Questions:
     traces: tuple[RuleQuestion, ...]
     sessions: Mapping[float | None, tuple[RuleQuestion, ...]]  # by how long a session is quiet; None: as it is set
     releases: tuple[ReleaseExpression, ...]
+    totals: Mapping[str, str]  # sums of a trace that all its spans have, by the names that questions have for them
 
     @property
     def count(self) -> int:
@@ -55,7 +56,8 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
     asked += [field for fields in told_by.values() for field in fields]
     names = {field: f"f{number}" for number, field in enumerate(dict.fromkeys(asked))}
     return Questions(
-        columns={name: _column(field, name) for field, name in names.items()},
+        columns={name: _column(field, name) for field, name in names.items() if field not in _SUMS},
+        totals={name: field.column for field, name in names.items() if field in _SUMS},
         spans=tuple(_question(active, names) for active in listed if active.rule.target == "SPAN"),
         traces=tuple(_question(active, names) for active in listed if active.rule.target == "TRACE"),
         sessions={
@@ -74,6 +76,9 @@ def questions_of(rules: Iterable[ActiveRule]) -> Questions:
             for key in keys
         ),
     )
+
+
+_SUMS: Final = frozenset(TOTALS.values())
 
 
 def _tenants(questions: Iterable[RuleQuestion]) -> tuple[str, ...] | None:

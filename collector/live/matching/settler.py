@@ -7,10 +7,10 @@ from typing import Final
 
 from collector.live.matching.questions import Questions
 from rules.settling import Settling
-from storage.engine.scratch import JOBS, TRACE_DECISIONS, RuleQuestion, Scratch
+from storage.engine.rule_matcher_db import JOBS, TRACE_DECISIONS, RuleMatcherDb, RuleQuestion
 from storage.judging.matching import Matching
 from storage.judging.open_traces import Settled, Settlement, SettleWaits, opened_sessions
-from storage.judging.taking_out import SpanSelection, WindowLimits
+from storage.judging.span_window import SpanSelection, WindowLimits
 
 _LIMITS: Final = WindowLimits(rows=8192, nbytes=32 << 20)
 _TRACES: Final = 2_000
@@ -24,9 +24,11 @@ _LEAST_REST_S: Final = 0.25
 class Settler:
     """Looks after the traces that have not settled. For the matcher's thread."""
 
-    def __init__(self, matching: Matching, scratch: Scratch, settling: Settling, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, matching: Matching, matcher_db: RuleMatcherDb, settling: Settling, clock: Callable[[], int]
+    ) -> None:
         self._matching = matching
-        self._scratch = scratch
+        self._matcher_db = matcher_db
         self._waits = SettleWaits(
             after_root_us=_us(settling.after_root_s), quiet_us=_us(settling.quiet_s), longest_us=_us(settling.longest_s)
         )
@@ -48,15 +50,19 @@ class Settler:
             return None
         now_us = self._clock() // 1000
         due = self._matching.open_traces.due(self._waits, now_us=now_us, looked_us=self._looked_us, most=_TRACES)
-        jobs = None
+        jobs, is_whole = None, True
         if due.num_rows:
             settled = self._matching.open_traces.settled(due, until=self._matching.state().seq)
+            if questions.totals:
+                settled, is_whole = self._matching.open_traces.added_up(settled)
             if settled.traces.num_rows:
                 settlement = self.decide(settled, questions, questions.traces, now_us)
                 opened = opened_sessions(settled.traces, questions.tenants_of_sessions)
                 self._matching.open_traces.store(replace(settlement, opened=opened))
                 jobs = int(settlement.jobs.num_rows)
-        if due.num_rows < _TRACES:
+        if not is_whole:  # the others are looked at again once they are added up
+            self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
+        elif due.num_rows < _TRACES:
             self._looked_us = now_us
             self._next_look_s = began_s + max(_REST * (time.monotonic() - began_s), _LEAST_REST_S)
         elif not due["has_settled"][-1].as_py():
@@ -64,14 +70,21 @@ class Settler:
         return jobs
 
     def decide(self, settled: Settled, questions: Questions, asked: Sequence[RuleQuestion], now_us: int) -> Settlement:
-        """What some of the rules decide about traces, or sessions, part by part of their spans."""
+        """What some of the rules decide about traces, or sessions, part by part of their spans.
+
+        Where the rules ask for sums of traces, `settled` has them: `added_up` puts them there.
+        """
         decisions, jobs = TRACE_DECISIONS.empty_table(), JOBS.empty_table()
         if asked and settled.spans.num_rows:
             wanted = SpanSelection(columns=questions.columns, limits=_LIMITS)
             parts = self._matching.open_traces.parts(settled.spans, wanted)
-            found = [self._scratch.find(part, asked, questions.releases) for part in parts]
-            decisions = self._scratch.decide_traces(settled.traces, found, asked)
-            jobs = self._scratch.jobs_of_traces(settled.traces, decisions, found, questions.releases)
+            if questions.totals:
+                totals = settled.traces.select(["trace", *questions.totals.values()])
+                totals = totals.rename_columns(["trace", *questions.totals])
+                parts = (part.join(totals, "trace") for part in parts)
+            found = [self._matcher_db.find(part, asked, questions.releases) for part in parts]
+            decisions = self._matcher_db.decide_traces(settled.traces, found, asked)
+            jobs = self._matcher_db.jobs_of_traces(settled.traces, decisions, found, questions.releases)
         return Settlement(
             settled=settled,
             decisions=decisions,

@@ -3,16 +3,16 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
 from collector.metric_monitor_text import SCOPES, MetricMonitorText
 from rules.metric_limit import LimitState, look_at
-from rules.statistics.events import EpisodeEvent, Rate
+from rules.statistics.events import EpisodeEvent, StreamRate
 from rules.statistics.formulas.rates import wilson
-from rules.statistics.monitor import Monitor, MonitorState, Result
-from storage.alerting.alerts import AlertFinding, Side, alert_id_of
+from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
+from storage.alerting.alerts import AlertFinding, ComparedSide, Escalation, alert_id_of
 from storage.alerting.metric_monitors import (
     MetricLook,
     MetricMonitorRow,
@@ -20,7 +20,7 @@ from storage.alerting.metric_monitors import (
     MetricNumbers,
     metric_statement,
 )
-from storage.alerting.monitors import Recovery
+from storage.alerting.monitors import Happening, Recovery
 from storage.records import JsonValue
 
 BudgetShare: TypeAlias = Callable[[MetricMonitorText, str], float | None]
@@ -80,7 +80,7 @@ class MetricLooker:
     def look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook:
         """What there is to store of a monitor at this moment."""
         text, state = text_of(row), metric_state_of(row)
-        alert_id, happened = row.alert_id, list[AlertFinding | Recovery]()
+        alert_id, happened = row.alert_id, list[Happening]()
         if alert_id is not None and (row.is_deleted or not text.enabled or _is_changed(row)):
             how = "deleted" if row.is_deleted else "settings"
             happened.append(Recovery(tenant=row.tenant, alert_id=alert_id, document={"how": how}))
@@ -92,15 +92,15 @@ class MetricLooker:
             following = self._change if text.change else self._limit
             for each, event in following(window, state):
                 state = each
-                if event is None:
-                    continue
-                if isinstance(event, Mapping):
-                    if alert_id is not None:
+                match event:
+                    case AlertFinding():
+                        happened.append(event)
+                        alert_id = alert_id_of(row.tenant, event.episode)
+                    case _Worse() if alert_id is not None:
+                        happened.append(Escalation(tenant=row.tenant, alert_id=alert_id, finding=event.finding))
+                    case Mapping() if alert_id is not None:
                         happened.append(Recovery(tenant=row.tenant, alert_id=alert_id, document=event))
-                    alert_id = None
-                else:
-                    happened.append(event)
-                    alert_id = alert_id_of(row.tenant, event.episode)
+                        alert_id = None
         return MetricLook(
             row=row, state=_STATE.dump_json(state).decode(), alert_id=alert_id, happened=happened, at_ns=now_ns
         )
@@ -125,8 +125,10 @@ class MetricLooker:
             limit=limit,
         )
         now = _side_of(text, value, numbers)
-        if crossing == "opened":
-            yield found, self._finding(window, "limit", (_limit_side(text), now), (value, text.limit.number))
+        if crossing in {"opened", "escalated"}:
+            evidence = (value, text.limit.number if crossing == "opened" else text.escalate_at or 0.0)
+            finding = self._finding(window, "limit", (_limit_side(text), now), evidence)
+            yield found, finding if crossing == "opened" else _Worse(finding)
         elif crossing == "recovered":
             yield found, {"how": "recovered", "candidate": _side_document(now), "value": value}
         else:
@@ -158,14 +160,15 @@ class MetricLooker:
         after = max((each.last for each in outcomes), default=state.after)
         is_open = state.standing == "alert"
         for each in outcomes:
-            event = monitor.add(Result(each.release, each.passed, None), each.number)
+            event = monitor.add(MonitoredResult(each.release, each.passed, None), each.number)
             if event is None:
                 continue
-            is_open = event.change == "opened"
+            is_open = event.change in {"opened", "escalated"}
             sides = (_rate_side(event, "baseline"), _rate_side(event, "candidate"))
             if is_open:
                 evidence = (event.evidence, event.threshold)
-                yield state, self._finding(window, event.kind, sides, evidence, number=each.number)
+                finding = self._finding(window, event.kind, sides, evidence, number=each.number)
+                yield state, finding if event.change == "opened" else _Worse(finding)
             else:
                 yield (
                     state,
@@ -183,7 +186,7 @@ class MetricLooker:
         self,
         window: "_Window",
         kind: Literal["release", "drift", "limit"],
-        sides: tuple[Side, Side],
+        sides: tuple[ComparedSide, ComparedSide],
         evidence: tuple[float, float],
         *,
         number: int | None = None,
@@ -255,11 +258,18 @@ class _Window:
             "percentile": text.percentile,
             "of_cost": text.metric == "trace_cost",
             "slowest": text.of.unit == "ms",
+            "experiments": text.experiments,
         }
 
 
-_Step: TypeAlias = tuple[MetricState, AlertFinding | Mapping[str, JsonValue] | None]
-"""What to remember, and what happened: an alert, what showed that it is over, or nothing."""
+class _Worse(NamedTuple):
+    """The open alert is about something worse: this."""
+
+    finding: AlertFinding
+
+
+_Step: TypeAlias = tuple[MetricState, AlertFinding | _Worse | Mapping[str, JsonValue] | None]
+"""What to remember, and what happened: an alert, that it is worse, what showed that it is over, or nothing."""
 
 
 def _is_changed(row: MetricMonitorRow) -> bool:
@@ -278,25 +288,25 @@ def _value(text: MetricMonitorText, numbers: MetricNumbers) -> float | None:
     return numbers.failed / numbers.count if text.of.unit == "share" else numbers.amount
 
 
-def _limit_side(text: MetricMonitorText) -> Side:
+def _limit_side(text: MetricMonitorText) -> ComparedSide:
     number = text.limit.number
-    return Side(release=None, rate=number, low=number, high=number, count=0)
+    return ComparedSide(release=None, rate=number, low=number, high=number, count=0)
 
 
-def _side_of(text: MetricMonitorText, value: float, numbers: MetricNumbers) -> Side:
+def _side_of(text: MetricMonitorText, value: float, numbers: MetricNumbers) -> ComparedSide:
     if text.of.outcomes is None:
-        return Side(release=text.release, rate=value, low=value, high=value, count=numbers.count)
+        return ComparedSide(release=text.release, rate=value, low=value, high=value, count=numbers.count)
     between = wilson(numbers.failed, numbers.count)
-    return Side(release=text.release, rate=value, low=between.low, high=between.high, count=numbers.count)
+    return ComparedSide(release=text.release, rate=value, low=between.low, high=between.high, count=numbers.count)
 
 
-def _rate_side(event: EpisodeEvent, name: Literal["baseline", "candidate"]) -> Side:
+def _rate_side(event: EpisodeEvent, name: Literal["baseline", "candidate"]) -> ComparedSide:
     """A side of a change: the share that failed, where the monitors know the share that did not."""
-    rate: Rate = getattr(event, name)
+    rate: StreamRate = getattr(event, name)
     release = None
     if event.kind == "release":
         release = event.release if name == "candidate" else ", ".join(event.against) or None
-    return Side(
+    return ComparedSide(
         release=release,
         rate=1 - rate.mean,
         low=1 - rate.interval.high,
@@ -305,5 +315,5 @@ def _rate_side(event: EpisodeEvent, name: Literal["baseline", "candidate"]) -> S
     )
 
 
-def _side_document(side: Side) -> dict[str, JsonValue]:
+def _side_document(side: ComparedSide) -> dict[str, JsonValue]:
     return {"rate": side.rate, "low": side.low, "high": side.high, "count": side.count}

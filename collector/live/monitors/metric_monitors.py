@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from collector.following import FollowerThread
 from collector.live.monitors.metric_looks import BudgetShare, MetricLooker, text_of
+from collector.live.monitors.streams import told_of
 from storage.alerting.metric_monitors import MetricLook, MetricMonitorRow, MetricMonitors
-from storage.alerting.monitors import Recovery
-from storage.errors import Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,14 @@ class MetricMonitorThread:
         self._ingest_is_behind = ingest_is_behind
         self._clock = clock
         self._looking = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metric-monitors", daemon=True)
+        self._thread = FollowerThread(
+            self._look_if_current,
+            name="metric-monitors",
+            doing="watching metrics",
+            log=log,
+            pause_s=_TICK_S,
+            waits_first=True,
+        )
 
     def start(self) -> None:
         """Begin with those that were not looked at for the longest time."""
@@ -41,8 +47,7 @@ class MetricMonitorThread:
 
     def close(self) -> None:
         """Stop."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.close()
 
     def look_now(self, *, all_of_them: bool = True) -> int:
         """Look at all monitors, or at those whose time has come; how many these were.
@@ -57,10 +62,7 @@ class MetricMonitorThread:
             if looks:
                 self._monitors.store(looks)
         for happened in (each for look in looks for each in look.happened):
-            if isinstance(happened, Recovery):
-                log.info("alert %s is over (%s)", happened.alert_id, happened.document["how"])
-            else:
-                log.info("alert %s: %r (%s)", happened.alert_id, happened.rule, happened.metric)
+            log.info("%s", told_of(happened))
         return len(looks)
 
     def _look(self, row: MetricMonitorRow, now_ns: int) -> MetricLook | None:
@@ -70,16 +72,9 @@ class MetricMonitorThread:
             log.exception("the metric monitor %r could not be looked at", row.name)
             return None
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_TICK_S):
-            if self._ingest_is_behind():  # what is not committed yet would look as if it had not come
-                continue
-            try:
-                self.look_now(all_of_them=False)
-            except Overloaded as error:
-                log.warning("metric monitors pause: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end watching for good
-                log.exception("metric monitors failed; they go on")
+    def _look_if_current(self) -> None:
+        if not self._ingest_is_behind():  # what is not committed yet would look as if it had not come
+            self.look_now(all_of_them=False)
 
 
 def _is_due(row: MetricMonitorRow, now_ns: int) -> bool:

@@ -1,30 +1,27 @@
 """The thread that follows results as they are stored, and raises alerts when they become worse."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from collector.following import CaughtUp, let_ingest_go_first
+from collector.following import CaughtUp, FollowerThread, IngestFirst
 from collector.live.active import ActiveRule
-from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream
+from collector.live.monitors.streams import EDITION, EpisodeAlarm, Happened, MonitoredStream, told_of
 from rules.monitoring import AS_USUAL, Monitoring
-from rules.statistics.events import Rate
+from rules.statistics.events import StreamRate
 from rules.statistics.sample import Stretch
-from storage.alerting.alerts import AlertFinding, Side
+from storage.alerting.alerts import AlertFinding, ComparedSide, Escalation
 from storage.alerting.monitors import (
     Counted,
     Cursor,
     Monitors,
-    Recovery,
-    RuleKey,
+    StreamKey,
     StreamPart,
     WatchStep,
     is_of_scores,
     numbers_of_alert,
 )
-from storage.errors import Moved, Overloaded
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +57,14 @@ class MonitorThread:
         """`revision` tells any revision that there ever was; `count_scores` lets scores by others become results."""
         self._monitors = monitors
         self._revision = revision
-        self._ingest_is_behind = ingest_is_behind
+        self._ingest_first = IngestFirst(ingest_is_behind)
         self._count_scores = count_scores
         self._clock = clock
-        self._groups: dict[RuleKey, Group] = {}
-        self._stopping = threading.Event()
+        self._groups: dict[StreamKey, Group] = {}
         self._caught_up = CaughtUp()
-        self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
+        self._thread = FollowerThread(
+            self._watch_on, name="monitors", doing="watching results", log=log, pause_s=_PAUSE_S
+        )
 
     def start(self) -> None:
         """Go on where the last process was."""
@@ -74,43 +72,31 @@ class MonitorThread:
 
     def close(self) -> None:
         """Stop; what is not looked at yet is after the next start."""
-        self._stopping.set()
-        self._monitors.wake()
-        self._thread.join()
+        self._thread.close(self._monitors.wake)
 
     def wait_watched(self, timeout_s: float) -> bool:
         """Wait until everything that is stored now was looked at; False when that took too long."""
         return self._caught_up.wait(timeout_s, self._monitors.wake)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._groups.clear()  # a step that failed may be stored all the same, or not
-            try:
-                self._monitors.begin(EDITION)
-                self._watch_on()
-            except (Moved, Overloaded) as error:
-                if not self._stopping.is_set():
-                    log.warning("monitors pause: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end watching for good
-                log.exception("monitors failed; they start again")
-            self._stopping.wait(_PAUSE_S)
-
     def _watch_on(self) -> None:
+        self._groups.clear()  # a step that failed may be stored all the same, or not
+        self._monitors.begin(EDITION)
         cursor = self._monitors.cursor()
-        while not self._stopping.is_set():
-            let_ingest_go_first(self._ingest_is_behind, self._stopping)
+        while not self._thread.stopping.is_set():
+            self._ingest_first.wait(self._thread.stopping)
             asked = self._caught_up.asked
             self._count_scores()
             until = self._step(cursor)
             if until > cursor.number:
                 cursor = Cursor(number=until, told=cursor.told)
                 continue
+            self._ingest_first.caught_up()
             for alert_id in self._monitors.end_alerts_of_deleted_rules(self._clock()):
                 log.info("alert %s is over (its rule was deleted)", alert_id)
             self._caught_up.tell(asked)
             self._monitors.wait_for_results(_TICK_S)
             if asked == self._caught_up.asked:
-                self._stopping.wait(_GATHER_S)
+                self._thread.stopping.wait(_GATHER_S)
 
     def _step(self, cursor: Cursor) -> int:
         """Look at the next results; up to where that was."""
@@ -136,15 +122,15 @@ class MonitorThread:
             after=cursor.number,
             until=until,
             streams=[stream.row for stream in touched.values()],
-            happened=[self._finding(each) if isinstance(each, EpisodeAlarm) else each for each in happened],
+            happened=[self._found(each) if isinstance(each, EpisodeAlarm) else each for each in happened],
             at_ns=self._clock(),
         )
         self._monitors.store(step)
         for each in step.happened:
-            log.info("%s", _told(each))
+            log.info("%s", told_of(each))
         return until
 
-    def _recall(self, keys: set[RuleKey]) -> None:
+    def _recall(self, keys: set[StreamKey]) -> None:
         """Have in memory what is remembered of these rules."""
         if sum(map(len, self._groups.values())) > _STREAMS:
             self._groups.clear()
@@ -168,6 +154,13 @@ class MonitorThread:
     def _monitoring_of(self, revision: int) -> Monitoring:
         active = self._revision(revision)
         return AS_USUAL if active is None else active.rule.monitoring
+
+    def _found(self, alarm: EpisodeAlarm) -> AlertFinding | Escalation:
+        """What there is to store of an alarm."""
+        finding = self._finding(alarm)
+        if alarm.open_alert_id is None:
+            return finding
+        return Escalation(tenant=alarm.key.tenant, alert_id=alarm.open_alert_id, finding=finding)
 
     def _finding(self, alarm: EpisodeAlarm) -> AlertFinding:
         """The alert, with what a person needs to check it."""
@@ -197,9 +190,11 @@ class MonitorThread:
             regressed_count=worst.not_passed,
             evidence=event.evidence,
             evidence_threshold=event.threshold,
+            severity=alarm.monitoring.severity,
             document={
                 "examples": [dict(each) for each in worst.examples],
                 "sql": numbers_of_alert(key, result.fingerprint, alarm.measure, sides),
+                **({"service": key.service} if key.service else {}),
                 "resultNumber": result.number,
                 "replacedFingerprint": alarm.replaced,
                 "alpha": alarm.monitoring.settings.alpha,
@@ -215,15 +210,11 @@ def _evaluators(group: Group, fingerprint: str) -> list[MonitoredStream]:
     return [stream for stream in group.values() if not is_of_scores(stream.fingerprint)]
 
 
-def _side(rate: Rate, release: str | None) -> Side:
-    return Side(release=release, rate=rate.mean, low=rate.interval.low, high=rate.interval.high, count=rate.count)
+def _side(rate: StreamRate, release: str | None) -> ComparedSide:
+    return ComparedSide(
+        release=release, rate=rate.mean, low=rate.interval.low, high=rate.interval.high, count=rate.count
+    )
 
 
 def _parts(stretches: tuple[Stretch, ...]) -> list[StreamPart]:
     return [StreamPart(after=each.after, until=each.until, releases=each.releases) for each in stretches]
-
-
-def _told(happened: AlertFinding | Recovery) -> str:
-    if isinstance(happened, Recovery):
-        return f"alert {happened.alert_id} is over ({happened.document['how']})"
-    return f"alert {happened.alert_id}: {happened.rule!r} became worse ({happened.kind})"

@@ -1,4 +1,4 @@
-"""The streams of results that monitors watch, one for each project, rule and evaluator fingerprint.
+"""The streams of results that monitors watch, one for each project, rule, service and evaluator fingerprint.
 
 What a stream remembers follows from the results that count, in the order of their numbers, and from nothing else.
 """
@@ -6,18 +6,18 @@ What a stream remembers follows from the results that count, in the order of the
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 
 from pydantic import TypeAdapter
 
 from rules.monitoring import Monitoring
-from rules.statistics.events import EpisodeEvent, Rate
-from rules.statistics.monitor import Monitor, MonitorState, Result
-from storage.alerting.alerts import Measure, alert_id_of
-from storage.alerting.monitors import Counted, Recovery, RuleKey, StreamRow
+from rules.statistics.events import EpisodeEvent, StreamRate
+from rules.statistics.monitor import Monitor, MonitoredResult, MonitorState
+from storage.alerting.alerts import AlertFinding, Escalation, Measure, alert_id_of
+from storage.alerting.monitors import Counted, Happening, Recovery, StreamKey, StreamRow
 from storage.records import JsonValue
 
-EDITION: Final = 1
+EDITION: Final = 2
 """Of what a state looks like: with another one, all states are built again from the results that are stored."""
 
 Began: TypeAlias = Literal["first", "evaluator", "settings"]
@@ -55,19 +55,20 @@ def state_of(row: StreamRow) -> StreamState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeAlarm:
-    """An episode begins."""
+    """An episode begins, or is worse than was told."""
 
-    key: RuleKey
+    key: StreamKey
     event: EpisodeEvent
     measure: Measure
     monitoring: Monitoring
     result: Counted  # that raised it
     replaced: str | None
+    open_alert_id: str | None = None  # of the alert that is about something worse by now
 
     @property
     def episode(self) -> str:
         """What tells it from all others, and is the same whenever the same results are looked at."""
-        return json.dumps([*self.key, self.result.fingerprint, self.event.kind, self.result.number])
+        return json.dumps([*self.key.rule, self.result.fingerprint, self.event.kind, self.result.number])
 
     @property
     def alert_id(self) -> str:
@@ -81,7 +82,7 @@ Happened: TypeAlias = EpisodeAlarm | Recovery
 class MonitoredStream:
     """The monitors of one stream."""
 
-    def __init__(self, key: RuleKey, fingerprint: str, state: StreamState, monitoring_of: MonitoringOf) -> None:
+    def __init__(self, key: StreamKey, fingerprint: str, state: StreamState, monitoring_of: MonitoringOf) -> None:
         self.key, self.fingerprint = key, fingerprint
         self._monitoring_of = monitoring_of
         self._monitoring = monitoring_of(state.settings_of)
@@ -163,29 +164,35 @@ class MonitoredStream:
         event = self._monitor.add(_measured(result, self._monitoring.of), result.number)
         if event is None:
             return
-        if event.change == "opened":
-            alarm = EpisodeAlarm(
-                key=self.key,
-                event=event,
-                measure=self._monitor.measure or "passed",
-                monitoring=self._monitoring,
-                result=result,
-                replaced=self._replaced,
-            )
-            self.alert_id = alarm.alert_id
-            yield alarm
-        else:
-            yield from self._recover(_recovery_document(event))
+        match event.change:
+            case "opened":
+                alarm = self._alarm(event, result)
+                self.alert_id = alarm.alert_id
+                yield alarm
+            case "escalated" if self.alert_id is not None:
+                yield replace(self._alarm(event, result), open_alert_id=self.alert_id)
+            case _:
+                yield from self._recover(_recovery_document(event))
 
     def end(self, how: str, number: int) -> Iterator[Happened]:
         """Compare with nothing of before any more; an episode is over because of that."""
         self._monitor = Monitor(self._monitoring.settings)
         yield from self._recover({"how": how, "at": number})
 
+    def _alarm(self, event: EpisodeEvent, result: Counted) -> EpisodeAlarm:
+        return EpisodeAlarm(
+            key=self.key,
+            event=event,
+            measure=self._monitor.measure or "passed",
+            monitoring=self._monitoring,
+            result=result,
+            replaced=self._replaced,
+        )
+
     def _follow_settings(self, result: Counted) -> Iterator[Happened]:
         before, self._settings_of = self._monitoring, result.revision
         self._monitoring = self._monitoring_of(result.revision)
-        if replace(self._monitoring, scores=before.scores) != before:
+        if replace(self._monitoring, scores=before.scores, severity=before.severity) != before:
             self._began = "settings"
             yield from self.end("settings", result.number)
 
@@ -195,10 +202,10 @@ class MonitoredStream:
             self.alert_id = None
 
 
-def _measured(result: Counted, of: Measure | None) -> Result:
+def _measured(result: Counted, of: Measure | None) -> MonitoredResult:
     score = result.score
     fits = score is not None and 0 <= score <= 1
-    return Result(
+    return MonitoredResult(
         result.release,
         None if of == "score" else result.passed,
         score if fits and of != "passed" else None,
@@ -217,6 +224,19 @@ def _recovery_document(event: EpisodeEvent) -> dict[str, JsonValue]:
     }
 
 
-def rate_document(rate: Rate) -> dict[str, JsonValue]:
+def rate_document(rate: StreamRate) -> dict[str, JsonValue]:
     """A rate with its interval and count, as an alert has it."""
     return {"rate": rate.mean, "low": rate.interval.low, "high": rate.interval.high, "count": rate.count}
+
+
+def told_of(happened: Happening) -> str:
+    """What became of an alert, for the log."""
+    match happened:
+        case Recovery():
+            return f"alert {happened.alert_id} is over ({happened.document['how']})"
+        case Escalation():
+            return f"alert {happened.alert_id}: {happened.finding.rule!r} is worse than was told"
+        case AlertFinding():
+            return f"alert {happened.alert_id}: {happened.rule!r} ({happened.metric or happened.kind})"
+        case _:
+            assert_never(happened)

@@ -11,7 +11,8 @@ from collector.evaluation.rule_check import check_evaluator
 from collector.live.active import ActiveRule, Lane
 from collector.live.rules.drafts import draft_of
 from collector.live.rules.lanes import lane_of
-from collector.live.rules.rule_folder import FileProblem, Reading, RuleFolder, Stamp
+from collector.live.rules.rule_folder import FileProblem, FileRule, Reading, RuleFolder, Stamp
+from collector.live.rules.rule_order import wrong_with_order
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, stored_rule
@@ -132,11 +133,19 @@ class RulesInForce:
         active = _active(number, known, enabled=kept.stored.enabled)
         return replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
 
-    def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "") -> Rule:
+    def problem_of(self, active: ActiveRule) -> str | None:
+        """Why a rule that goes by the results of another has none to go by, and what to do; None where it has."""
+        others = [kept.active for kept in self.kept() if kept.stored.rule_id != active.rule_id]
+        return wrong_with_order(active, others, in_force=True)
+
+    def checked(self, project: str | None, parsed: RuleText, *, tenant: str = "", rule_id: str | None = None) -> Rule:
         """The rule of a tenant about a project, or about all, that a text says, if the API may put it in force.
 
+        With an id, it is to take the place of that rule.
+
         Raises:
-            BadRule: it may not; another project, an evaluator or a connection that there is not, a program.
+            BadRule: it may not; another project, an evaluator, a connection or a rule to go by that there is not, a
+                program, rules that would wait for each other.
         """
         rule = parsed.rule
         if rule.project not in {project, None}:
@@ -147,12 +156,17 @@ class RulesInForce:
         if lane_of(rule) == "code":
             told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
             raise BadRule([Problem(line=parsed.lines.get("evaluator", 1), key="evaluator", message=told)])
-        if rule.connection is not None and self._connections is not None:
+        if self._connections is not None and (rule.connection is not None or rule.jury):
             known = sorted(self._connections(tenant))
-            if rule.connection not in known:
-                told = f"there is no connection {rule.connection!r}; there are: {', '.join(known) or 'none'}"
-                raise BadRule([Problem(line=parsed.lines.get("connectionId", 1), key="connectionId", message=told)])
-        return replace(rule, project=project)
+            for key, named in (("connectionId", rule.connection), *(("jury", each) for each in rule.jury)):
+                if named is not None and named not in known:
+                    told = f"there is no connection {named!r}; there are: {', '.join(known) or 'none'}"
+                    raise BadRule([Problem(line=parsed.lines.get(key, 1), key=key, message=told)])
+        rule = replace(rule, project=project)
+        others = [kept.active for kept in self.kept() if kept.stored.rule_id != rule_id]
+        if wrong := wrong_with_order(_unnumbered(rule, rule_id or "", tenant), others):
+            raise BadRule([Problem(line=parsed.lines.get("after", 1), key="after", message=wrong)])
+        return rule
 
     def create(self, project: str | None, parsed: RuleText, text: str, *, tenant: str = "") -> KeptRule:
         """Put a rule of a tenant about a project, or about all, in force.
@@ -181,7 +195,7 @@ class RulesInForce:
         kept = self.find(project, rule_id)
         self._refuse_file(kept)
         tenant = kept.stored.tenant
-        rule = self.checked(project, parsed, tenant=tenant)
+        rule = self.checked(project, parsed, tenant=tenant, rule_id=rule_id)
         draft = draft_of(rule, tenant=tenant, origin="API", file=None, text=text)
         return self._changed(lambda: self._rulebook.replace(rule_id, draft, seen=seen))
 
@@ -286,15 +300,53 @@ class RulesInForce:
         return reading.problems + self._put_in_force(reading)
 
     def _put_in_force(self, reading: Reading) -> tuple[FileProblem, ...]:
+        misplaced = self._misplaced(reading)
+        left_out = {problem.file for problem in misplaced}
         drafts = [
-            draft_of(each.rule, tenant="", origin="FILE", file=each.file, text=each.text) for each in reading.rules
+            draft_of(each.rule, tenant="", origin="FILE", file=each.file, text=each.text)
+            for each in reading.rules
+            if each.file not in left_out
         ]
         lines = {each.file: each.parsed.lines.get("name", 1) for each in reading.rules}
-        refused = self._rulebook.follow_files(drafts, keep=reading.unusable)
-        return tuple(
+        refused = self._rulebook.follow_files(drafts, keep={*reading.unusable, *left_out})
+        return misplaced + tuple(
             FileProblem(file=draft.file or "", line=lines[draft.file or ""], key="name", message=told)
             for draft, told in refused
         )
+
+    def _misplaced(self, reading: Reading) -> tuple[FileProblem, ...]:
+        """What is wrong with the rules that files would have others go by; what a wrong file said before stands for it.
+
+        The rule of one file that is left out may be what another goes by, so it is looked until nothing more is wrong.
+        """
+        standing = {kept.stored.file: kept.active for kept in self.kept() if kept.stored.origin == "FILE"}
+        of_api = [kept.active for kept in self.kept() if kept.stored.origin != "FILE"]
+        kept_files = [active for file, active in standing.items() if file in reading.unusable]
+        ids = {(active.rule.project, active.rule.name): active.rule_id for active in standing.values()}
+        wanted = {each.file: (each, _unnumbered(each.rule, ids.get(each.identity, ""), "")) for each in reading.rules}
+        problems: dict[str, FileProblem] = {}
+        while True:
+            stays = [standing[file] for file in problems if file in standing]
+            fitting = [active for file, (_, active) in wanted.items() if file not in problems]
+            there = [*of_api, *kept_files, *stays, *fitting]
+            found = {
+                file: _of_order(each, wrong)
+                for file, (each, active) in wanted.items()
+                if file not in problems
+                and (wrong := wrong_with_order(active, [other for other in there if other is not active]))
+            }
+            if not found:
+                return tuple(problems.values())
+            problems |= found
+
+
+def _unnumbered(rule: Rule, rule_id: str, tenant: str) -> ActiveRule:
+    """A rule that is not in force yet."""
+    return ActiveRule(tenant=tenant, rule_id=rule_id, revision=0, rule=rule, lane=lane_of(rule))
+
+
+def _of_order(each: FileRule, wrong: str) -> FileProblem:
+    return FileProblem(file=each.file, line=each.parsed.lines.get("after", 1), key="after", message=wrong)
 
 
 def _active(number: int, known: _Revision, *, enabled: bool, deleted: bool = False) -> ActiveRule:

@@ -2,12 +2,11 @@
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
-from storage.errors import Overloaded
+from collector.following import FollowerThread
 from storage.review.review_feeding import Feed, ReviewFeeding
 from storage.review.review_queues import ReviewQueue, ReviewQueues
 
@@ -36,8 +35,14 @@ class ReviewFeeder:
         self._ingest_is_behind = ingest_is_behind
         self._clock = clock
         self._seen: object = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="review-feeder", daemon=True)
+        self._thread = FollowerThread(
+            self._look_on,
+            name="review-feeder",
+            doing="filling review queues",
+            log=log,
+            pause_s=_PAUSE_S,
+            waits_first=True,
+        )
 
     def start(self) -> None:
         """Begin."""
@@ -45,8 +50,7 @@ class ReviewFeeder:
 
     def close(self) -> None:
         """Stop."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.close()
 
     def look_now(self) -> int:
         """Fill all queues, unless nothing has changed since the last time; how many entries were added.
@@ -63,19 +67,12 @@ class ReviewFeeder:
         self._seen = state
         return added
 
-    def _run(self) -> None:
-        pause_s = _PAUSE_S
-        while not self._stopping.wait(pause_s):
-            if self._ingest_is_behind():
-                continue
-            began_s = time.monotonic()
-            try:
-                self.look_now()
-            except Overloaded as error:
-                log.warning("review queues are not filled now: %s", error)
-            except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end it for good
-                log.exception("review queues could not be filled; that is tried again")
-            pause_s = max(_PAUSE_S, _SHARE * (time.monotonic() - began_s))
+    def _look_on(self) -> None:
+        if self._ingest_is_behind():
+            return
+        began_s = time.monotonic()
+        self.look_now()
+        self._thread.stopping.wait(max(0.0, _SHARE * (time.monotonic() - began_s) - _PAUSE_S))
 
 
 def feeds_of(queue: ReviewQueue) -> list[Feed]:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
 from collector.mcp.asking import Api, part
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import Answer, Arguments, Tool
 
 _MOST_DATASETS = 200
@@ -62,7 +62,7 @@ async def get_dataset(api: Api, asked: GetDataset) -> ShownDataset:
     """Show its items.
 
     Raises:
-        Refused: there is no such dataset, or it has no version.
+        ToolRefused: there is no such dataset, or it has no version.
     """
     dataset, version = await version_of(api, asked.name, asked.version)
     where = f"{dataset}/versions/{version}/items"
@@ -74,14 +74,14 @@ async def version_of(api: Api, name: str, version: int | None) -> tuple[str, int
     """Where the dataset of that name is, and the number of the version, which is the latest if none is wanted.
 
     Raises:
-        Refused: there is no such dataset, or it has no version.
+        ToolRefused: there is no such dataset, or it has no version.
     """
     known = {each["name"]: each for each in await api.listed("/api/v1/datasets", _MOST_DATASETS)}
     if name not in known:
-        raise Refused(f"no dataset is called {name!r}; list_datasets tells their names")
+        raise ToolRefused(f"no dataset is called {name!r}; list_datasets tells their names")
     number = version or known[name]["latestVersion"]
     if number is None:
-        raise Refused(f"the dataset {name!r} has no version yet")
+        raise ToolRefused(f"the dataset {name!r} has no version yet")
     return f"/api/v1/datasets/{part(known[name]['id'])}", int(number)
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from collector.access.permission import Permission
 from collector.mcp.application import Produced, outputs_of
 from collector.mcp.asking import Api, part
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from collector.mcp.local_files import is_file_name
 from collector.mcp.spending import asks_a_model, limited_connection
 from collector.mcp.tool import Answer, Arguments, Tool
@@ -24,7 +24,7 @@ _LONGEST_S: Final = 45.0
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 
 
-class Judged(Arguments):
+class JudgedBy(Arguments):
     """By what."""
 
     evaluator: str = Field(default="exact_match", description="Any evaluator of the server, such as llm_judge.")
@@ -50,7 +50,7 @@ class ItemOutput(BaseModel):
     trace_id: str | None = Field(default=None, description="The trace of it.")
 
 
-class RunEvaluation(Judged):
+class RunEvaluation(JudgedBy):
     """Over which items."""
 
     dataset_path: str = Field(
@@ -70,7 +70,7 @@ class RunEvaluation(Judged):
     limit: int = Field(default=50, ge=1, le=200, description="Without outputs: over so many items, from the first on.")
 
 
-class EvaluateRun(Judged):
+class EvaluateRun(JudgedBy):
     """Which run."""
 
     run_id: str = Field(description="A run that is stored; the application is not run again.")
@@ -95,10 +95,10 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
     """Begin a run, report what the application made, and have it evaluated.
 
     Raises:
-        Refused: there are neither outputs nor an application, an item is not in the dataset, or no budget is left.
+        ToolRefused: there are neither outputs nor an application, an item is not in the dataset, or no budget is left.
     """
     if asked.outputs is None and api.application is None:
-        raise Refused(
+        raise ToolRefused(
             "give `outputs`: run your application over the items of get_dataset, and say what it made of each; or have "
             "`tracejury mcp` started with --app and --app-runs, which let it be run from here"
         )
@@ -114,7 +114,7 @@ async def run_evaluation(api: Api, asked: RunEvaluation) -> RunResult:
     try:
         evaluation = await api.post(f"{run}/evaluations", body)
         await api.post(f"{run}/items", {"items": [_reported(*each) for each in zip(chosen, made, strict=True)]})
-    except Refused as error:
+    except ToolRefused as error:
         await api.patch(run, {"status": "CANCELLED", "reason": str(error)[:2_000]})
         raise
     await api.patch(run, {"status": "SUCCESS"})
@@ -161,7 +161,7 @@ async def list_run_evaluations(api: Api, asked: ListRunEvaluations) -> ListedRun
     return ListedRunEvaluations(evaluations=lines)
 
 
-async def _checked(api: Api, asked: Judged) -> dict[str, Any]:
+async def _checked(api: Api, asked: JudgedBy) -> dict[str, Any]:
     """What the server is asked for, with a connection that has a budget if it asks a model."""
     body = asked.asked()
     if asked.connection is not None or asks_a_model({"name": "evaluation", **body}):
@@ -173,7 +173,7 @@ async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any
     """The items of a dataset, and what a run over them is told to be over."""
     name, _, number = asked.dataset_path.rpartition("@") if "@" in asked.dataset_path else (asked.dataset_path, "", "")
     if number and not number.isdecimal():
-        raise Refused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
+        raise ToolRefused(f"dataset_path: {number!r} is no version; say NAME or NAME@VERSION")
     where, version = await version_of(api, name, int(number) if number else None)
     most = asked.limit if asked.outputs is None else 10_000
     items = await api.listed(f"{where}/versions/{version}/items", most)
@@ -184,7 +184,7 @@ async def _of_server(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any
 async def _of_file(api: Api, asked: RunEvaluation) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The items of a file, which the run keeps whole, since no dataset does."""
     if api.files is None:
-        raise Refused(
+        raise ToolRefused(
             f"dataset_path: {asked.dataset_path} is named as a file, and this server reads none of its own or yours: "
             "say the name of a dataset (list_datasets), import the file (`tracejury datasets import`), or use "
             "`tracejury mcp`, which runs on your machine. A dataset of such a name: NAME@VERSION"
@@ -208,7 +208,9 @@ async def _made(
     unknown = [each.item_id for each in asked.outputs if each.item_id not in known]
     if unknown:
         there = {"items": [each["id"] for each in items[:_MOST_NAMED]]}
-        raise Refused(f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", there)
+        raise ToolRefused(
+            f"outputs: {asked.dataset_path} has no items {', '.join(unknown[:20])}; it begins with", there
+        )
     made = [Produced(outputs=outputs_of(each.output), error=each.error) for each in asked.outputs]
     return [known[each.item_id] | {"trace_id": each.trace_id} for each in asked.outputs], made
 

@@ -1,12 +1,13 @@
 """Rules: what they are, what they would match, and how good the results were, by day and by release."""
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission
 from collector.mcp.asking import Api, part
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from collector.mcp.spending import asks_a_model, is_limited
 from collector.mcp.tool import Answer, Arguments, Tool
 from rules.statistics.finished import unpaired_passes
@@ -23,7 +24,7 @@ class ListRules(Arguments):
     project: str | None = Field(default=None, description="Those that are about this project; without it all.")
 
 
-class RuleLine(BaseModel):
+class ListedRule(BaseModel):
     """A rule as a list tells it."""
 
     id: str
@@ -39,14 +40,18 @@ class RuleLine(BaseModel):
 class ListedRules(Answer):
     """Rules, the oldest first."""
 
-    rules: list[RuleLine]
+    rules: list[ListedRule]
 
 
 async def list_rules(api: Api, asked: ListRules) -> ListedRules:
     """List them."""
     where = "/api/v1/trace-eval-rules" if asked.project is None else _rules_of(asked.project)
     found = await api.listed(where, _MOST_RULES)
-    return ListedRules(rules=[RuleLine(**{name: rule[name] for name in RuleLine.model_fields}) for rule in found])
+    return ListedRules(rules=[ListedRule(**{name: rule[name] for name in ListedRule.model_fields}) for rule in found])
+
+
+_MOST_TRIED = 100_000
+"""Spans that a rule is tried on, the newest. A guess, as pages have it."""
 
 
 class TestRule(Arguments):
@@ -57,7 +62,9 @@ class TestRule(Arguments):
         description="As POST /api/v1/projects/{project}/trace-eval-rules takes it: name, target (SPAN or TRACE), "
         "conditions [{field, op, value}], evaluator or criteria, threshold, sampleRate, …"
     )
-    last_seconds: int = Field(default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago.")
+    last_seconds: int = Field(
+        default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago, the newest 100,000."
+    )
     trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
 
 
@@ -75,6 +82,7 @@ async def test_rule(api: Api, asked: TestRule) -> Tested:
         asked.rule,
         trace=asked.trace_id,
         lastSeconds=None if of_trace else asked.last_seconds,
+        newest=None if of_trace else _MOST_TRIED,
     )
     return Tested(result=result)
 
@@ -96,10 +104,10 @@ async def create_rule(api: Api, asked: CreateRule) -> CreatedRule:
     """Make it.
 
     Raises:
-        Refused: it asks a judge and says no budget.
+        ToolRefused: it asks a judge and says no budget.
     """
     if asks_a_model(asked.rule) and not is_limited(asked.rule.get("budget")):
-        raise Refused("a rule that asks a model needs a budget of its own, such as {'callsPerDay': 1000}")
+        raise ToolRefused("a rule that asks a model needs a budget of its own, such as {'callsPerDay': 1000}")
     return CreatedRule(rule=await api.post(_rules_of(asked.project), asked.rule))
 
 
@@ -110,9 +118,10 @@ class QualityOfRule(Arguments):
     project: str | None = None
     days: int = Field(default=30, ge=1, le=3650)
     by: Literal["day", "release", "project"] = "day"
+    time: Literal["trace", "judged"] = Field(default="trace", description="Of what was judged, or of the judgement.")
 
 
-class Rate(BaseModel):
+class PassRate(BaseModel):
     """How many passed. The interval is Wilson's, of 95 %."""
 
     passed: int
@@ -126,8 +135,9 @@ class QualityLine(BaseModel):
     """Results that agree in their day, release or project, and in what judged them."""
 
     group: str | None
+    service: str | None = Field(description="Of a release: those of two services are not compared.")
     fingerprint: str | None = Field(description="Of the evaluator: compare results only where it is the same.")
-    passes: Rate
+    passes: PassRate
     scored: int
     failed: int = Field(description="Could not be judged.")
     skipped: int
@@ -153,13 +163,16 @@ async def _quality(api: Api, asked: QualityOfRule) -> list[dict[str, Any]]:
     told = await api.get("/api/v1/quality", **asked.model_dump())
     lines: list[dict[str, Any]] = told["lines"]
     if not lines:
-        raise Refused(f"no rule that is called {asked.rule!r} has results in these days; list_rules tells their names")
+        raise ToolRefused(
+            f"no rule that is called {asked.rule!r} has results in these days; list_rules tells their names"
+        )
     return lines
 
 
 def _line(told: dict[str, Any]) -> QualityLine:
     kept = ("group", "fingerprint", "scored", "failed", "skipped")
     return QualityLine(
+        service=told["serviceName"],
         passes=_rate(told),
         mean_score=told["meanScore"],
         cost_usd=told["costUsd"],
@@ -167,8 +180,8 @@ def _line(told: dict[str, Any]) -> QualityLine:
     )
 
 
-def _rate(told: dict[str, Any]) -> Rate:
-    return Rate(**{name: told[name] for name in Rate.model_fields})
+def _rate(told: dict[str, Any]) -> PassRate:
+    return PassRate(**{name: told[name] for name in PassRate.model_fields})
 
 
 class CompareReleases(Arguments):
@@ -177,16 +190,18 @@ class CompareReleases(Arguments):
     rule: str = Field(description="Its name.")
     baseline: str = Field(description="The release before, such as 1.4.2: what the rule's compareBy tells.")
     candidate: str = Field(description="The release after.")
+    service: str | None = Field(default=None, description="Whose releases, where several have results.")
     project: str | None = None
     days: int = Field(default=90, ge=1, le=3650)
 
 
 class ComparedReleases(Answer):
-    """Two releases by what one evaluator said of them."""
+    """Two releases of a service by what one evaluator said of them."""
 
+    service: str | None
     fingerprint: str | None
-    baseline: Rate
-    candidate: Rate
+    baseline: PassRate
+    candidate: PassRate
     difference: float = Field(description="Candidate less baseline.")
     low: float = Field(description="Of the interval of the difference (Newcombe, 95 %).")
     high: float
@@ -199,22 +214,24 @@ async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases
     """Compare the rates at which their results passed.
 
     Raises:
-        Refused: no evaluator judged both, with a fingerprint that is the same.
+        ToolRefused: they are of two services, or no evaluator judged both, with a fingerprint that is the same.
     """
     question = QualityOfRule(rule=asked.rule, project=asked.project, days=asked.days, by="release")
     rows = [row for row in await _quality(api, question) if row["results"]]
-    before = {row["fingerprint"]: row for row in rows if row["group"] == asked.baseline}
-    after = {row["fingerprint"]: row for row in rows if row["group"] == asked.candidate}
-    common = [fingerprint for fingerprint in after if fingerprint in before]
+    if asked.service is not None:
+        rows = [row for row in rows if row["serviceName"] == asked.service]
+    before, after = (_of_release(rows, name) for name in (asked.baseline, asked.candidate))
+    common = [each for each in after if each in before]
     if not common:
-        known = sorted({str(row["group"]) for row in rows if row["group"]})
-        raise Refused("no evaluator judged both releases; those with results are", {"releases": known[:_MOST_RELEASES]})
-    fingerprint = max(common, key=lambda each: after[each]["results"])
-    rates = _rate(before[fingerprint]), _rate(after[fingerprint])
+        raise _incomparable(rows, before, after)
+    chosen = max(common, key=lambda each: after[each]["results"])
+    service, fingerprint = chosen
+    rates = _rate(before[chosen]), _rate(after[chosen])
     first, second = ((each.passed, each.results) for each in rates)
     test, bounds = unpaired_passes(first, second), newcombe_two_samples(first, second)
     difference = (rates[1].rate or 0.0) - (rates[0].rate or 0.0)
     return ComparedReleases(
+        service=service,
         fingerprint=fingerprint,
         baseline=rates[0],
         candidate=rates[1],
@@ -224,6 +241,25 @@ async def compare_releases(api: Api, asked: CompareReleases) -> ComparedReleases
         p_value=test.p_value,
         method=test.method,
         verdict="unclear" if test.p_value >= _ALPHA else "better" if difference > 0 else "worse",
+    )
+
+
+_Results: TypeAlias = Mapping[tuple[str | None, str | None], dict[str, Any]]
+"""What came of a release, by its service and what judged it."""
+
+
+def _of_release(rows: Sequence[dict[str, Any]], release: str) -> _Results:
+    return {(row["serviceName"], row["fingerprint"]): row for row in rows if row["group"] == release}
+
+
+def _incomparable(rows: Sequence[dict[str, Any]], before: _Results, after: _Results) -> ToolRefused:
+    """Why nothing of one release can be compared with something of the other."""
+    if before and after and not {service for service, _ in before} & {service for service, _ in after}:
+        services = sorted({str(service or "") for service, _ in (*before, *after)})
+        return ToolRefused("the releases are of different services, which are not compared:", {"services": services})
+    known = sorted({str(row["group"]) for row in rows if row["group"]})
+    return ToolRefused(
+        "no evaluator judged both releases; those with results are", {"releases": known[:_MOST_RELEASES]}
     )
 
 

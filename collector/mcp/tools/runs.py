@@ -1,5 +1,6 @@
 """Experiments: runs, what fails in one, and two of them beside each other."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -9,7 +10,6 @@ from collector.mcp.tool import Answer, Arguments, Tool
 
 _MOST_CASES = 50
 _MOST_ITEMS = 200
-_MOST_PROJECTS = 50
 
 
 class ListExperiments(Arguments):
@@ -42,18 +42,16 @@ class ListedRuns(Answer):
 
 async def list_experiments(api: Api, asked: ListExperiments) -> ListedRuns:
     """List them."""
-    runs: list[dict[str, Any]] = []
-    for project in await api.listed("/api/v1/projects", _MOST_PROJECTS):
-        for experiment in await api.listed(f"/api/v1/projects/{part(project['name'])}/experiments", _MOST_ITEMS):
-            runs += await api.listed(f"/api/v1/experiments/{part(experiment['id'])}/runs", asked.limit)
-    wanted = [run for run in runs if asked.dataset_name in {None, run["datasetName"]}]
-    wanted.sort(key=lambda run: run["startedAt"], reverse=True)
-    lines = [await _line(api, run["id"]) for run in wanted[: asked.limit]]
-    return ListedRuns(count=len(lines), runs=lines)
+    runs = await api.get("/api/v1/runs", datasetName=asked.dataset_name, size=asked.limit)
+    return ListedRuns(count=len(runs), runs=[_line(run, run["itemCount"]) for run in runs])
 
 
-async def _line(api: Api, run_id: str) -> RunLine:
+async def _line_of(api: Api, run_id: str) -> RunLine:
     run = await api.get(f"/api/v1/runs/{part(run_id)}", size=1)
+    return _line(run, run["totalItems"])
+
+
+def _line(run: Mapping[str, Any], items: int) -> RunLine:
     return RunLine(
         run_id=run["id"],
         timestamp=run["startedAt"],
@@ -61,7 +59,7 @@ async def _line(api: Api, run_id: str) -> RunLine:
         project=run["projectName"],
         dataset=run["datasetName"],
         status=run["status"],
-        total_examples=run["totalItems"],
+        total_examples=items,
         pass_rate=run["passRate"],
         average_scores={each["evaluatorName"]: each["averageScore"] for each in run["evaluators"]},
     )
@@ -86,7 +84,7 @@ class ComparedPassRate(BaseModel):
     method: str | None
 
 
-class Comparison(BaseModel):
+class RunChanges(BaseModel):
     """What changed from the baseline to the candidate."""
 
     pass_rate: ComparedPassRate
@@ -103,30 +101,30 @@ class Comparison(BaseModel):
     changed_case_count: int
 
 
-class ComparedRuns(Answer):
+class RunComparison(Answer):
     """Two runs beside each other."""
 
     run_a: RunLine
     run_b: RunLine
-    comparison: Comparison
+    comparison: RunChanges
 
 
-async def compare_runs(api: Api, asked: CompareRuns) -> ComparedRuns:
+async def compare_runs(api: Api, asked: CompareRuns) -> RunComparison:
     """Compare them, as the gate does."""
-    run_a, run_b = await _line(api, asked.run_id_a), await _line(api, asked.run_id_b)
+    run_a, run_b = await _line_of(api, asked.run_id_a), await _line_of(api, asked.run_id_b)
     experiment = (await api.get(f"/api/v1/runs/{part(asked.run_id_b)}", size=1))["experimentId"]
     where = f"/api/v1/experiments/{part(experiment)}"
     gate = await api.post(f"{where}/gate", {"candidateRunId": asked.run_id_b, "baselineRunId": asked.run_id_a})
     diff = await api.get(f"{where}/runs/{part(asked.run_id_b)}/diff", baselineRunId=asked.run_id_a, size=_MOST_CASES)
-    return ComparedRuns(run_a=run_a, run_b=run_b, comparison=_comparison(gate, diff))
+    return RunComparison(run_a=run_a, run_b=run_b, comparison=_comparison(gate, diff))
 
 
-def _comparison(gate: dict[str, Any], diff: dict[str, Any]) -> Comparison:
+def _comparison(gate: dict[str, Any], diff: dict[str, Any]) -> RunChanges:
     summary, cases = diff["summary"], diff["cases"]
     changed = summary["regressedCount"] + summary["improvedCount"]
     moved = summary["addedCount"] + summary["removedCount"]
     counts = ("regressedCount", "improvedCount", "unchangedCount", "addedCount", "removedCount")
-    return Comparison(
+    return RunChanges(
         pass_rate=_pass_rate(gate, summary),
         verdict=gate["verdict"],
         evaluators=gate["evaluators"],
@@ -245,7 +243,7 @@ TOOLS = (
         title="Compare two runs",
         description="Whether a candidate run is worse than its baseline, how sure that is, and on which items.",
         arguments=CompareRuns,
-        answer=ComparedRuns,
+        answer=RunComparison,
         run=compare_runs,
     ),
     Tool(

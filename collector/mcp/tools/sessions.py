@@ -8,6 +8,9 @@ from collector.mcp.asking import Api, part
 from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.traces import Number, judged
 
+_MOST_TEXTS = 200_000
+"""Traces whose texts are looked through for an answer. A guess: a million take half a second."""
+
 
 class SessionLine(BaseModel):
     """A session as a list tells it."""
@@ -44,14 +47,21 @@ class FoundSessions(Answer):
 
     sessions: list[SessionLine]
     next: str | None = Field(description="Ask again with this as `before`; null: there are no more.")
+    searched_to: str | None = Field(
+        description="Null, or: the text was looked for in the newest traces alone, which started then or later. Ask "
+        "again with this as `until` to look further back."
+    )
 
 
 async def find_sessions(api: Api, asked: FindSessions) -> FoundSessions:
     """Look them up."""
     filters = asked.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
-    page = await api.get("/api/v1/sessions", **filters, **{"from": asked.since, "to": asked.until, "size": asked.limit})
+    bounds = {"from": asked.since, "to": asked.until, "size": asked.limit, "newest": _MOST_TEXTS}
+    page = await api.get("/api/v1/sessions", **filters, **bounds)
     lines = [{name: each[name] for name in SessionLine.model_fields} for each in page["content"]]
-    return FoundSessions(sessions=[SessionLine(**line) for line in lines], next=page["next"])
+    return FoundSessions(
+        sessions=[SessionLine(**line) for line in lines], next=page["next"], searched_to=page["searchedTo"]
+    )
 
 
 class GetSession(Arguments):
@@ -59,7 +69,7 @@ class GetSession(Arguments):
 
     session_id: str
     tenant: str | None = None
-    turns: int = Field(default=20, ge=1, le=100, description="So many, the last ones.")
+    turns: int = Field(default=10, ge=1, le=100, description="So many, the last ones.")
     before: str | None = Field(default=None, description="The `earlier` of the answer before: turns before those.")
 
 

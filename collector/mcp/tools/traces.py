@@ -5,8 +5,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from collector.mcp.asking import Api, part
-from collector.mcp.errors import Refused
+from collector.mcp.errors import ToolRefused
 from collector.mcp.tool import Answer, Arguments, Tool
+
+SEARCH_MS = 120
+"""For looking back through traces, so that an answer comes within 300 ms. What is rare may need another look."""
 
 Number = int | float | str | None  # what JSON has no number for is a text
 
@@ -41,7 +44,6 @@ class FindTraces(Arguments):
     passed: bool | None = Field(default=None, description="With rule: those that passed, or did not.")
     outcome: Literal["scored", "failed", "skipped"] | None = Field(default=None, description="With rule.")
     limit: int = Field(default=20, ge=1, le=100)
-    page: int | None = Field(default=None, ge=0, le=10_000, description="The page after the first, from 0.")
     before: str | None = Field(default=None, description="The `next` of the answer before, to go on.")
 
 
@@ -49,15 +51,20 @@ class FoundTraces(Answer):
     """Traces, the newest first."""
 
     traces: list[TraceLine]
-    next: str | None = Field(description="Ask again with this as `before`; null: use `page`, or there are no more.")
+    next: str | None = Field(description="Ask again with this as `before`; null: there are no more.")
     last: bool
+    searched_to: str | None = Field(
+        description="Null, or: the time was over, and all that started after this was looked through. There may be "
+        "more before it: ask again with `before`, or with a shorter `since` and `until`."
+    )
 
 
 async def find_traces(api: Api, asked: FindTraces) -> FoundTraces:
     """Look them up."""
     filters = asked.model_dump(exclude={"since", "until", "limit"}, exclude_none=True)
-    page = await api.get("/api/v1/traces", **filters, **{"from": asked.since, "to": asked.until, "size": asked.limit})
-    return FoundTraces(traces=page["content"], next=page.get("next"), last=page["last"])
+    bounds = {"from": asked.since, "to": asked.until, "size": asked.limit, "withinMs": SEARCH_MS}
+    page = await api.get("/api/v1/traces", **filters, **bounds)
+    return FoundTraces(traces=page["content"], next=page["next"], last=page["last"], searched_to=page["searchedTo"])
 
 
 class GetTrace(Arguments):
@@ -186,7 +193,7 @@ def _span_of(trace: dict[str, Any], span_id: str) -> dict[str, Any]:
     for span in trace["spans"]:
         if span["spanId"] == span_id:
             return dict(span)
-    raise Refused(f"the trace {trace['traceId']} has no span {span_id}; get_trace lists its spans")
+    raise ToolRefused(f"the trace {trace['traceId']} has no span {span_id}; get_trace lists its spans")
 
 
 def _about(target: dict[str, Any], rule: str | None) -> list[dict[str, Any]]:

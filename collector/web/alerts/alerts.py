@@ -10,13 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.corrected_documents import corrected_alert
-from collector.api.pages import MAX_PAGE
-from collector.api.tenants import refuse_shared
+from collector.api.access.tenants import refuse_shared
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE
+from collector.api.review.corrected_documents import corrected_alert
+from collector.web.alerts.muting import HOURS, mute_alert, mutes_of
 from collector.web.navigation import may_use
 from collector.web.pictures.whisker import evidence_bar, whisker
-from collector.web.quality.quality_numbers import short_print
+from collector.web.quality.quality_numbers import is_of_people, short_print
+from collector.web.questions import criteria_by_rule, questions_of
 from collector.web.rendering import page
 from collector.web.visitor import Sent, with_parameters
 from storage.alerting.alerts import Alert, AlertFilter, AlertFinding, AlertState
@@ -71,6 +73,7 @@ def list_alerts(request: Request, here: Here, who: Who, asked: Annotated[AlertLi
         request,
         "alerts.html",
         alerts=found[:_ROWS],
+        criteria=criteria_by_rule(here, who),
         asked=asked,
         states=STATES,
         older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
@@ -86,12 +89,17 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
     alert = _alert(here, who, alert_id)
     receivers = {each.webhook_id: each for each in here.receivers.all(who.sight) if who.owns(each.tenant)}
     told = here.outbox.of_alert(alert_id, tenant=alert.finding.tenant)
+    examples = _objects(alert.finding.document.get("examples"))
     return page(
         request,
         "alert.html",
         alert=alert,
         finding=alert.finding,
-        examples=_objects(alert.finding.document.get("examples")),
+        examples=examples,
+        questions=questions_of(here, [_text(each.get("traceId")) for each in examples], alert.finding.tenant),
+        criteria=_criteria(here, who, alert.finding),
+        service=_service_of(alert.finding).get("service"),
+        told=_rated(alert.finding.document.get("told")),
         sql=_text(alert.finding.document.get("sql")),
         settings={name: alert.finding.document.get(name) for name in ("alpha", "margin")},
         how=ENDS.get(_text((alert.recovery or {}).get("how"))),
@@ -99,6 +107,9 @@ def show_alert(request: Request, alert_id: str, here: Here, who: Who) -> Respons
         deliveries=[each for each in told if each.webhook_id in receivers or who.sees_all],
         receivers=receivers,
         may_acknowledge=alert.state == "open" and may_use(who, acknowledge_alert, "POST"),
+        mutes=mutes_of(here, alert.finding),
+        mute_hours=HOURS,
+        may_mute=who.owns(alert.finding.tenant) and may_use(who, mute_alert, "POST"),
         may_resolve=alert.state != "recovered" and may_use(who, resolve_alert, "POST"),
         compare=_comparison(alert.finding),
         quality=f"/quality?{_stream(alert.finding)}",
@@ -140,6 +151,13 @@ def _alert(here: Context, who: Caller, alert_id: str) -> Alert:
     return alert
 
 
+def _criteria(here: Context, who: Caller, finding: AlertFinding) -> str:
+    """What was asked of each judged case: of people their question, of an evaluator what its rule says now."""
+    if is_of_people(finding.fingerprint):
+        return short_print(finding.fingerprint)
+    return criteria_by_rule(here, who).get(finding.rule_id, "")
+
+
 def _stream(finding: AlertFinding, **more: str) -> str:
     told = {"rule": finding.rule_id, "project": finding.project or ""}
     told |= {"tenant": finding.tenant} if finding.tenant else {}
@@ -152,12 +170,24 @@ def _comparison(finding: AlertFinding) -> str | None:
     if finding.metric or finding.kind != "release" or before is None or after is None:
         return None
     # Several releases of a baseline are told as one text, and the latest of them stands last.
-    return f"/quality/compare?{_stream(finding, baseline=before.rpartition(', ')[2], candidate=after)}"
+    sides = {"baseline": before.rpartition(", ")[2], "candidate": after}
+    return f"/quality/compare?{_stream(finding, **_service_of(finding), **sides)}"
+
+
+def _service_of(finding: AlertFinding) -> dict[str, str]:
+    """The service whose releases an alert is about, where it tells."""
+    service = _text(finding.document.get("service"))
+    return {"service": service} if service else {}
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
     """Those of a list that are objects, of a document that may be anything."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _rated(value: object) -> Sequence[Mapping[str, Any]]:
+    """Those of a list of what was told that have a rate."""
+    return [each for each in _objects(value) if isinstance(each.get("rate"), int | float)]
 
 
 def _text(value: object) -> str:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
+from collector.api.base.context import Here, Who
 from collector.live.monitors.metric_looks import metric_state_of, text_of
 from collector.metric_monitor_text import SCOPES, MetricMonitorText
 from collector.units import metric_text

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.owned import own_webhooks
-from collector.api.pages import MAX_PAGE
-from collector.api.webhooks import WebhookBody
+from collector.api.access.owned import own_webhooks
+from collector.api.alerting.webhooks import WebhookBody
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE
 from collector.delivery.receivers import EVENTS, EVERY_PROJECT, SECRET_URLS, BadWebhook, FromFile, Wish
 from collector.delivery.signing import new_secret
-from collector.settings import ALERT_EVENTS
+from collector.setting_groups import ALERT_EVENTS
 from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.navigation import may_use
 from collector.web.overtaken import EditConflict, overtaken, version_seen, without_secret
@@ -25,7 +25,7 @@ from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
-from storage.alerting.outbox import DeliveryState
+from storage.alerting.outbox import DeliveryState, Severity
 from storage.alerting.webhooks import Template, Webhook
 from storage.errors import Conflict, Missing, Stale
 
@@ -34,9 +34,19 @@ router = APIRouter()
 _SEE_OTHER = 303
 _PAGE_ROWS = 50
 _STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
-_FIELDS: Final = frozenset({"url", "secret"})
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 _FORGET: Final = "removeSecret"
-_LABELS: Final = {"url": "URL", "template": "As", "secret": "Secret", "events": "Told of", "enabled": "Switched on"}
+_LABELS: Final = {
+    "url": "URL",
+    "template": "Format",
+    "secret": "Secret",
+    "events": "Events",
+    "rules": "Of rules and monitors",
+    "severities": "Of severities",
+    "digestMinutes": "Minutes between digests",
+    "enabled": "Switched on",
+}
+_UNSIGNED: Final = "unsigned"  # what the form calls JSON that no secret signs
 _OWN_SECRETS: Final[frozenset[Template]] = frozenset({"pagerduty"})  # which give theirs; a made one is of no use
 
 
@@ -48,6 +58,9 @@ class _Values:
     url: str = ""
     template: str = "json"
     events: Sequence[str] = ALERT_EVENTS
+    rules: str = ""  # a line each
+    severities: Sequence[str] = ()
+    digest_minutes: str = ""
     enabled: bool = True
     forgets: bool = False
     version: int = 0  # of the receiver, when its form was first shown
@@ -60,13 +73,11 @@ class _Values:
 def list_webhooks(request: Request, here: Here, who: Who, project: str = "") -> Response:
     """Those of every project, or of one, by project and then the oldest first; to a key with a tenant its own alone."""
     found = _all(here, who)
-    projects = sorted({_project_of(each) for each in found})
-    shown = [each for each in found if project in {"", _project_of(each)}]
     return page(
         request,
         "webhooks.html",
-        webhooks=sorted(shown, key=_project_of),
-        projects=projects,
+        webhooks=[each for each in sorted(found, key=_project_of) if project in {"", _project_of(each)}],
+        projects=sorted({_project_of(each) for each in found}),
         project=project,
         project_of=_project_of,
         may_edit=may_use(who, create_webhook, "POST"),
@@ -86,7 +97,8 @@ def create_webhook(request: Request, here: Here, who: Who, form: Sent) -> Respon
     """Add one."""
     project = form.text("project").strip() or EVERY_PROJECT
     try:
-        created = here.receivers.create(here.receivers.project(project, who.sight), _wish(form), tenant=who.tenant)
+        seen = here.receivers.project(project, who.sight)
+        created = here.receivers.create(seen, _wish(form, is_kept=False), tenant=who.tenant)
     except (BadWebhook, ValidationError) as error:
         return _form(request, None, _sent(form, error), status=400)
     return RedirectResponse(f"/webhooks/{created.webhook_id}", _SEE_OTHER)
@@ -102,7 +114,7 @@ def show_webhook(
     state: str = "",
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """One of them, and what it was told or is to be told."""
+    """One webhook, and what it was told or is to be told."""
     webhook = _find(here, who, webhook_id)
     wanted = next((each for each in _STATES if each == state), None)
     found = here.outbox.deliveries(webhook_id, state=wanted, offset=number * _PAGE_ROWS, limit=_PAGE_ROWS + 1)
@@ -129,8 +141,11 @@ def edit_webhook(request: Request, webhook_id: str, here: Here, who: Who) -> Res
     values = _Values(
         project=_project_of(found),
         url=found.url,
-        template=found.template,
+        template=_UNSIGNED if found.template == "json" and not found.has_secret else found.template,
         events=found.events,
+        rules="\n".join(found.rules or ()),
+        severities=found.severities or (),
+        digest_minutes=_number(found.digest_minutes),
         enabled=found.enabled,
         version=found.version,
     )
@@ -143,7 +158,7 @@ def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, for
     """Make it what the form says, if it is still as the form was filled; a secret that is left empty stays."""
     webhook = _find(here, who, webhook_id)
     try:
-        _replace(here, webhook, _wish(form), seen=version_seen(form))
+        _replace(here, webhook, _wish(form, is_kept=webhook.has_secret), seen=version_seen(form))
     except (BadWebhook, ValidationError) as error:
         return _form(request, webhook, _sent(form, error), status=400)
     except Stale:
@@ -158,14 +173,7 @@ def replace_webhook(request: Request, webhook_id: str, here: Here, who: Who, for
 def switch_webhook(webhook_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Switch it on, which begins anew where we had switched it off, or off."""
     webhook = _find(here, who, webhook_id)
-    wish = Wish(
-        url=None,
-        secret=None,
-        keeps_secret=True,
-        enabled=form.required("enabled") == "true",
-        events=webhook.events,
-        template=webhook.template,
-    )
+    wish = replace(_as_it_is(webhook), keeps_secret=True, enabled=form.required("enabled") == "true")
     try:
         _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
@@ -186,7 +194,7 @@ def rotate_secret(request: Request, webhook_id: str, here: Here, who: Who, form:
     """Sign with another secret from now on: the one that is given, or one that is made here and shown this once."""
     webhook, given = _find(here, who, webhook_id), form.text("secret")
     secret = given or ("" if webhook.template in _OWN_SECRETS else new_secret())
-    wish = Wish(url=None, secret=secret, enabled=webhook.enabled, events=webhook.events, template=webhook.template)
+    wish = replace(_as_it_is(webhook), secret=secret)
     try:
         _replace(here, webhook, wish, seen=webhook.version)
     except BadWebhook as error:
@@ -256,7 +264,7 @@ def _find(here: Context, who: Caller, webhook_id: str) -> Webhook:
 
 
 def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
-    """Make a receiver of which this version was seen what is wished for; the forms leave alone which alerts it wants.
+    """Make a receiver of which this version was seen what is wished for.
 
     Raises:
         Stale: it has another version.
@@ -264,31 +272,51 @@ def _replace(here: Context, webhook: Webhook, wish: Wish, *, seen: int) -> None:
         Conflict: it is that of the configuration.
     """
     try:
-        routed = replace(wish, rules=webhook.rules, severities=webhook.severities)
-        here.receivers.replace(webhook, routed, seen={seen})
+        here.receivers.replace(webhook, wish, seen={seen})
     except FromFile as error:
         raise Conflict(str(error)) from None
+
+
+def _as_it_is(webhook: Webhook) -> Wish:
+    """What a receiver is, without its secret."""
+    return Wish(
+        url=None,
+        secret=None,
+        enabled=webhook.enabled,
+        events=webhook.events,
+        template=webhook.template,
+        rules=webhook.rules,
+        severities=webhook.severities,
+        digest_minutes=webhook.digest_minutes,
+    )
 
 
 def _project_of(webhook: Webhook) -> str:
     return EVERY_PROJECT if webhook.project is None else webhook.project
 
 
-def _wish(form: Form) -> Wish:
-    """What a form says, as the API takes it; a secret that is left empty is not mentioned.
+def _wish(form: Form, *, is_kept: bool) -> Wish:
+    """What a form says, as the API takes it; one that is left empty is not mentioned, so that it stays.
 
     Raises:
         ValidationError: that is none.
+        BadWebhook: it is to be signed, with nothing to sign it.
     """
+    template = form.text("template", "json")
+    if template == "json" and not (form.text("secret") or (is_kept and not form.checked(_FORGET))):
+        raise BadWebhook("is what signs; give one, or choose JSON that is not signed", field="secret")
     document: dict[str, object] = {
         "url": form.text("url").strip() or None,
         "enabled": form.checked("enabled"),
         "events": list(form.texts("events")),
-        "template": form.text("template", "json"),
+        "template": "json" if template == _UNSIGNED else template,
+        "rules": [line.strip() for line in form.text("rules").splitlines() if line.strip()] or None,
+        "severities": list(form.texts("severities")) or None,
+        "digestMinutes": form.text("digestMinutes").strip() or None,
     }
-    if form.text("secret"):
+    if form.text("secret") and template != _UNSIGNED:
         document["secret"] = form.text("secret")
-    elif form.checked(_FORGET):
+    elif form.checked(_FORGET) or template == _UNSIGNED:
         document["secret"] = None
     return WebhookBody.model_validate(document).wish()
 
@@ -300,6 +328,9 @@ def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Val
         url=form.text("url"),
         template=form.text("template"),
         events=form.texts("events"),
+        rules=form.text("rules"),
+        severities=form.texts("severities"),
+        digest_minutes=form.text("digestMinutes"),
         enabled=form.checked("enabled"),
         forgets=form.checked(_FORGET),
         version=version_seen(form),
@@ -310,18 +341,32 @@ def _sent(form: Form, error: BadWebhook | ValidationError | None = None) -> _Val
 def _overtaken(now: Webhook, form: Form) -> EditConflict:
     """How a receiver that was changed meanwhile differs from what a form says."""
     typed, there = without_secret(form, "secret", _FORGET, is_kept=now.has_secret)
-    wish, url = _wish(form), form.text("url").strip() or now.url
+    wish, url = _wish(form, is_kept=now.has_secret), form.text("url").strip() or now.url
     if url != now.url and wish.template in SECRET_URLS:
         url = "a new one"
-    wanted = {"url": url, "template": wish.template, "events": ", ".join(wish.events), "enabled": wish.enabled}
-    is_there = {"url": now.url, "template": now.template, "events": ", ".join(now.events), "enabled": now.enabled}
-    return overtaken("webhook", wanted | dict(typed), is_there | dict(there), _LABELS)
+    wanted = {"url": url, **_compared(wish)}
+    return overtaken("webhook", wanted | dict(typed), {"url": now.url, **_compared(now)} | dict(there), _LABELS)
+
+
+def _compared(told: Wish | Webhook) -> dict[str, object]:
+    """What a form and a receiver say, by field, but for the address and what is secret."""
+    return {
+        "template": told.template,
+        "events": ", ".join(told.events),
+        "rules": ", ".join(told.rules or ()),
+        "severities": ", ".join(told.severities or ()),
+        "digestMinutes": _number(told.digest_minutes),
+        "enabled": told.enabled,
+    }
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def _problem(error: BadWebhook) -> dict[str, str]:
-    """What it says, which begins with the field that it is about."""
-    name, _, message = str(error).partition(": ")
-    return {name: message} if name in _FIELDS else {"": str(error)}
+    """What is wrong, by the field that it is about."""
+    return {error.field: error.what}
 
 
 def _form(request: Request, webhook: Webhook | None, values: _Values, *, status: int = 200) -> Response:
@@ -332,6 +377,7 @@ def _form(request: Request, webhook: Webhook | None, values: _Values, *, status:
         webhook=webhook,
         values=values,
         events=EVENTS,
+        severities=_SEVERITIES,
         every=EVERY_PROJECT,
     )
 

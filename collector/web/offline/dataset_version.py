@@ -10,15 +10,15 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here
-from collector.api.dataset_files import exported_version
-from collector.api.datasets import Number, Seen, version_seen
-from collector.api.pages import MAX_PAGE
+from collector.api.base.context import Context, Here
+from collector.api.base.pages import MAX_PAGE
+from collector.api.offline.dataset_files import exported_version
+from collector.api.offline.datasets import Number, Seen, version_seen
 from collector.datasets.files import Format
 from collector.experiments.report import told
 from collector.web.rendering import page, plain_text
 from storage.errors import Missing
-from storage.offline.datasets import Change, Dataset, Item, Version
+from storage.offline.datasets import Dataset, Item, Version, VersionChange
 
 router = APIRouter()
 
@@ -83,7 +83,7 @@ def show_differences(
     """What it adds, removes and changes against another version, by default the one before it."""
     found = version_seen(here, dataset, version)
     against = _base(here, dataset, found, base)
-    changes: Sequence[Change] = ()
+    changes: Sequence[VersionChange] = ()
     total = 0
     if against is not None:
         changes, total = here.datasets.changes(against, found, skip=number * _CHANGES, most=_CHANGES)
@@ -145,7 +145,7 @@ def _said(item: Item) -> Mapping[str, Any]:
     }
 
 
-def _shown(change: Change) -> ShownChange:
+def _shown(change: VersionChange) -> ShownChange:
     """The parts that differ; of an item that one version does not have all that says something."""
     parts = []
     for label, name in _PARTS:

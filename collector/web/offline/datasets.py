@@ -8,9 +8,9 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
-from collector.api.datasets import NewDataset, Own, Seen
-from collector.api.pages import MAX_PAGE
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import MAX_PAGE
+from collector.api.offline.datasets import NewDataset, Own, Seen
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
 from collector.web.problems import by_field
@@ -73,7 +73,7 @@ def create_dataset(request: Request, here: Here, who: Who, form: Sent) -> Respon
 @router.get(_ONE)
 @needs(Permission.READ, by_tenant=True)
 def show_dataset(request: Request, dataset: Seen, here: Here, who: Who, number: Number = 0) -> Response:
-    """One of them, with its versions and the latest runs on them."""
+    """A dataset, with its versions and the latest runs on them."""
     versions = here.datasets.versions(dataset, skip=number * _PAGE_ROWS, most=_PAGE_ROWS + 1)
     return page(
         request,

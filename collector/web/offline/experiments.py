@@ -9,15 +9,15 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.pages import MAX_PAGE
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE
 from collector.units import instant_text
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import Scale, TrendPoint, trend
 from collector.web.quality.quality_numbers import short_print
 from collector.web.rendering import page
 from storage.errors import Missing
-from storage.offline.run_sums import Evaluated, Sums
+from storage.offline.run_sums import Evaluated, RunSums
 from storage.offline.runs import Experiment, Run
 
 router = APIRouter()
@@ -28,7 +28,7 @@ _SPARK_RUNS: Final = 10
 _CHARTS: Final = 3  # of evaluators
 _ENDED: Final = frozenset({"SUCCESS", "FAILED", "EVALUATING"})
 
-Told = tuple[Run, Sums]
+Told = tuple[Run, RunSums]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ListedExperiment:
 
     experiment: Experiment
     latest: Run | None
-    sums: Sums | None
+    sums: RunSums | None
     spark: Markup
 
 
@@ -75,7 +75,7 @@ def show_experiment(
     who: Who,
     number: Annotated[int, Query(alias="page", ge=0, le=MAX_PAGE)] = 0,
 ) -> Response:
-    """One of them: how its runs went, and these, newest first."""
+    """An experiment: how its runs went, and these, newest first."""
     found = here.runs.experiments(who.sight, experiment_id=experiment_id)
     if not found:
         raise Missing(f"there is no experiment {experiment_id[:64]} here")
@@ -103,7 +103,7 @@ def _rows(here: Context, experiments: Sequence[Experiment]) -> list[ListedExperi
     return [_listed(each, runs[each.experiment_id], sums) for each in experiments]
 
 
-def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, Sums]) -> ListedExperiment:
+def _listed(experiment: Experiment, runs: Sequence[Run], sums: Mapping[str, RunSums]) -> ListedExperiment:
     latest = next(iter(runs), None)
     rates = [sums[run.run_id].pass_rate for run in reversed(runs) if run.status in _ENDED]
     label = f"Pass rates of the latest {len(rates)} runs"

@@ -25,8 +25,8 @@ def marked(before: str, after: str, wholes: tuple[str, str]) -> tuple[Markup, Ma
     (one, one_missing), (other, other_missing) = cut_text(before), cut_text(after)
     parts, other_parts = differing(one, other)
     return (
-        framed(_told(parts, Markup("<del>{}</del>")), one_missing, wholes[0]),
-        framed(_told(other_parts, Markup("<ins>{}</ins>")), other_missing, wholes[1]),
+        framed(_framed(parts, Markup("<del>{}</del>")), one_missing, wholes[0]),
+        framed(_framed(other_parts, Markup("<ins>{}</ins>")), other_missing, wholes[1]),
     )
 
 
@@ -87,5 +87,5 @@ def _joined(tokens: Sequence[str], same: set[int]) -> Parts:
     return parts
 
 
-def _told(parts: Parts, frame: Markup) -> Markup:
+def _framed(parts: Parts, frame: Markup) -> Markup:
     return Markup().join(visible(text) if is_same else frame.format(visible(text)) for is_same, text in parts)

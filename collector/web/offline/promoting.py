@@ -10,8 +10,11 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.dataset_promotion import (
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.offline.datasets import NewDataset
+from collector.api.offline.runs import Seen
+from collector.api.review.dataset_promotion import (
     Promoted,
     Promotion,
     corrected_by_people,
@@ -19,9 +22,6 @@ from collector.api.dataset_promotion import (
     promoted,
     recorded_case,
 )
-from collector.api.datasets import NewDataset
-from collector.api.runs import Seen
-from collector.api.tenants import sight_of
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.visitor import Form, Sent, with_query
@@ -146,13 +146,14 @@ def _value(found: Any, name: str = "") -> object:  # noqa: ANN401 - JSON
     return found or None
 
 
-def _own(here: Context, who: Caller) -> list[Dataset]:
+def own_datasets(here: Context, who: Caller) -> list[Dataset]:
+    """Those that somebody may add to."""
     return [each for each in here.datasets.all(who.sight) if who.owns(each.tenant)]
 
 
 def _first(here: Context, who: Caller, recorded: Recorded) -> _Values:
     """The form as it is opened: with the dataset that it is of, or the only one."""
-    own = [each.dataset_id for each in _own(here, who)]
+    own = [each.dataset_id for each in own_datasets(here, who)]
     chosen = recorded.dataset_id if recorded.dataset_id in own else own[0] if len(own) == 1 else _NEW
     likely = (recorded.corrected, recorded.expected, recorded.answered)
     shown = next((each for each in likely if each is not None), None)
@@ -174,7 +175,7 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
         said["overriddenExpectedOutput"] = _typed(values.expected)
     wanted = Promoted.model_validate(recorded.wanted | said)
     try:
-        dataset = _dataset(here, who, values)
+        dataset = chosen_dataset(here, who, values.dataset, values.name)
         body = Promotion(datasetName=dataset.dataset_id, items=[wanted])
         _, (version, _) = promoted(here, who, dataset, body)
     except ValidationError as error:
@@ -185,12 +186,18 @@ def _promoted(request: Request, here: Context, who: Caller, recorded: Recorded, 
     return RedirectResponse(with_query(place, item=id_in(here, dataset, wanted)), _SEE_OTHER)
 
 
-def _dataset(here: Context, who: Caller, values: _Values) -> Dataset:
-    """The one that was chosen; or where a name was typed, a new one."""
-    if values.name or values.dataset == _NEW:
-        body = NewDataset(name=values.name)
+def chosen_dataset(here: Context, who: Caller, dataset_id: str, name: str) -> Dataset:
+    """The one that was chosen; or where a name was typed, a new one.
+
+    Raises:
+        ValidationError: no dataset can have the name.
+        Conflict: there is one of that name.
+        Missing: the one that was chosen is not there any more.
+    """
+    if name or dataset_id == _NEW:
+        body = NewDataset(name=name)
         return here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
-    found = next((each for each in _own(here, who) if each.dataset_id == values.dataset), None)
+    found = next((each for each in own_datasets(here, who) if each.dataset_id == dataset_id), None)
     if found is None:
         raise Missing("there is no such dataset here any more")
     return found
@@ -229,5 +236,11 @@ def _form(
     request: Request, here: Context, who: Caller, recorded: Recorded, values: _Values, *, status: int = 200
 ) -> Response:
     return page(
-        request, "promote.html", status=status, recorded=recorded, values=values, datasets=_own(here, who), new=_NEW
+        request,
+        "promote.html",
+        status=status,
+        recorded=recorded,
+        values=values,
+        datasets=own_datasets(here, who),
+        new=_NEW,
     )

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
+from collector.api.base.context import Context, Here, Who
+from collector.api.review.review_queues import EntriesBody, Own, QueueBody, check_feeds, entries_of_run, queue_target
 from collector.web.confirming import Confirmation, ask
 from collector.web.problems import by_field
 from collector.web.rendering import page
@@ -33,6 +33,7 @@ _PERCENT: Final = 100
 
 Values = Mapping[str, str]
 Named = Annotated[str, Query(max_length=10_000)]
+Chosen = Annotated[Sequence[str], Query(max_length=200)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +124,12 @@ def delete_queue(queue: Own, here: Here) -> Response:
 
 @router.get("/review/add")
 @needs(Permission.WRITE, by_tenant=True)
-def ask_which_queue(request: Request, here: Here, who: Who, run: Named = "", targets: Named = "") -> Response:
-    """To which queue the items of a run, or what is named, are to be added."""
-    return page(request, "review_add_to.html", queues=_own(here, who), run=run, targets=targets)
+def ask_which_queue(
+    request: Request, here: Here, who: Who, run: Named = "", targets: Named = "", trace: Chosen = ()
+) -> Response:
+    """To which queue the items of a run, or what is named, or traces that were chosen of a list, are to be added."""
+    named = [*targets.split(), *(each.partition(".")[0] for each in trace)]
+    return page(request, "review_add_to.html", queues=_own(here, who), run=run, targets=" ".join(named))
 
 
 @router.get(_ONE + "/add")

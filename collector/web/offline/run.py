@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.pages import MAX_PAGE
-from collector.api.run_export import exported
-from collector.api.runs import Own, Seen
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE
+from collector.api.offline.run_export import exported
+from collector.api.offline.runs import Own, Seen
 from collector.experiments.exports import REPORT_FORMS, RunForm
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_item

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -10,21 +10,21 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.pages import MAX_PAGE
-from collector.api.run_diff import baseline_for
-from collector.api.run_gate import compared_runs
-from collector.api.runs import Seen
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE
+from collector.api.gating.run_diff import baseline_for
+from collector.api.gating.run_gate import compared_runs
+from collector.api.offline.runs import Seen
+from collector.experiments.comparing import ComparedRuns
+from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffFilter, cases_of
+from collector.gating.gate import Policy
 from collector.web.offline.marked import marked
 from collector.web.offline.run import OUTCOMES, readable
 from collector.web.rendering import page
 from collector.web.text import block, value_text
+from rules.statistics.runs.options import Options
 from storage.errors import Conflict
 from storage.offline.runs import Run
-
-if TYPE_CHECKING:
-    from collector.experiments.comparing import ComparedRuns
-    from collector.experiments.side_by_side import DiffCase, DiffFilter
 
 router = APIRouter()
 
@@ -99,11 +99,6 @@ def show_run_diff(
 
 
 def _difference(run: Run, before: Run, wanted: WantedDifference, here: Context) -> dict[str, Any]:
-    # Imported here: they bring scipy, which a server that compares nothing should not load.
-    from collector.experiments.side_by_side import DIFF_FILTERS, cases_of  # noqa: PLC0415
-    from collector.gating.gate import Policy  # noqa: PLC0415
-    from rules.statistics.runs.options import Options  # noqa: PLC0415
-
     options = Options(slices=(wanted.slices,) if wanted.slices else ())
     found = compared_runs(run, before, options, here)
     listed = found.table.listed(DIFF_FILTERS[_SHOWN[wanted.show]])

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
+from collector.api.base.context import Here, Who
 from collector.web.rendering import page
 from storage.operation.access import AuditWanted
 

@@ -10,15 +10,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
 
-from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.connection_documents import connection_document
-from collector.api.context import Context, Here, Who
-from collector.api.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.access.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.base.context import Context, Here, Who
+from collector.api.documents.connection_documents import connection_document
 from collector.connection_text import BadText
 from collector.live.budgets.budgets import SpentToday
 from collector.live.judges.connection_trial import try_connection
-from collector.live.judges.connections import ConnectionConflict, NoSuchConnection
 from collector.live.judges.llm_connection import LlmConnection
 from collector.web.confirming import Confirmation, ask
 from collector.web.navigation import may_use
@@ -30,12 +28,12 @@ from collector.web.operations.connection_form import (
     values_of,
     values_sent,
 )
-from collector.web.operations.spending import Measure, measures
+from collector.web.operations.spending import SpendingMeasure, measures
 from collector.web.overtaken import EditConflict, version_seen
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
-from storage.errors import Missing, Stale
+from storage.errors import Conflict, Stale
 
 router = APIRouter()
 
@@ -78,7 +76,7 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
     """Add one."""
     try:
         created = here.judging.connections.create(connection_of(form, {}), who.tenant)
-    except (BadText, ConnectionConflict) as error:
+    except (BadText, Conflict) as error:
         return _refused(request, None, form, error)
     return RedirectResponse(f"/connections/{created.connection_id}", _SEE_OTHER)
 
@@ -86,15 +84,15 @@ def create_connection(request: Request, here: Here, who: Who, form: Sent) -> Res
 @router.get("/connections/{connection_id}")
 @needs(Permission.READ, by_tenant=True)
 def show_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
-    """One of them."""
-    return _shown(request, here, who, _seen(here, who, connection_id))
+    """One connection."""
+    return _shown(request, here, who, connection_seen(here, who, connection_id))
 
 
 @router.post("/connections/{connection_id}/test")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def test_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Ask its model one tiny question, and show what came of it."""
-    found = _own(here, who, connection_id)
+    found = own_connection(here, who, connection_id)
     trial = asyncio.run(try_connection(found, here.judging.connections, here.judging.budgets))
     return _shown(request, here, who, found, trial.document())
 
@@ -103,7 +101,7 @@ def test_connection(request: Request, connection_id: str, here: Here, who: Who) 
 @needs(Permission.ADMINISTER, by_tenant=True)
 def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Its form."""
-    found = _own(here, who, connection_id)
+    found = own_connection(here, who, connection_id)
     return _form(request, found, _Shown(values=values_of(connection_document(found, ())), version=found.row.version))
 
 
@@ -111,14 +109,14 @@ def edit_connection(request: Request, connection_id: str, here: Here, who: Who) 
 @needs(Permission.ADMINISTER, by_tenant=True)
 def replace_connection(request: Request, connection_id: str, here: Here, who: Who, form: Sent) -> Response:
     """Make it what the form says, if it still has the version that the form was filled with."""
-    found = _own(here, who, connection_id)
+    found = own_connection(here, who, connection_id)
     wanted = connection_of(form, connection_document(found, ()))
     try:
         here.judging.connections.replace(connection_id, wanted, seen={version_seen(form)})
-    except (BadText, ConnectionConflict) as error:
+    except (BadText, Conflict) as error:
         return _refused(request, found, form, error)
     except Stale:
-        now = _own(here, who, connection_id)
+        now = own_connection(here, who, connection_id)
         told = overtaken_by(now, form, wanted)
         shown = _Shown(values=values_sent(form), version=now.row.version, overtaken=told)
         return _form(request, now, shown, status=409)
@@ -129,47 +127,22 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
 @needs(Permission.ADMINISTER, by_tenant=True)
 def ask_to_delete(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Whether it is really to go."""
-    return ask(request, _question(_own(here, who, connection_id)))
+    return ask(request, _question(own_connection(here, who, connection_id)))
 
 
 @router.post("/connections/{connection_id}/delete")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def delete_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Take it away, with its key."""
-    found = _own(here, who, connection_id)
+    found = own_connection(here, who, connection_id)
     try:
         here.judging.connections.delete(connection_id)
-    except ConnectionConflict as error:
+    except Conflict as error:
         return ask(request, _question(found), problem=str(error), status=409)
     return RedirectResponse("/connections", _SEE_OTHER)
 
 
-def _seen(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """The one with this id.
-
-    Raises:
-        Missing: there is none that the caller sees.
-    """
-    try:
-        return connection_seen(here, who, connection_id)
-    except NoSuchConnection as error:
-        raise Missing(str(error)) from None
-
-
-def _own(here: Context, who: Caller, connection_id: str) -> LlmConnection:
-    """A connection that the caller may change.
-
-    Raises:
-        Missing: there is none.
-        Forbidden: it is shared.
-    """
-    try:
-        return own_connection(here, who, connection_id)
-    except NoSuchConnection as error:
-        raise Missing(str(error)) from None
-
-
-def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[Measure]:
+def _measures(found: LlmConnection, spent: Sequence[SpentToday]) -> list[SpendingMeasure]:
     """What was spent over it today, against its budget."""
     today, budget = connection_document(found, spent)["spentToday"], found.text.budget
     return measures(today["calls"], today["tokens"], today["usd"], None if budget is None else budget.budget())
@@ -209,9 +182,7 @@ def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, statu
     )
 
 
-def _refused(
-    request: Request, found: LlmConnection | None, form: Form, error: BadText | ConnectionConflict
-) -> Response:
+def _refused(request: Request, found: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
     """The form as it was sent, with what is wrong beside its fields; without the key."""
     shown = _Shown(values=values_sent(form), version=version_seen(form))
     if isinstance(error, BadText):

@@ -8,16 +8,16 @@ from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from collector.access.errors import Forbidden, KeyConflict
+from collector.access.errors import Forbidden
 from collector.access.permission import Permission, Role, needs
-from collector.api import keys as api
-from collector.api.context import Context, Here, Who
+from collector.api.access import keys as api
+from collector.api.base.context import Context, Here, Who
 from collector.web.confirming import Confirmation, ask, show_once
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
 from collector.web.visitor import Form, Sent
-from storage.errors import Missing
+from storage.errors import Conflict, Missing
 from storage.operation.access import ApiKey
 
 router = APIRouter()
@@ -40,14 +40,14 @@ _DELETE = "opens nothing any longer, and leaves the list. The audit keeps its na
 @needs(Permission.ADMINISTER, by_tenant=True)
 def list_keys(request: Request, here: Here, who: Who) -> Response:
     """The keys, oldest first."""
-    return page(request, "keys.html", keys=here.entrance.keyring.keys(who))
+    return page(request, "keys.html", keys=here.authenticator.keyring.keys(who))
 
 
 @router.get("/keys/new")
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_key(request: Request, here: Here) -> Response:
     """The form of one that is not there yet; the first one has to be an ADMIN key."""
-    is_first = here.entrance.keyring.is_open
+    is_first = here.authenticator.keyring.is_open
     return _form(request, dict.fromkeys(_FIELDS, "") | {"role": Role.ADMIN if is_first else Role.VIEWER})
 
 
@@ -62,7 +62,7 @@ def create_key(request: Request, here: Here, who: Who, form: Sent) -> Response:
         return _form(request, _values(form), problems=by_field(error), status=400)
     except Forbidden as error:
         return _form(request, _values(form), problems={"tenantId": str(error)}, status=403)
-    except KeyConflict as error:
+    except Conflict as error:
         return _form(request, _values(form), problems={"": str(error)}, status=409)
     told = f"It is shown this once, and stored nowhere: copy it now. Role {made.role}."
     return show_once(request, title="A new key", told=told, secret=made.key, back="/keys")
@@ -82,7 +82,7 @@ def disable_key(request: Request, key_id: str, here: Here, who: Who) -> Response
     found = _find(here, who, key_id)
     try:
         api.disable_key(key_id, here, who)
-    except KeyConflict as error:
+    except Conflict as error:
         return ask(request, _question("Disable", _DISABLE, found), problem=str(error), status=409)
     return RedirectResponse("/keys", _SEE_OTHER)
 
@@ -101,7 +101,7 @@ def delete_key(request: Request, key_id: str, here: Here, who: Who) -> Response:
     found = _find(here, who, key_id)
     try:
         api.delete_key(key_id, here, who)
-    except KeyConflict as error:
+    except Conflict as error:
         return ask(request, _question("Delete", _DELETE, found), problem=str(error), status=409)
     return RedirectResponse("/keys", _SEE_OTHER)
 
@@ -112,7 +112,7 @@ def _find(here: Context, who: Who, key_id: str) -> ApiKey:
     Raises:
         Missing: there is none.
     """
-    for each in here.entrance.keyring.keys(who):
+    for each in here.authenticator.keyring.keys(who):
         if each.key_id == key_id:
             return each
     raise Missing(f"there is no key {key_id}")

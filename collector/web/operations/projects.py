@@ -8,11 +8,11 @@ from fastapi.responses import RedirectResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.backup import chunks
-from collector.api.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who
+from collector.api.operations.backup import chunks
 from collector.live.judges.judges import ANY_PROJECT
 from collector.web.navigation import may_use
-from collector.web.operations.spending import Measure, budget_of_project, measures
+from collector.web.operations.spending import SpendingMeasure, budget_of_project, measures
 from collector.web.operations.status import numbers_of
 from collector.web.rendering import page
 from collector.web.visitor import Sent
@@ -36,7 +36,7 @@ class _Row:
     rules: int
     retention_days: int
     is_own_retention: bool
-    measures: list[Measure]
+    measures: list[SpendingMeasure]
 
 
 @router.get("/projects")

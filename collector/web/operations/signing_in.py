@@ -9,7 +9,7 @@ from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import TooMany, Unauthenticated
 from collector.access.permission import Permission, needs
 from collector.access.secret import digest
-from collector.api.context import Here
+from collector.api.base.context import Here
 from collector.doors.otlp_http import address_of
 from collector.web.rendering import page
 from collector.web.sign_in_sessions import new_id
@@ -25,7 +25,7 @@ _SENDS_ONLY: Final = "This key only sends spans; to look at anything takes one w
 @needs(Permission.OPEN)
 def show_form(request: Request, here: Here, next: str = "/") -> Response:  # noqa: A002 - a parameter of the address
     """The form; there is nothing to sign in to where no key is needed."""
-    if here.entrance.keyring.is_open:
+    if here.authenticator.keyring.is_open:
         return RedirectResponse(own_path(next), _SEE_OTHER)
     return page(request, "sign_in.html", next=own_path(next), problem=None)
 
@@ -40,7 +40,7 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
     )
     caller: Caller | None = None
     try:
-        caller = here.entrance.sign_in(key, visit)
+        caller = here.authenticator.sign_in(key, visit)
     except Unauthenticated as error:
         status, problem = 401, str(error)
     except TooMany as error:
@@ -51,10 +51,10 @@ async def sign_in(request: Request, here: Here, form: Sent) -> Response:
             answer = RedirectResponse(first, _SEE_OTHER)
             _leave(request)
             give_cookie(request, answer, sessions_of(request).begin(digest(key)))
-            here.entrance.journal.note(visit, caller, _SEE_OTHER)
+            here.authenticator.journal.note(visit, caller, _SEE_OTHER)
             return answer
         status, problem = 403, _SENDS_ONLY
-    here.entrance.journal.note(visit, caller, status, problem)
+    here.authenticator.journal.note(visit, caller, status, problem)
     return page(request, "sign_in.html", status=status, next=wanted, problem=problem)
 
 

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
-from collector.api.context import Context
+from collector.api.base.context import Context
 from collector.live.budgets.budgets import SpentToday
 from collector.live.jobs.trials import DRAFTS
-from collector.live.judges.judges import ANY_PROJECT
+from collector.live.judges.judges import ANY_PROJECT, PLAYGROUND
 from collector.web.pictures.share import share_bar
 from collector.web.words import number, usd
 from rules.rule import Budget
@@ -19,7 +19,7 @@ _Named: TypeAlias = Callable[[str], tuple[str, Budget | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class SpendingMeasure:
     """One thing that is counted. `limit` None: there is none."""
 
     label: str
@@ -35,10 +35,10 @@ class PayerSpending:
     kind: str
     name: str
     tenant: str
-    measures: list[Measure]
+    measures: list[SpendingMeasure]
 
 
-def measures(calls: int, tokens: int, spent_usd: float, budget: Budget | None) -> list[Measure]:
+def measures(calls: int, tokens: int, spent_usd: float, budget: Budget | None) -> list[SpendingMeasure]:
     """Calls, tokens and USD against a budget."""
     limits = budget or Budget()
     return [
@@ -63,6 +63,8 @@ def purses(here: Context) -> list[PayerSpending]:
     def rule(identity: str) -> tuple[str, Budget | None]:
         if identity == DRAFTS:
             return "(rules being written)", None
+        if identity == PLAYGROUND:
+            return "(the playground)", None
         found = rules.get(identity)
         return (f"{identity} (deleted)", None) if found is None else (found.name, found.budget)
 
@@ -91,8 +93,8 @@ def _purses(kind: str, spent: Iterable[SpentToday], named: _Named) -> list[Payer
     return found
 
 
-def _measure(label: str, spent: Markup, taken: float, limit: float | None, told: Markup) -> Measure:
+def _measure(label: str, spent: Markup, taken: float, limit: float | None, told: Markup) -> SpendingMeasure:
     if limit is None:
-        return Measure(label=label, spent=spent, limit=None, bar=Markup())
+        return SpendingMeasure(label=label, spent=spent, limit=None, bar=Markup())
     share = taken / limit if limit else 1.0
-    return Measure(label=label, spent=spent, limit=told, bar=share_bar(share))
+    return SpendingMeasure(label=label, spent=spent, limit=told, bar=share_bar(share))

@@ -7,8 +7,9 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here
-from collector.api.status_documents import rule_counts_document
+from collector.api.base.context import Context, Here
+from collector.api.documents.status_documents import rule_counts_document
+from collector.api.rules.rule_problems import problems_of
 from collector.units import instant_text
 from collector.versions import versions
 from collector.web.operations.spending import purses
@@ -32,7 +33,7 @@ def show_status(request: Request, here: Here) -> Response:
     """All of it, as of this moment."""
     now_ns = here.now_ns()
     counts = here.status.arrivals(now_ns, stretches=_STRETCHES, step_s=_STEP_S)
-    rules = rule_counts_document(here.rules.kept(), (), here.judging.judges.problem_of)
+    rules = rule_counts_document(here.rules.kept(), (), problems_of(here))
     return page(
         request,
         "status.html",

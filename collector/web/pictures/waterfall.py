@@ -1,10 +1,15 @@
 """When each span of a trace ran, a line for each."""
 
+import math
+
 from markupsafe import Markup
 
+from collector.units import duration_text
 from collector.web.pictures.svg import element
 
 _WIDE, _HIGH, _LEAST = 1000.0, 10.0, 4.0
+_TICKS = 4
+_NEAR_THE_END = 0.9
 
 
 def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Markup:
@@ -33,3 +38,22 @@ def span_bar(*, start: float, end: float | None, is_error: bool = False) -> Mark
         aria_hidden="true",
         focusable="false",
     )
+
+
+def time_axis(length_ms: float) -> Markup:
+    """The times of a trace above the bars of its spans, at round numbers; the script draws it anew for a part of it."""
+    step = _round_step(length_ms / _TICKS)
+    drawn: list[Markup] = []
+    for number in range(math.floor(length_ms / step) + 1):
+        share = number * step / length_ms
+        place = f"{100 * share:.3f}%"
+        anchor = "end" if share > _NEAR_THE_END else "start" if number == 0 else "middle"
+        drawn.append(element("line", x1=place, x2=place, y1=13, y2=18, class_="axis"))
+        drawn.append(element("text", duration_text(number * step), x=place, y=10, text_anchor=anchor))
+    return element("svg", *drawn, class_="time-axis", aria_hidden="true", focusable="false")
+
+
+def _round_step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, … that is not smaller."""
+    power = 10.0 ** math.floor(math.log10(max(least, 1e-6)))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)

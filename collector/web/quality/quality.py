@@ -1,47 +1,49 @@
 """How good the results of rules are: over time, by release, and what is behind each number."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from markupsafe import Markup
-from pydantic import BaseModel, ConfigDict
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.annotations import VERDICT
-from collector.api.context import Context, Here, Who
-from collector.api.judged_by_people import (
+from collector.api.access.tenants import tenant_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.documents.monitor_documents import monitor_document
+from collector.api.documents.reading_documents import Document
+from collector.api.review.annotations import VERDICT
+from collector.api.review.judged_by_people import (
     SOURCES,
     JudgeAgainstPeople,
     difference_for_people,
     judge_against_people,
     judges_against_people,
 )
-from collector.api.monitor_documents import monitor_document
-from collector.api.reading_documents import Document
-from collector.api.tenants import tenant_of
 from collector.visible import one_line
 from collector.web.pictures.histogram import histogram
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import trend
 from collector.web.pictures.whisker import evidence_bar, whisker
 from collector.web.quality import quality_numbers as numbers
-from collector.web.quality.quality_chosen import Chosen, Tenant, cells_of, chosen_of, period_of
+from collector.web.quality.quality_chosen import About, Chosen, cells_of, chosen_of, period_of
 from collector.web.quality.quality_comparison import (
     SCORES_OF_EACH,
-    Incomparable,
+    IncomparableReleases,
     ReleaseComparison,
     common_evaluator,
     compare,
+    of_common_service,
 )
 from collector.web.quality.quality_numbers import BINS, PERIODS, Measure
+from collector.web.questions import questions_of
 from collector.web.rendering import page
 from rules.statistics.surviving import CorrectedDifference
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.alerting.monitors import RuleKey
-from storage.alerting.quality import Cell, OneResult, ResultsLike
+from storage.alerting.quality import Cell, OneResult, ResultsLike, ScoresOf
 from storage.review.labels import JudgedByRule
 
 router = APIRouter()
@@ -52,24 +54,21 @@ _MOST_TENANTS: Final = 1_000
 _WORST: Final = 5
 _MOST_CORRECTED: Final = 30
 """Rules of a page for which votes are looked up: two statements each. A guess."""
-_USUAL_DAYS: Final = 30
 
 
-class One(BaseModel):
-    """Which rule is looked at, about which project and whose spans, by which evaluator, and how far back."""
+class One(About):
+    """Which rule is looked at, and by which evaluator."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    rule: str = ""
-    project: str | None = None
-    tenant: Tenant = None
-    days: int = _USUAL_DAYS
     fingerprint: str = ""
 
 
 class Pair(One):
-    """Which of its releases are compared; without a fingerprint, by the latest evaluator that judged both."""
+    """Which of its releases are compared; without a fingerprint, by the latest evaluator that judged both.
 
+    Without a service, they are of the latest that has both; "" is of spans that name none.
+    """
+
+    service: str | None = None
     baseline: str = ""
     candidate: str = ""
 
@@ -85,24 +84,33 @@ def show_quality(
     """All rules with what came of them; or one rule about one project."""
     if not asked.rule:
         return _overview(request, here, who, asked)
-    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    chosen = chosen_of(here, who, asked)
     cells = cells_of(here, chosen)
-    evaluators = numbers.evaluators_of(cells)
-    shown = asked.fingerprint or (evaluators[0].fingerprint if evaluators else None)
+    every = numbers.evaluators_of(cells)
+    evaluators = [each for each in every if not numbers.is_of_people(each.fingerprint)]
+    questions = [each for each in every if numbers.is_of_people(each.fingerprint)]
+    shown = asked.fingerprint or next((each.fingerprint for each in (*evaluators, *questions)), None)
     own = [cell for cell in cells if cell.fingerprint == shown]
+    of_people = numbers.is_of_people(shown)
+    releases = numbers.releases_of(own, shown)
+    cells = own if of_people else [cell for cell in cells if not numbers.is_of_people(cell.fingerprint)]
     return page(
         request,
         "quality_rule.html",
         chosen=chosen,
         sum=numbers.sum_of(cells),
         own=numbers.sum_of(own),
-        evaluators=evaluators,
+        evaluators=[] if of_people else evaluators,
+        questions=questions,
+        question=numbers.short_print(shown) if of_people else None,
         fingerprint=shown,
         short_print=numbers.short_print,
         periods=PERIODS,
         trends=_trends(chosen, cells),
         scores=_histogram(chosen, own, shown),
-        releases=numbers.releases_of(own, shown)[: numbers.MOST_RELEASES],
+        releases=releases[: numbers.MOST_RELEASES],
+        has_services=len({each.service for each in releases}) > 1,
+        latest_two=numbers.latest_two(releases),
         monitors=_monitors(here, chosen, shown),
         alerts=_open_alerts(here, chosen.key),
         people=_people(here, chosen, shown),
@@ -117,9 +125,11 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
     """Two releases of a rule beside each other, if one evaluator judged both."""
     if not asked.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    chosen = chosen_of(here, who, asked)
     cells = cells_of(here, chosen)
-    names = sorted({cell.release for cell in cells if cell.release is not None and cell.scored})
+    told = [cell for cell in cells if cell.release is not None and cell.scored]
+    services = sorted({cell.service or "" for cell in told})
+    names = sorted({cell.release or "" for cell in told if asked.service in {None, cell.service or ""}})
     found: ReleaseComparison | None = None
     corrected: CorrectedDifference | None = None
     why = ""
@@ -127,21 +137,26 @@ def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pa
         try:
             found = _compared(here, chosen, cells, asked)
             corrected = _for_people(here, chosen, found)
-        except Incomparable as error:
+        except IncomparableReleases as error:
             why = str(error)
     sides = (asked.baseline, asked.candidate)
+    worst = {each: _worst(here, chosen, each, found) for each in sides} if found else {}
+    shown = [each.trace_id for results in worst.values() for each in results]
     return page(
         request,
         "quality_compare.html",
         status=409 if why else 200,
         chosen=chosen,
         names=names,
+        services=services,
+        service=asked.service if found is None else found.service,
         baseline=asked.baseline,
         candidate=asked.candidate,
         comparison=found,
         corrected=corrected,
         why=why,
-        worst={each: _worst(here, chosen, each, found.fingerprint) for each in sides} if found else {},
+        worst=worst,
+        questions=questions_of(here, shown, chosen.key.tenant),
         periods=PERIODS,
         short_print=numbers.short_print,
         scores_of_each=SCORES_OF_EACH,
@@ -154,8 +169,8 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
     now_us, period = here.now_ns() // 1_000, period_of(days)
     from_us = numbers.begin_us(now_us, days, "day")
     steps = numbers.steps_between(from_us, now_us, "day")
-    found = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant), steps)
-    alerts = {(alert.finding.project, alert.finding.rule_id): alert for alert in _unsettled(here, tenant)}
+    found = numbers.streams_of(here.quality.streams(from_us=from_us, tenant=tenant, judged=asked.basis.judged), steps)
+    alerts = {_stream_of(alert): alert for alert in _unsettled(here, tenant)}
     shown = [each for each in found if project is None or each.project == project]
     return page(
         request,
@@ -173,6 +188,7 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
         tenant=tenant if who.sees_all else "",
         periods=PERIODS,
         days=days,
+        time=asked.time,
         told=period.told,
         has_rules=any(each.stored.tenant in {tenant, ""} for each in here.rules.kept()),
     )
@@ -244,13 +260,13 @@ def _histogram(chosen: Chosen, cells: Sequence[Cell], fingerprint: str | None) -
     )
 
 
-def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> Document | None:
-    """How the monitors of the results stand; None where there are none yet."""
+def _monitors(here: Context, chosen: Chosen, fingerprint: str | None) -> list[Document]:
+    """How the monitors of the results stand, those of each service; none where there are none yet."""
     rows = here.monitors.page(
         project=chosen.key.project, rule=chosen.key.rule_id, tenant=chosen.key.tenant, limit=_MOST_STREAMS
     )
-    own = [row for row in rows if row.key == chosen.key and row.fingerprint == fingerprint]
-    return monitor_document(own[0], here.rules.revision) if own else None
+    own = [row for row in rows if row.key.rule == chosen.key and row.fingerprint == fingerprint]
+    return [monitor_document(row, here.rules.revision) for row in own]
 
 
 def _unsettled(here: Context, tenant: str) -> list[Alert]:
@@ -263,6 +279,13 @@ def _unsettled(here: Context, tenant: str) -> list[Alert]:
     ]
 
 
+def _stream_of(alert: Alert) -> tuple[str | None, str | None, str | None]:
+    """The line of the overview that an alert belongs to."""
+    asked = alert.finding.fingerprint
+    question = numbers.short_print(asked) if numbers.is_of_people(asked) else None
+    return alert.finding.project, alert.finding.rule_id, question
+
+
 def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
     return [
         each
@@ -273,12 +296,13 @@ def _open_alerts(here: Context, key: RuleKey) -> list[Alert]:
 
 def _compared(here: Context, chosen: Chosen, cells: Sequence[Cell], asked: Pair) -> ReleaseComparison:
     names = (asked.baseline, asked.candidate)
-    shared = common_evaluator(cells, *names, asked.fingerprint or None)
+    service, own = of_common_service(cells, names, asked.service)
+    shared = common_evaluator(own, *names, asked.fingerprint or None)
+    of = ScoresOf(fingerprint=shared, service=service, releases=names)
     return compare(
-        cells,
-        names,
-        shared,
-        lambda: here.quality.scores(chosen.key, shared, names, from_us=chosen.from_us, each=SCORES_OF_EACH),
+        own,
+        of,
+        lambda: here.quality.scores(chosen.key, of, from_us=chosen.from_us, each=SCORES_OF_EACH, basis=chosen.basis),
         lower_is_better=chosen.lower_is_better,
     )
 
@@ -326,11 +350,13 @@ def _judge_of(here: Context, tenant: str, of: numbers.ResultSeries, from_us: int
     return next((each for each in judges if each.judge.fingerprint == of.fingerprint), None)
 
 
-def _worst(here: Context, chosen: Chosen, release: str, fingerprint: str) -> list[OneResult]:
+def _worst(here: Context, chosen: Chosen, release: str, of: ReleaseComparison) -> list[OneResult]:
     like = ResultsLike(
         from_us=chosen.from_us,
+        service=of.service,
         release=release,
-        fingerprint=fingerprint,
+        fingerprint=of.fingerprint,
         outcome="scored",
+        **asdict(chosen.basis),
     )
     return here.quality.results(chosen.key, like, worst=chosen.worst, limit=_WORST)

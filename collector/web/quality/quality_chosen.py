@@ -1,27 +1,48 @@
 """Which rule, about which project, and how far back: what the address of a page about quality names."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlencode
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collector.access.caller import Caller
-from collector.api.context import Context
-from collector.api.keys import TENANT_PATTERN
-from collector.api.tenants import tenant_of
+from collector.api.access.keys import TENANT_PATTERN
+from collector.api.access.tenants import tenant_of
+from collector.api.base.context import Context
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.quality import quality_numbers as numbers
 from collector.web.quality.quality_numbers import PERIODS
+from collector.web.questions import criteria_of
 from rules.monitoring import AS_USUAL
 from storage.alerting.monitors import RuleKey
-from storage.alerting.quality import Cell, Step, Worst
+from storage.alerting.quality import Basis, Cell, Step, Worst
 from storage.errors import BadQuery, Missing
 
 Tenant: TypeAlias = Annotated[
     str | None, Field(pattern=TENANT_PATTERN), BeforeValidator(lambda sent: None if sent == "" else sent)
 ]
 """A tenant that an address names; the choice of none, which is empty, names nobody."""
+
+USUAL_DAYS: Final = 30
+
+
+class About(BaseModel):
+    """Which rule is looked at, about which project and whose spans, how far back, by which time, and what counts."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    rule: str = ""
+    project: str | None = None
+    tenant: Tenant = None
+    days: int = USUAL_DAYS
+    time: Literal["trace", "judged"] = "trace"
+    counted: bool = False
+
+    @property
+    def basis(self) -> Basis:
+        """What is counted, and by which time."""
+        return Basis(judged=self.time == "judged", counted=self.counted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +53,7 @@ class Chosen:
     rule: str
     kept: KeptRule | None  # None: it was deleted
     days: int
+    basis: Basis
     now_us: int
 
     @property
@@ -56,25 +78,40 @@ class Chosen:
         return "highest" if self.lower_is_better else "lowest"
 
     @property
+    def criteria(self) -> str:
+        """What its evaluator looks at now, in words; "" of a rule that was deleted."""
+        return "" if self.kept is None else criteria_of(self.kept.active.rule)
+
+    @property
     def overview(self) -> str:
         """The page with all rules, about the same tenant and time."""
-        told = {"days": self.days} | ({"tenant": self.key.tenant} if self.key.tenant else {})
+        told = {"days": self.days} | ({"tenant": self.key.tenant} if self.key.tenant else {}) | self._time
         return f"/quality?{urlencode(told)}"
 
     def link(self, path: str = "/quality", **more: object) -> str:
         """A page about the same results."""
         about = {"project": self.key.project or "", "rule": self.key.rule_id, "days": self.days}
-        told = about | {"tenant": self.key.tenant or None} | more
+        told = about | {"tenant": self.key.tenant or None} | self._time
+        told |= ({"counted": "1"} if self.basis.counted else {}) | more
         return f"{path}?{urlencode({name: value for name, value in told.items() if value is not None})}"
 
     def results(self, **more: object) -> str:
         """The page with the results one by one."""
         return self.link("/quality/results", **more)
 
-    def of_release(self, release: str | None, fingerprint: str, **more: object) -> str:
+    def of_release(self, of: numbers.ReleaseResults, fingerprint: str, **more: object) -> str:
         """The results of a release."""
-        which = {"unreleased": "1"} if release is None else {"release": release}
-        return self.results(fingerprint=fingerprint, **which, **more)
+        which = {"unreleased": "1"} if of.release is None else {"release": of.release}
+        return self.results(fingerprint=fingerprint, service=of.service or "", **which, **more)
+
+    def comparison(self, before: numbers.ReleaseResults, after: numbers.ReleaseResults, fingerprint: str) -> str:
+        """The page with two releases of a service beside each other."""
+        sides = {"baseline": before.release, "candidate": after.release}
+        return self.link("/quality/compare", fingerprint=fingerprint, service=after.service or "", **sides)
+
+    @property
+    def _time(self) -> dict[str, str]:
+        return {"time": "judged"} if self.basis.judged else {}
 
     def of_traces(self, **more: object) -> str:
         """The list of traces that have such results."""
@@ -94,8 +131,8 @@ def period_of(days: int) -> numbers.Period:
     return period
 
 
-def chosen_of(here: Context, who: Caller, rule: str, project: str | None, days: int, tenant: str | None) -> Chosen:
-    """The results that an address is about; `rule` is an id or a name, and a project that it leaves out is found.
+def chosen_of(here: Context, who: Caller, asked: About) -> Chosen:
+    """The results that an address is about; its rule is an id or a name, and a project that it leaves out is found.
 
     They are those about the caller's own spans, or about those of the tenant that he names.
 
@@ -104,8 +141,9 @@ def chosen_of(here: Context, who: Caller, rule: str, project: str | None, days: 
         Missing: there is no such rule.
         BadQuery: it asks for a time that is not offered.
     """
-    period_of(days)
-    whose = tenant_of(who, tenant)
+    rule, project = asked.rule, asked.project
+    period_of(asked.days)
+    whose = tenant_of(who, asked.tenant)
     visible = (each for each in here.rules.kept() if each.stored.tenant in {whose, ""})
     named = [each for each in visible if rule in {each.stored.rule_id, each.stored.name}]
     fitting = [each for each in named if each.stored.project in {project, None}] or named
@@ -120,9 +158,9 @@ def chosen_of(here: Context, who: Caller, rule: str, project: str | None, days: 
     else:
         about = project or None
     key = RuleKey(whose, about, rule_id)
-    return Chosen(key=key, rule=name, kept=kept, days=days, now_us=here.now_ns() // 1_000)
+    return Chosen(key=key, rule=name, kept=kept, days=asked.days, basis=asked.basis, now_us=here.now_ns() // 1_000)
 
 
 def cells_of(here: Context, chosen: Chosen) -> list[Cell]:
     """Its results, added up."""
-    return here.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step)
+    return here.quality.steps(chosen.key, from_us=chosen.from_us, step=chosen.step, basis=chosen.basis)

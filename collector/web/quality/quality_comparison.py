@@ -14,18 +14,19 @@ from collector.web.quality.quality_numbers import (
     releases_of,
     short_print,
 )
-from rules.statistics.events import Rate
-from rules.statistics.finished import Resampling, Test, permuted_scores, unpaired_passes
+from rules.statistics.events import StreamRate
+from rules.statistics.finished import Test, permuted_scores, unpaired_passes
+from rules.statistics.formulas.resampling import Draws
 from rules.statistics.formulas.several import holm
 from rules.statistics.intervals import Interval, interval
 from rules.statistics.sample import Sample
-from storage.alerting.quality import Cell
+from storage.alerting.quality import Cell, ScoresOf
 
 Verdict: TypeAlias = Literal["better", "worse", "unclear"]
 Scores: TypeAlias = Mapping[str, Sequence[float]]
 
 SCORES_OF_EACH: Final = 500
-RESAMPLING: Final = Resampling(resamples=2_000)
+_DRAWS: Final = Draws(count=2_000)
 """What the latest 500 scores of each release and 2,000 resamples take is 50 ms, and p-values below 0.0005 are not told
 apart."""
 
@@ -35,8 +36,8 @@ class ComparedMeasure:
     """One measure of both releases."""
 
     measure: Measure
-    baseline: Rate
-    candidate: Rate
+    baseline: StreamRate
+    candidate: StreamRate
     difference: float  # candidate - baseline
     interval: Interval  # of the difference, at all times at once
     test: Test
@@ -46,23 +47,50 @@ class ComparedMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseComparison:
-    """Two releases that one evaluator judged."""
+    """Two releases of a service that one evaluator judged; "" is no service."""
 
+    service: str
     fingerprint: str
     baseline: ReleaseResults
     candidate: ReleaseResults
     lines: Sequence[ComparedMeasure]
 
 
-class Incomparable(Exception):
+class IncomparableReleases(Exception):
     """Two releases have no results that may be compared; the message says why."""
+
+
+def of_common_service(cells: Sequence[Cell], names: tuple[str, str], wanted: str | None) -> tuple[str, Sequence[Cell]]:
+    """The service that has both releases, the one that is wanted, else the latest, and what came of it; "" is none.
+
+    Raises:
+        IncomparableReleases: they are of different services.
+    """
+    known = [
+        {cell.service or "": cell.last_us for cell in cells if cell.release == name and cell.scored} for name in names
+    ]
+    for name, services in zip(names, known, strict=True):
+        if not services:
+            raise IncomparableReleases(f"release {name} has no scores in this time")
+        if wanted is not None and wanted not in services:
+            raise IncomparableReleases(f"{_service(wanted)} has no scores of release {name} in this time")
+    common = known[0].keys() & known[1].keys()
+    if not common:
+        told = " and ".join(", ".join(map(_service, sorted(services))) for services in known)
+        raise IncomparableReleases(f"they are releases of different services, {told}, which are never compared")
+    service = wanted if wanted is not None else max(common, key=lambda each: (known[1][each], each))
+    return service, [cell for cell in cells if (cell.service or "") == service]
+
+
+def _service(name: str) -> str:
+    return name or "spans without a service"
 
 
 def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, wanted: str | None) -> str:
     """The evaluator that judged both releases: the one that is wanted, else the latest.
 
     Raises:
-        Incomparable: there is none.
+        IncomparableReleases: there is none.
     """
     prints = {
         release: {
@@ -74,13 +102,13 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, wante
     }
     for release, known in prints.items():
         if not known:
-            raise Incomparable(f"release {release} has no scores in this time")
+            raise IncomparableReleases(f"release {release} has no scores in this time")
     common = prints[baseline].keys() & prints[candidate].keys()
     if wanted is not None and wanted not in common:
-        raise Incomparable(f"evaluator {short_print(wanted)} did not judge both releases")
+        raise IncomparableReleases(f"evaluator {short_print(wanted)} did not judge both releases")
     if not common:
         told = " and ".join(", ".join(map(short_print, sorted(prints[each]))) for each in (baseline, candidate))
-        raise Incomparable(
+        raise IncomparableReleases(
             f"the releases were judged by different evaluators, {told}: their scores mean different things"
         )
     return wanted or max(common, key=lambda each: (prints[candidate][each], each))
@@ -88,19 +116,20 @@ def common_evaluator(cells: Sequence[Cell], baseline: str, candidate: str, wante
 
 def compare(
     cells: Sequence[Cell],
-    names: tuple[str, str],
-    fingerprint: str,
+    of: ScoresOf,
     scores: Callable[[], Scores],
     *,
     lower_is_better: bool = False,
 ) -> ReleaseComparison:
-    """The second of two releases against the first, by one evaluator. `scores` are looked up if they are needed."""
-    by_name = {each.release: each for each in releases_of(cells, fingerprint)}
-    baseline, candidate = (by_name[name] for name in names)
-    lines = [*_passes(baseline.sum, candidate.sum), *_scores(baseline.sum, candidate.sum, names, scores)]
+    """The second of two releases against the first, of the cells of one service. `scores` are looked up if needed."""
+    by_name = {each.release: each for each in releases_of(cells, of.fingerprint)}
+    before, after = of.releases
+    baseline, candidate = by_name[before], by_name[after]
+    lines = [*_passes(baseline.sum, candidate.sum), *_scores(baseline.sum, candidate.sum, (before, after), scores)]
     adjusted = holm([line[1].p_value for line in lines])
     return ReleaseComparison(
-        fingerprint=fingerprint,
+        service=of.service,
+        fingerprint=of.fingerprint,
         baseline=baseline,
         candidate=candidate,
         lines=[
@@ -129,7 +158,7 @@ def _scores(
 @lru_cache(maxsize=64)
 def _permuted(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Test:
     """What a test of these scores finds, which is asked for again with each look at two releases that are finished."""
-    return permuted_scores(baseline, candidate, RESAMPLING, "pages")
+    return permuted_scores(baseline, candidate, _DRAWS, "pages")
 
 
 def _line(

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from collector.web.pictures.trend import Scale, TrendPoint
-from rules.statistics.events import Rate, rate_of
+from rules.statistics.events import StreamRate, rate_of
 from rules.statistics.sample import ATOMS, UNIT, Sample
+from storage.alerting.counted_scores import SCORES
 from storage.alerting.quality import Cell, Step, StreamDay
 
 ALPHA: Final = 0.05
@@ -47,6 +48,7 @@ class ResultSum:
     """Results that were added up; those of one evaluator, where a rate is asked for."""
 
     scored: int
+    counted: int  # of these, by monitors
     failed: int
     skipped: int
     passed: int
@@ -63,17 +65,17 @@ class ResultSum:
         return self.scored + self.failed + self.skipped
 
     @property
-    def pass_rate(self) -> Rate | None:
+    def pass_rate(self) -> StreamRate | None:
         """The share that passed; None where nothing says whether it did."""
         judged = self.passed + self.not_passed
         return anytime_rate(Sample.of_passes(self.passed, judged)) if judged else None
 
     @property
-    def mean_score(self) -> Rate | None:
+    def mean_score(self) -> StreamRate | None:
         """The mean of the scores from 0 to 1; None where there are none."""
         return anytime_rate(self.scores) if self.scores.count else None
 
-    def rate(self, measure: Measure) -> Rate | None:
+    def rate(self, measure: Measure) -> StreamRate | None:
         """One of both."""
         return self.pass_rate if measure == "passed" else self.mean_score
 
@@ -93,8 +95,9 @@ class EvaluatorResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseResults:
-    """Results of one release, or of none."""
+    """Results of one release of a service, or of none."""
 
+    service: str | None
     release: str | None
     sum: ResultSum
 
@@ -113,6 +116,11 @@ class ResultSeries:
     skipped: int
     cost_usd: float
     last_us: int
+
+    @property
+    def question(self) -> str | None:
+        """The question to people and applications that these are answers to; None: results of the evaluator."""
+        return short_print(self.fingerprint) if is_of_people(self.fingerprint) else None
 
 
 Href: TypeAlias = Callable[[int, int, str], str]
@@ -135,6 +143,7 @@ def sum_of(cells: Iterable[Cell]) -> ResultSum:
         weights[-1] += upper
     return ResultSum(
         scored=sum(cell.scored for cell in held),
+        counted=sum(cell.counted for cell in held),
         failed=sum(cell.failed for cell in held),
         skipped=sum(cell.skipped for cell in held),
         passed=sum(cell.passed for cell in held),
@@ -159,12 +168,26 @@ def evaluators_of(cells: Sequence[Cell]) -> list[EvaluatorResults]:
 
 def releases_of(cells: Iterable[Cell], fingerprint: str | None) -> list[ReleaseResults]:
     """What one evaluator made of each release, that first which came last."""
-    by_release: dict[str | None, list[Cell]] = {}
+    by_release: dict[tuple[str | None, str | None], list[Cell]] = {}
     for cell in cells:
         if cell.fingerprint == fingerprint:
-            by_release.setdefault(cell.release, []).append(cell)
-    found = [ReleaseResults(release=release, sum=sum_of(held)) for release, held in by_release.items()]
-    return sorted(found, key=lambda each: (-each.sum.first_us, -each.sum.first_number, each.release or ""))
+            by_release.setdefault((cell.service, cell.release), []).append(cell)
+    found = [
+        ReleaseResults(service=service, release=release, sum=sum_of(held))
+        for (service, release), held in by_release.items()
+    ]
+    order = sorted(found, key=lambda each: (each.release or "", each.service or ""))
+    return sorted(order, key=lambda each: (-each.sum.first_us, -each.sum.first_number))
+
+
+def latest_two(releases: Sequence[ReleaseResults]) -> tuple[ReleaseResults, ReleaseResults] | None:
+    """The latest release that has one of the same service before it, and that one; None where none has."""
+    named = [each for each in releases if each.release is not None]
+    for number, each in enumerate(named):
+        before = next((other for other in named[number + 1 :] if other.service == each.service), None)
+        if before is not None:
+            return before, each
+    return None
 
 
 def bins_of(cells: Iterable[Cell]) -> list[int]:
@@ -213,10 +236,12 @@ def scale_of(points: Sequence[TrendPoint], measure: Measure) -> Scale:
 
 
 def streams_of(days: Sequence[StreamDay], steps: Sequence[int]) -> list[ResultSeries]:
-    """Results of each rule and project, by the project and the name of the rule."""
-    grouped: dict[tuple[str | None, str], list[StreamDay]] = {}
-    for day in days:
-        grouped.setdefault((day.project, day.rule_id), []).append(day)
+    """Results of each rule and project, by the project and the name of the rule, then its questions to people."""
+    grouped: dict[tuple[str | None, str, str | None], list[StreamDay]] = {}
+    for day in sorted(days, key=lambda day: is_of_people(day.fingerprint)):
+        question = day.fingerprint if is_of_people(day.fingerprint) else None
+        grouped.setdefault((day.project, day.rule_id, question), []).append(day)
+    grouped = dict(sorted(grouped.items(), key=lambda held: _place(held[1][0])))
     return [_stream(held, steps) for held in grouped.values()]
 
 
@@ -244,8 +269,21 @@ def steps_between(first_us: int, last_us: int, step: Step) -> list[int]:
 
 
 def short_print(fingerprint: str | None) -> str:
-    """The beginning of a fingerprint, which tells evaluators apart."""
-    return "none" if fingerprint is None else fingerprint[:_FINGERPRINT_DIGITS]
+    """The beginning of a fingerprint, which tells evaluators apart; of a question to people its name."""
+    if fingerprint is None:
+        return "none"
+    return fingerprint.removeprefix(SCORES) if is_of_people(fingerprint) else fingerprint[:_FINGERPRINT_DIGITS]
+
+
+def is_of_people(fingerprint: str | None) -> bool:
+    """Whether results are scores by people and applications, not by an evaluator."""
+    return fingerprint is not None and fingerprint.startswith(SCORES)
+
+
+def _place(day: StreamDay) -> tuple[str, str, str, str]:
+    """Where the results of a rule, or of one of its questions, stand among all."""
+    question = day.fingerprint or "" if is_of_people(day.fingerprint) else ""
+    return day.project or "", day.rule, day.rule_id, question
 
 
 def _stream(days: Sequence[StreamDay], steps: Sequence[int]) -> ResultSeries:
@@ -285,7 +323,7 @@ def _as_cell(day: StreamDay) -> Cell:
     )
 
 
-def _by_evaluator(cells: Sequence[Cell], at_us: int, measure: Measure) -> list[tuple[str, Rate]]:
+def _by_evaluator(cells: Sequence[Cell], at_us: int, measure: Measure) -> list[tuple[str, StreamRate]]:
     """The rates of a step by the evaluators, those first that began first."""
     here = evaluators_of([cell for cell in cells if cell.at_us == at_us])
     ordered = sorted(here, key=lambda each: (each.sum.first_us, each.fingerprint))
@@ -313,6 +351,6 @@ def _step_text(at_us: int, step: Step) -> str:
 
 
 @lru_cache(maxsize=8192)
-def anytime_rate(sample: Sample) -> Rate:
+def anytime_rate(sample: Sample) -> StreamRate:
     """A rate with its interval, which takes a millisecond and is asked for again with each look at a page."""
     return rate_of(sample, ALPHA, lower_is_better=False)

@@ -1,17 +1,19 @@
 """The results behind a number, one by one, with the traces that they are about."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
-from collector.api.pages import MAX_PAGE
-from collector.web.quality.quality_chosen import Tenant, chosen_of
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import MAX_PAGE
+from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
+from collector.web.questions import questions_of
 from collector.web.rendering import page
 from collector.web.visitor import with_parameters
 from storage.alerting.quality import ResultsLike
@@ -41,18 +43,13 @@ TOLD: Final = (
 )
 
 
-class ResultFilter(BaseModel):
+class ResultFilter(About):
     """What an address asks for; what is left out does not matter. Scores are from `low` to less than `high`."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    rule: str = ""
-    project: str | None = None
-    tenant: Tenant = None
-    days: int = 30
     from_us: int | None = Field(default=None, ge=0, le=_LAST_US)
     to_us: int | None = Field(default=None, ge=0, le=_LAST_US)
     fingerprint: str | None = None
+    service: str | None = None
     release: str | None = None
     unreleased: bool = False
     verdict: Literal["", "scored", "passed", "failed", "broken", "skipped"] = ""
@@ -69,12 +66,14 @@ class ResultFilter(BaseModel):
             from_us=self.from_us,
             to_us=self.to_us,
             fingerprint=self.fingerprint or None,
+            service=self.service,
             release=self.release,
             unreleased=self.unreleased,
             outcome=outcome,
             passed=passed,
             low=self.low,
             high=self.high,
+            **asdict(self.basis),
         )
 
 
@@ -84,7 +83,7 @@ def list_results(request: Request, here: Here, who: Who, asked: Annotated[Result
     """Results of a rule about a project, the latest first, or the worst."""
     if not asked.rule:
         return RedirectResponse("/quality", 303)
-    chosen = chosen_of(here, who, asked.rule, asked.project, asked.days, asked.tenant)
+    chosen = chosen_of(here, who, asked)
     found = here.quality.results(
         chosen.key,
         asked.like,
@@ -98,6 +97,7 @@ def list_results(request: Request, here: Here, who: Who, asked: Annotated[Result
         chosen=chosen,
         asked=asked,
         results=found[:_ROWS],
+        questions=questions_of(here, [each.trace_id for each in found], chosen.key.tenant),
         older=with_parameters(request, page=asked.page + 1) if len(found) > _ROWS else None,
         newer=with_parameters(request, page=asked.page - 1 or None) if asked.page else None,
         verdicts=TOLD,

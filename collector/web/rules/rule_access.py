@@ -6,8 +6,8 @@ from dataclasses import replace as changed
 from typing import Any, Final
 
 from collector.access.caller import Caller
-from collector.api.context import Context
-from collector.api.tenants import refuse_shared
+from collector.api.access.tenants import refuse_shared
+from collector.api.base.context import Context
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Parameters, RuleTrial, try_rule
 from collector.live.rules.rules_in_force import KeptRule
@@ -30,7 +30,7 @@ def all_rules(here: Context, who: Caller) -> Sequence[KeptRule]:
 
 
 def find(here: Context, who: Caller, rule_id: str) -> KeptRule:
-    """One of them.
+    """The rule with this id.
 
     Raises:
         Missing: there is none.
@@ -74,6 +74,11 @@ def projects(here: Context, who: Caller) -> list[str]:
 def connections(here: Context, who: Caller) -> list[str]:
     """The names of the connections that judges of the caller's rules may use."""
     return sorted(each.row.name for each in here.judging.connections.for_rules_of(who.tenant))
+
+
+def attribute_keys(here: Context, who: Caller) -> list[str]:
+    """The names of attributes of the latest spans, as far as they can be read in a list."""
+    return [key for key in here.rule_record.attribute_keys(who.sight) if key.isprintable()]
 
 
 def activity(here: Context, who: Caller) -> dict[str, dict[str, float]]:
@@ -141,8 +146,10 @@ def try_out(here: Context, whose: str, parsed: RuleText, rule: Rule, window_s: f
     return try_rule(rule, check_evaluator(parsed), window_s, ask, tenant=whose or None)
 
 
-def start_backfill(here: Context, kept: KeptRule, from_ns: int, to_ns: int) -> None:
-    """Run a rule over what is stored.
+def start_backfill(
+    here: Context, kept: KeptRule, from_ns: int, to_ns: int, *, trace_ids: Sequence[str] | None = None
+) -> None:
+    """Run a rule over what is stored, or over some traces of it.
 
     Raises:
         BadQuery: the instants are not in order.
@@ -150,7 +157,7 @@ def start_backfill(here: Context, kept: KeptRule, from_ns: int, to_ns: int) -> N
     """
     if from_ns >= to_ns:
         raise BadQuery("from: must be before to")
-    here.backfills.start(kept.active, from_ns, to_ns)
+    here.backfills.start(kept.active, from_ns, to_ns, trace_ids=trace_ids)
 
 
 def backfills(here: Context, kept: KeptRule) -> list[Backfill]:

@@ -8,7 +8,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
+from collector.api.base.context import Here, Who
 from collector.web.rules import rule_access
 from collector.web.visitor import Sent
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from collector.access.caller import Caller
-from collector.api.context import Context
+from collector.api.base.context import Context
 from collector.evaluation.prompt_preview import PromptPreview
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Example, RuleTrial
@@ -19,14 +19,14 @@ from collector.web.rules.rule_form import RuleForm, places, sent_form
 from collector.web.rules.rule_settings import literal_keys, settings_of
 from collector.web.visitor import Form
 from evaluators.chat.connection import Price
-from evaluators.chat.toll import Estimate
+from evaluators.chat.request_budget import Estimate
 from evaluators.errors import BadConfiguration
 from rules.errors import BadRule, Problem
 from rules.rule import Rule
 from rules.rule_text import RuleText, parse_rule
 from rules.rule_yaml import yaml_of
 from storage.errors import BadQuery, Overloaded
-from storage.judging.jobs import JobResult
+from storage.judging.job_results import JobResult
 from storage.judging.rule_record import PastCost
 from storage.records import JsonValue
 
@@ -45,7 +45,6 @@ MOST_SPANS: Final = 100_000
 _NS: Final = 1_000_000_000
 _LEAST_S: Final = 1.0
 _DAY_S: Final = 86_400
-_MILLION: Final = 1_000_000
 _JUDGING_KEYS: Final = ("evaluator", "config", "tools", "expected")
 
 
@@ -70,10 +69,10 @@ class RuleFormDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A judge who may be asked about examples, and what that costs at most."""
+    """The judges who may be asked about examples, and what that costs at most."""
 
-    terms: JudgeTerms | None = None  # None: it cannot be asked, and `problem` says why
-    usd: float | None = None  # None: the model has no price
+    terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: they cannot be asked, and `problem` says why
+    usd: float | None = None  # None: a model has no price
     problem: str = ""
 
 
@@ -92,6 +91,7 @@ class Preview:
 
     trial: RuleTrial | None  # None: it cannot be told, and `problem` says why
     lane: Lane = "check"
+    spans: int = 0  # that were looked at
     per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
     is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
     cost: PastCost | None = None  # of one evaluation, where it asks a judge
@@ -160,6 +160,7 @@ def preview(
     told = Preview(
         trial=trial,
         lane=lane,
+        spans=min(spans, MOST_SPANS),
         per_day=trial.evaluations * (spans / MOST_SPANS if is_cut else 1) * _DAY_S / window_s,
         is_cut=is_cut,
         results=list(zip(examples, results, strict=True)),
@@ -191,13 +192,14 @@ def _offer(here: Context, whose: str, kept: KeptRule | None, rule: Rule, example
         terms = here.trials.terms(whose, None if kept is None else kept.stored.rule_id, rule)
     except BadConfiguration as error:
         return Offer(problem=str(error))
-    usd = _usd(most_of(terms.max_output_tokens), terms.price)
-    return Offer(terms=terms, usd=None if usd is None else examples * usd)
+    costs = [_usd(most_of(each.max_output_tokens), each.price) for each in terms]
+    known = [each for each in costs if each is not None]
+    return Offer(terms=terms, usd=examples * sum(known) if len(known) == len(costs) else None)
 
 
 def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview) -> Preview:
     """The preview with what the judge says of the examples."""
-    if told.trial is None or told.offer is None or told.offer.terms is None:
+    if told.trial is None or told.offer is None or not told.offer.terms:
         return told
     examples = [example for example, _ in told.results]
     rule_id = None if kept is None else kept.stored.rule_id
@@ -205,20 +207,13 @@ def _with_judge(here: Context, whose: str, kept: KeptRule | None, told: Preview)
         found = here.trials.ask(whose, rule_id, told.trial.rule, examples)
     except Overloaded as error:
         return replace(told, offer=replace(told.offer, problem=str(error)))
-    taken = found.taken
-    took = Took(
-        calls=found.calls,
-        tokens=taken.input_tokens + taken.output_tokens,
-        usd=_usd(taken, told.offer.terms.price),
-    )
+    tokens = found.taken.input_tokens + found.taken.output_tokens
+    took = Took(calls=found.calls, tokens=tokens, usd=found.usd)
     return replace(told, results=list(zip(examples, found.results, strict=True)), took=took)
 
 
 def _usd(tokens: Estimate, price: Price | None) -> float | None:
-    if price is None:
-        return None
-    of_input = tokens.input_tokens * price.input_usd_per_million
-    return (of_input + tokens.output_tokens * price.output_usd_per_million) / _MILLION
+    return None if price is None else price.usd(tokens.input_tokens, tokens.output_tokens)
 
 
 def _checked(

@@ -9,32 +9,34 @@ from fastapi.responses import RedirectResponse, Response
 
 from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
+from collector.api.base.context import Context, Here, Who
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.overtaken import EditConflict, overtaken, version_seen
 from collector.web.rendering import page
 from collector.web.rules import rule_access, rule_draft
+from collector.web.rules.rule_also import NO_DAYS, StoredToo, bounds_of, estimated, sent_days, why_not
 from collector.web.rules.rule_draft import DAY, WINDOWS, Asks, Preview, RuleFormDraft
 from collector.web.rules.rule_form import (
     BLANK,
     GROUPS,
     MAX_ROWS,
+    SAYS,
     ConditionRow,
     RuleForm,
     blank_form,
     condition_row,
     form_of,
 )
-from collector.web.rules.rule_settings import evaluators, literal_keys, settings_of
+from collector.web.rules.rule_settings import evaluators, literal_keys, may_ask, settings_of
 from collector.web.spans.span_view import detail_of
 from collector.web.visitor import Form, Sent
-from evaluators.chat.toll import ASSUMED_OUTPUT_TOKENS
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
 from rules.condition_text import MAX_TEXT
 from rules.errors import BadRule
-from rules.fields import FIELDS, MAPS
+from rules.fields import FIELDS, MAPS, TOTALS
 from rules.operators import OPERATORS
 from rules.rule import Rule
-from storage.errors import Conflict, Missing, Stale
+from storage.errors import Conflict, Missing, Overloaded, Stale
 
 router = APIRouter()
 
@@ -64,7 +66,9 @@ class _Shown:
     looks: bool = False  # not at first: over a million spans of a day a look takes seconds
     message: str = ""
     overtaken: EditConflict | None = None
+    also: StoredToo = NO_DAYS
     status: int = 200
+    is_sent: bool = False  # whatever is wrong is told at once; else beside a field once somebody leaves it
 
 
 @router.get("/rules/new")
@@ -108,6 +112,7 @@ def change_rule(request: Request, rule_id: str, form: Sent, here: Here, who: Who
 
 def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRule | None) -> Response:
     do = sent.text("do", "preview")
+    request.state.only_looked = do != "save" and _ASKING.get(do) != "judge"  # so the audit has no entry for each letter
     draft = rule_draft.written(here, who, sent, kept)
     shown = _Shown(
         kept=kept,
@@ -116,11 +121,14 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
         blank_rows=_MORE_ROWS if do == "row" else 1,
         looks=True,
         asks=_ASKING.get(do, ""),
+        also=sent_days(sent),
+        is_sent=True,
     )
     if do == "save":
         saved = _saved(here, who, draft, shown)
         if isinstance(saved, KeptRule):
-            return RedirectResponse(f"/rules/{saved.stored.rule_id}", _SEE_OTHER)
+            place = "#backfills" if shown.also.days else ""
+            return RedirectResponse(f"/rules/{saved.stored.rule_id}{place}", _SEE_OTHER)
         shown = saved
     if do == "as_text" and draft.text:
         draft = replace(draft, form=None, text=_own_text(draft, kept))
@@ -138,6 +146,26 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
 
 def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
     """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
+    if draft.parsed is None or draft.rule is None or shown.also.problem:
+        return replace(shown, status=400)
+    problem = why_not(shown.also, draft)
+    if problem:
+        return replace(shown, also=replace(shown.also, problem=problem), status=400)
+    saved = _put_in_force(here, who, draft, shown)
+    return _with_stored(here, saved, shown) if isinstance(saved, KeptRule) and shown.also.days else saved
+
+
+def _with_stored(here: Context, saved: KeptRule, shown: _Shown) -> KeptRule | _Shown:
+    """The rule, which is run over what is stored too."""
+    try:
+        rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
+    except Overloaded as error:
+        message = f"The rule is saved. What is stored already is not evaluated: {error}"
+        return replace(shown, kept=saved, version=saved.stored.version, message=message, status=503)
+    return saved
+
+
+def _put_in_force(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
     kept = shown.kept
     if draft.parsed is None or draft.rule is None:
         return replace(shown, status=400)
@@ -168,6 +196,8 @@ def _form(rule: Rule) -> RuleForm:
 def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Response:
     form = draft.form
     settings = [] if form is None else list(settings_of(form.evaluator, form.settings))
+    preview = _preview(here, who, draft, shown) if shown.looks else None
+    also = _also(here, who, draft, shown, preview)
     return page(
         request,
         "rule_editor.html",
@@ -177,20 +207,37 @@ def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, sh
         message=shown.message,
         overtaken=shown.overtaken,
         draft=draft,
-        wrong=draft.wrong,
+        wrong=draft.wrong | ({"also_days": [also.problem]} if also.problem else {}),
+        is_sent=shown.is_sent,
+        also=also,
         rows=[] if form is None else [*form.rows, *[BLANK] * shown.blank_rows],
         settings=settings,
         kinds=evaluators(),
-        fields=[*FIELDS, *MAPS, *GROUPS],
+        may_ask=form is not None and may_ask(form.evaluator),
+        fields=_field_names(here, who),
+        choices={name: each.choices for name, each in FIELDS.items() if each.choices},
         operators=OPERATORS,
+        rules=sorted({each.stored.name for each in rule_access.all_rules(here, who)}),
+        says=list(SAYS),
         projects=rule_access.projects(here, who),
         connections=_connections(here, who, draft),
         window=shown.window,
         windows=WINDOWS,
         assumed_tokens=ASSUMED_OUTPUT_TOKENS,
         loses_comments=shown.kept is not None and _has_comments(shown.kept.stored.text),
-        preview=_preview(here, who, draft, shown) if shown.looks else None,
+        preview=preview,
     )
+
+
+def _field_names(here: Context, who: Caller) -> list[str]:
+    """What a condition can be about; of attributes those that came of late."""
+    of_late = [f"attributes.{key}" for key in rule_access.attribute_keys(here, who)]
+    return [*FIELDS, *TOTALS, *MAPS, *GROUPS, *of_late]
+
+
+def _also(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown, preview: Preview | None) -> StoredToo:
+    whose = who.tenant if shown.kept is None else shown.kept.stored.tenant
+    return estimated(here, whose, shown.also, draft, preview)
 
 
 def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Preview | None:

@@ -19,9 +19,18 @@ GROUPS: Final = ("any", "all")
 MAX_ROWS: Final = 40
 """Conditions that a form shows. A guess: whoever has more writes YAML."""
 
-MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "judge", "settle")
+MORE_KEYS: Final[tuple[str, ...]] = ("tools", "expected", "monitor", "jury", "judge", "settle", "after")
 """What has no field of its own, and is written as YAML."""
 
+SAYS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
+    "did not pass": {"passed": False},
+    "passed": {"passed": True},
+    "has a score": {"outcome": "scored"},
+    "broke": {"outcome": "failed"},
+}
+"""What the result of the rule that one goes by must say, as a form offers it; what else there is is written as YAML."""
+
+_AFTER: Final = ("after_rule", "after_says")
 _WHOLE: Final = 2**53
 _SETTING: Final = "config."
 _TEXTS: Final[Mapping[str, str]] = {
@@ -58,7 +67,7 @@ BLANK: Final = ConditionRow(field="", operator="=", value="")
 class RuleForm:
     """The fields, as they are written; "" where nothing is."""
 
-    texts: Mapping[str, str]  # by the names of fields: those of _TEXTS, _LIMITS and `more`
+    texts: Mapping[str, str]  # by the names of fields: those of _TEXTS, _LIMITS, _AFTER and `more`
     enabled: bool = True
     unpriced: bool = False
     rows: Sequence[ConditionRow] = ()
@@ -98,6 +107,7 @@ class RuleForm:
             "config": settings or None,
             **told,
             "budget": budget or None,
+            **_after(self.texts),
         }
         return {key: value for key, value in {**parts, **self._more(parts)}.items() if value is not None}
 
@@ -126,7 +136,8 @@ def form_of(rule: Rule, literal: frozenset[str]) -> RuleForm:
     budget = document.get("budget") or {}
     texts = {name: _text(document.get(key), is_literal=key in _LITERAL) for name, key in _TEXTS.items()}
     texts |= {name: _shown(budget.get(key)) for name, key in _LIMITS.items()}
-    more = {key: document[key] for key in MORE_KEYS if key in document}
+    texts |= _after_texts(document.get("after") or {})
+    more = {key: document[key] for key in MORE_KEYS if key in document and not (key == "after" and texts["after_rule"])}
     return RuleForm(
         texts=texts | {"more": yaml_of(more) if more else ""},
         enabled=rule.enabled,
@@ -138,7 +149,7 @@ def form_of(rule: Rule, literal: frozenset[str]) -> RuleForm:
 
 def blank_form(**texts: str) -> RuleForm:
     """A form with nothing in it but what is told."""
-    names = (*_TEXTS, *_LIMITS, "more")
+    names = (*_TEXTS, *_LIMITS, *_AFTER, "more")
     return RuleForm(texts=dict.fromkeys(names, "") | {"target": "SPAN"} | texts)
 
 
@@ -150,7 +161,7 @@ def sent_form(sent: Form) -> RuleForm:
         for name, operator, value in zip(*columns, strict=False)
     ]
     return RuleForm(
-        texts={name: sent.text(name) for name in (*_TEXTS, *_LIMITS, "more")},
+        texts={name: sent.text(name) for name in (*_TEXTS, *_LIMITS, *_AFTER, "more")},
         enabled=sent.checked("enabled"),
         unpriced=sent.checked("unpriced"),
         rows=[row for row in rows if not row.is_blank],
@@ -192,6 +203,19 @@ def _clause(row: ConditionRow) -> dict[str, JsonValue]:
     if row.operator == IN and not text.lstrip().startswith("["):
         return told | {"value": [meant(one.strip()) for one in text.split(",") if one.strip()]}
     return told | {"value": meant(text.strip())}
+
+
+def _after(texts: Mapping[str, str]) -> dict[str, JsonValue]:
+    """What the fields say about the rule that one goes by; nothing where they name none, so that YAML may."""
+    name = texts["after_rule"].strip()
+    return {"after": {"rule": name, **SAYS.get(texts["after_says"], {})}} if name else {}
+
+
+def _after_texts(after: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The fields of what one goes by; "" where nothing is told, or more than fields can say."""
+    said = {key: value for key, value in after.items() if key != "rule"}
+    says = next((name for name, each in SAYS.items() if each == said), "")
+    return {"after_rule": str(after["rule"]) if says else "", "after_says": says}
 
 
 def _text(value: JsonValue, *, is_literal: bool) -> str:
@@ -243,26 +267,19 @@ def places(problems: Sequence[Problem], form: RuleForm) -> Iterator[tuple[str, s
     for problem in problems:
         key = problem.key
         if key == "config":
-            yield from _of_settings(problem.message, form)
+            yield from _of_settings(problem, form)
         elif key.startswith("conditions["):
             yield f"row{key.removeprefix('conditions[').partition(']')[0]}", problem.message
+        elif key.partition(".")[0] == "after" and form.texts["after_rule"].strip():
+            yield "after_rule", problem.message
         elif key.partition(".")[0].partition("[")[0] in {*MORE_KEYS, "more"}:
             yield "more", problem.message if key == "more" else f"{key}: {problem.message}"
         else:
             yield names.get(key, ""), problem.message if key in names else f"{key}: {problem.message}".lstrip(": ")
 
 
-def _of_settings(message: str, form: RuleForm) -> Iterator[tuple[str, str]]:
-    """An evaluator tells all that is wrong with its settings in one line: `key: what; key: what`."""
-    at, told = "config", ""
-    for part in message.removeprefix(f"{form.evaluator}: ").split("; "):
-        key, colon, rest = part.partition(": ")
+def _of_settings(problem: Problem, form: RuleForm) -> Iterator[tuple[str, str]]:
+    """What is wrong with the settings of an evaluator, beside each of them."""
+    for key, told in problem.parts or [("", problem.message.removeprefix(f"{form.evaluator}: "))]:
         name = key.partition(".")[0].partition("[")[0]
-        if colon and name.isidentifier():
-            if told:
-                yield at, told
-            at, told = f"{_SETTING}{name}", rest
-        else:
-            told = f"{told}; {part}" if told else part
-    if told:
-        yield at, told
+        yield f"{_SETTING}{name}" if name else "config", told

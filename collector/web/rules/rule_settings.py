@@ -18,11 +18,13 @@ _RARE: Final = frozenset({"name", "path", "evaluationParams", "whenVacuous"})
 """Settings that every evaluator has and few rules change."""
 
 _GROUPS: Final[Mapping[str, str]] = {
-    "never": "Checks, which ask no model",
+    "outputs": "Checks of outputs and runs: no model is asked",
+    "tools": "Checks of tool calls: no model is asked",
     "configured": "Checks that may be told to ask a judge",
-    "optional": "Ask a judge if a connection is chosen",
-    "always": "Ask a judge",
+    "optional": "A judge is asked if a connection is chosen",
+    "always": "A judge is asked",
 }
+_OF_TOOLS: Final = "tool_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class EvaluatorChoice:
     """An evaluator that can be chosen."""
 
     name: str
-    checks: str
+    checks: str  # in one line
 
 
 def literal_keys(evaluator: str) -> frozenset[str]:
@@ -75,13 +77,22 @@ def settings_of(evaluator: str, written: Mapping[str, str]) -> Iterator[Setting]
 
 @functools.cache
 def evaluators() -> Sequence[tuple[str, Sequence[EvaluatorChoice]]]:
-    """All that a rule of the API can name, by whom they ask."""
+    """All that a rule of the API can name, by what they look at and whom they ask."""
     programs = {kind.name for kind in code_judge.KINDS}
     listed: dict[str, list[EvaluatorChoice]] = {group: [] for group in _GROUPS}
     for name, kind in KINDS.items():
         if name not in programs:
-            listed[kind_document(kind)["judge"]].append(EvaluatorChoice(name=name, checks=kind.checks))
+            need = kind_document(kind)["judge"]
+            of_checks = "tools" if name.startswith(_OF_TOOLS) else "outputs"
+            choice = EvaluatorChoice(name=name, checks=kind.checks)
+            listed[of_checks if need == "never" else need].append(choice)
     return [(_GROUPS[group], choices) for group, choices in listed.items()]
+
+
+def may_ask(evaluator: str) -> bool:
+    """Whether an evaluator asks a judge, always or if it is told to; of one that there is not, nobody knows."""
+    kind = KINDS.get(evaluator)
+    return kind is not None and kind_document(kind)["judge"] != "never"
 
 
 @functools.cache

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
+from collector.api.base.context import Here, Who
+from collector.api.rules.rule_problems import problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
 from collector.web.pictures.sparkline import sparkline
+from collector.web.questions import criteria_of, questions_of
 from collector.web.rendering import page
 from collector.web.rules import rule_access, rule_backfills, rule_editing
 from collector.web.rules.rule_history import steps
@@ -75,7 +77,7 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
     return page(
         request,
         "rules.html",
-        problem_of=here.judging.judges.problem_of,
+        problem_of=problems_of(here),
         groups=sorted(by_project.items(), key=lambda group: (group[0] is not None, group[0] or "")),
         project=project,
         projects=sorted({kept.stored.project for kept in every if kept.stored.project is not None}),
@@ -100,10 +102,13 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         "rule.html",
         kept=kept,
         problem=here.judging.judges.problem_of(kept.active),
+        order_problem=here.rules.problem_of(kept.active),
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.sight)),
         clauses=[label(clause) for clause in kept.active.rule.conditions],
         decided=here.rule_record.decided(kept.stored.revision, now_ns) if is_own else [],  # else of everybody's spans
         results=results,
+        questions=questions_of(here, [one.trace_id for one in results], who.sight),
+        criteria=criteria_of(kept.active.rule),
         scores=sparkline(scores, least=0.0, most=1.0, label="Scores of the latest results, the last at the right"),
         history=list(steps(here.rule_record.revisions(rule_id))),
         backfills=[_Progress.of(each) for each in rule_access.backfills(here, kept)] if is_own else [],

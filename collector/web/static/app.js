@@ -9,6 +9,8 @@ document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest
 const rows = () => [...document.querySelectorAll("[data-list] [data-row]")].filter((row) => row.offsetParent !== null);
 
 function move(step) {
+  const list = document.querySelector("[data-list]");
+  if (list && !list.dispatchEvent(new CustomEvent("step", { detail: step, cancelable: true }))) return; // it moves by itself
   const all = rows();
   if (!all.length) return;
   const now = all.findIndex((row) => row.classList.contains("chosen"));
@@ -52,6 +54,62 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// Times in the time of whoever reads, with UTC beside it.
+const isElsewhere = new Date().getTimezoneOffset() !== 0;
+const local = (date) => new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace("T", " ");
+
+function tellTimes(place) {
+  if (!isElsewhere) return;
+  for (const time of place.querySelectorAll("time[datetime]:not([data-local])")) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    time.dataset.local = "1";
+    if (time.classList.contains("ago")) time.title = `${local(date)}, ${time.title}`;
+    else time.prepend(Object.assign(document.createElement("span"), { className: "local", textContent: `${local(date)} ` }));
+  }
+}
+tellTimes(document);
+document.addEventListener("shown", (event) => tellTimes(event.target));
+
+// The theme: that of the system, or one of both, which a cookie keeps so that the next page comes in it.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-theme-switch]");
+  if (!button) return;
+  const isDark = getComputedStyle(here).colorScheme === "dark"
+    || (getComputedStyle(here).colorScheme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  here.dataset.theme = isDark ? "light" : "dark";
+  document.cookie = `theme=${here.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+  document.dispatchEvent(new CustomEvent("themed"));
+});
+
+// Lists are found again as they were: up leads to the address that was left, and to the row that was opened.
+const memory = (key, value) => {
+  try {
+    if (value === undefined) return sessionStorage.getItem(key);
+    sessionStorage.setItem(key, value);
+  } catch {
+    // where nothing may be kept, up leads to the list without its filters
+  }
+  return null;
+};
+const list = document.querySelector("[data-remembered]");
+if (list) {
+  const key = `list ${location.pathname}`;
+  memory(key, location.pathname + location.search);
+  list.addEventListener("click", (event) => {
+    const row = event.target.closest("[data-row]");
+    if (row && event.target.closest("[data-open]")) memory(`${key} row`, row.id);
+  });
+  const row = document.getElementById(memory(`${key} row`) ?? "");
+  if (row) {
+    row.classList.add("chosen");
+    row.scrollIntoView({ block: "nearest" });
+  }
+}
+const up = document.querySelector("a[data-up]");
+const left = up && memory(`list ${up.pathname}`);
+if (left) up.href = left;
+
 document.addEventListener("submit", (event) => {
   const question = event.submitter?.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
@@ -75,6 +133,7 @@ async function refresh(place) {
   place.replaceChildren(...fresh.childNodes);
   place.querySelectorAll("details").forEach((each, at) => { each.open ||= opened[at] ?? false; });
   if (chosen) document.getElementById(chosen)?.classList.add("chosen");
+  place.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
 }
 
 for (const place of document.querySelectorAll("[data-live]")) {

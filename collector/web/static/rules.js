@@ -2,10 +2,35 @@
 
 const form = document.querySelector("form[data-preview]");
 const WAIT_MS = 600;
+const SETTLE_MS = 200;
 const MAX_ROWS = 40; // as the server has it
 let waiting = 0;
 let isLooking = false;
 let again = false;
+
+// What is wrong with a field is told once somebody has left it, or wants the rule saved: not while it is being typed.
+// What is wrong with all settings together is told once one of them is left.
+const ownerOf = (place) => place.closest(".condition")
+  ?? (place.id === "wrong-config" ? document.getElementById("settings") : form.querySelector(`[aria-describedby~="${CSS.escape(place.id)}"]`));
+const fieldsOf = (owner) => (owner.matches(".condition") ? [...owner.querySelectorAll("input")] : owner.matches("input, select, textarea") ? [owner] : []);
+
+function tellWrong() {
+  let held = 0;
+  for (const place of form.querySelectorAll(".wrong")) {
+    const owner = ownerOf(place);
+    const isTold = "sent" in form.dataset || !owner || "left" in owner.dataset;
+    const isWrong = place.textContent.trim() !== "";
+    place.hidden = !isTold;
+    if (isWrong && isTold) place.closest("details")?.setAttribute("open", "");
+    held += isWrong && !isTold;
+    for (const field of owner ? fieldsOf(owner) : []) {
+      if (isWrong && isTold) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
+    }
+  }
+  const counted = document.querySelector("#problems .counted");
+  if (counted) counted.hidden = held > 0;
+}
 
 // Parts of the page that answers: what is wrong, and what the rule would do. What is being typed stays as it is.
 function show(answer) {
@@ -17,6 +42,7 @@ function show(answer) {
     now.replaceWith(next);
     form.elements.shown.value = next.dataset.of;
   }
+  tellWrong();
 }
 
 function tell(message) {
@@ -73,13 +99,36 @@ function add() {
   for (const input of row.querySelectorAll("input")) input.value = "";
   row.querySelector("select").selectedIndex = 0;
   row.querySelector(".wrong").replaceChildren();
+  delete row.dataset.left;
+  offer(row);
   rows.append(row);
+  tellWrong();
   number();
   row.querySelector("input").focus();
 }
 
+// Values that a field can have are offered beside it.
+function offer(row) {
+  const list = document.getElementById(`values-${row.querySelector("[name=field]").value.trim()}`);
+  if (list) row.querySelector("[name=value]").setAttribute("list", list.id);
+  else row.querySelector("[name=value]").removeAttribute("list");
+}
+
+form.addEventListener("focusout", (event) => {
+  const owner = event.target.closest(".condition") ?? event.target;
+  if (!event.target.matches("input, select, textarea") || owner.contains(event.relatedTarget)) return;
+  owner.dataset.left = "";
+  const settings = event.target.closest("#settings");
+  if (settings) settings.dataset.left = "";
+  setTimeout(tellWrong, SETTLE_MS); // a button that is being pressed does not move away before it is
+});
+
 form.addEventListener("input", (event) => {
-  if (event.target.closest(".condition")) number();
+  const row = event.target.closest(".condition");
+  if (row) {
+    number();
+    offer(row);
+  }
   lookSoon(event.target.matches("select, [type=checkbox], [type=radio]") ? 0 : WAIT_MS);
 });
 
@@ -102,6 +151,7 @@ form.addEventListener("click", (event) => {
     lookSoon(0);
   } else if (target.value === "preview") {
     event.preventDefault();
+    form.dataset.sent = "";
     lookSoon(0);
   } else if (target.dataset.line) {
     const box = document.getElementById("text");
@@ -112,4 +162,5 @@ form.addEventListener("click", (event) => {
   }
 });
 
+tellWrong();
 if ("look" in form.dataset) look();

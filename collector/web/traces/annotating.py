@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.annotations import AnnotationBody, own_target, voted, withdraw
-from collector.api.context import Context, Here, Who
-from collector.api.tenants import tenant_of
+from collector.api.access.tenants import tenant_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.review.annotations import AnnotationBody, own_target, voted, withdraw
 from collector.web.problems import by_field
 from collector.web.visitor import Sent, with_query
 from storage.records import TraceSummary

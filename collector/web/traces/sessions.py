@@ -9,9 +9,10 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Here, Who
-from collector.api.session_documents import session_state
-from collector.api.session_filters import (
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Here, Who
+from collector.api.documents.session_documents import session_state
+from collector.api.traces.session_filters import (
     SessionFilters,
     session_place,
     session_place_text,
@@ -19,11 +20,10 @@ from collector.api.session_filters import (
     turn_place,
     turn_place_text,
 )
-from collector.api.tenants import sight_of
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
 from collector.web.rendering import page
-from collector.web.spans.talk import MOST_MESSAGES, ShownMessage, conversation, parts_of
+from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
 from collector.web.traces.trace_view import verdicts_of
 from collector.web.visitor import with_parameters
 from storage.query.sessions import SessionSummary

@@ -1,6 +1,7 @@
 """The page of one trace, its texts and its spans as they were sent, and what may be done with it."""
 
-from typing import Any, Final, Literal
+import gzip
+from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -8,21 +9,25 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.export import streamed
-from collector.api.tenants import sight_of, tenant_of
+from collector.api.access.tenants import sight_of, tenant_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.traces.export import streamed
 from collector.conventions.trace import read_trace
 from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_trace
+from collector.web.playground.playground import show_playground
 from collector.web.rendering import TEXT_HEADERS, page, plain_text
 from collector.web.rules.rule_editing import new_rule
 from collector.web.spans.span_view import Detail, detail_of, text_of
-from collector.web.spans.talk import MOST_MESSAGES, conversation
+from collector.web.traces.agent_view import agents_of
 from collector.web.traces.annotating import annotate, votes_on_trace
-from collector.web.traces.trace_view import TreeView, tree_of, verdicts_of
-from collector.web.visitor import Sent
+from collector.web.traces.judging import judge_trace
+from collector.web.traces.trace_conversation import calls_view, trace_talk
+from collector.web.traces.trace_tree import SpanTree
+from collector.web.traces.trace_view import verdicts_of
+from collector.web.visitor import Sent, came_from
 from storage.errors import Missing
 from storage.judging.judgements import Judged
 from storage.query.outline import Outline
@@ -30,24 +35,32 @@ from storage.upkeep.deletions import DeletionCriteria
 
 router = APIRouter()
 
+_VIEWS: Final = ("spans", "conversation", "agents", "verdicts")
 _MOST_SPANS: Final = 10_000
-View = Literal["spans", "conversation", "verdicts"]
+_MOST_DIGITS: Final = 7
+_MOST_FIND: Final = 200
 
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
 def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
-    """A trace: its spans, one of them with all that it said, its conversation, or what the rules made of it."""
+    """A trace: its spans, one of them with all that it said, its conversation, or what the rules made of it.
+
+    Scripts ask for a part of it: with `part=tree` for all spans as JSON, with `part=span` for what stands beside them.
+    """
     asked = request.query_params
     outline = _outline(here, trace_id, sight_of(who, asked.get("tenant")))
     summary = outline.summary
     judged = here.judgements.of_trace(summary.trace_id, tenant=summary.tenant)
+    if asked.get("part") == "tree":
+        return _packed(SpanTree(outline.spans, judged.evaluations).document())
     view = asked.get("view", "spans")
     is_own = who.sees_all or summary.tenant == who.tenant
+    is_part = asked.get("part") == "span"
     return page(
         request,
-        "trace.html",
-        view=view if view in {"spans", "conversation", "verdicts"} else "spans",
+        "trace_pane.html" if is_part else "trace.html",
+        view=view if view in _VIEWS else "spans",
         trace=summary,
         is_cut=len(outline.spans) < summary.span_count,
         brief=here.listing.briefs([summary], outline.commits)[summary.tenant, summary.trace_id],
@@ -55,51 +68,68 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         may_pin=is_own and may_use(who, pin_trace, "POST"),
         may_write_rules=may_use(who, new_rule),
         may_promote=may_use(who, promote_trace, "POST"),
+        may_judge=may_use(who, judge_trace, "POST"),
+        may_play=may_use(who, show_playground),
         may_vote=is_own and may_use(who, annotate, "POST"),
         may_delete=is_own and may_use(who, delete_trace, "POST"),
         tenant=asked.get("tenant"),
+        list_address=came_from(request, "/traces"),
         of_trace=verdicts_of(judged, None),
         **_shown(request, here, outline, judged, view),
     )
 
 
+def _packed(document: bytes) -> Response:
+    """JSON, compressed: that of ten thousand spans is 1.5 MB, and a tenth of it so. All clients here take gzip."""
+    headers = {"content-encoding": "gzip", "cache-control": "no-store", **TEXT_HEADERS}
+    return Response(gzip.compress(document, compresslevel=1), media_type="application/json", headers=headers)
+
+
 def _shown(request: Request, here: Context, outline: Outline, judged: Judged, view: str) -> dict[str, Any]:
     """What the chosen view shows."""
     if view == "conversation":
-        return _conversation(here, outline)
+        return _conversation(request, here, outline)
+    if view == "agents":
+        return agents_of(outline, request.query_params.get("tenant"))
     if view == "verdicts":
         names = {span.span_id: span.name for span in outline.spans}
         return {
             "evaluations": sorted(judged.evaluations, key=lambda each: (each.passed is not False, each.superseded)),
             "names": names,
         }
-    at = request.query_params.get("at", "")
-    begin = int(at) if at.isdecimal() and len(at) < len(str(_MOST_SPANS)) + 1 else None
-    tree = tree_of(outline, judged, chosen=request.query_params.get("span"), begin=begin)
+    find = request.query_params.get("find", "").strip()[:_MOST_FIND]
+    spans = SpanTree(outline.spans, judged.evaluations)
+    tree = spans.view(chosen=request.query_params.get("span"), begin=_place(request, "at"), find=find)
     return {
         "tree": tree,
-        "detail": _detail(here, outline, tree),
+        "find": find,
+        "is_root": bool(spans.nodes) and spans.nodes[0].span.span_id == tree.chosen,
+        "detail": _detail(here, outline, tree.chosen),
         "of_span": verdicts_of(judged, tree.chosen),
         "votes": votes_on_trace(here, outline.summary, tree.chosen),
     }
 
 
-def _detail(here: Context, outline: Outline, tree: TreeView) -> Detail | None:
-    found = here.outlines.span(outline, tree.chosen) if tree.chosen else None
+def _place(request: Request, name: str) -> int | None:
+    """A number in the address that says where a window begins."""
+    told = request.query_params.get(name, "")
+    return int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else None
+
+
+def _detail(here: Context, outline: Outline, chosen: str | None) -> Detail | None:
+    found = here.outlines.span(outline, chosen) if chosen else None
     return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
 
 
-def _conversation(here: Context, outline: Outline) -> dict[str, Any]:
+def _conversation(request: Request, here: Context, outline: Outline) -> dict[str, Any]:
     summary = outline.summary
     trace = here.queries.trace(summary.trace_id, tenant=summary.tenant or "")
     if trace is None:
         raise _no_trace(summary.trace_id)
     reading = read_trace(trace.spans, trace.logs, here.own_keys)
     return {
-        "said": conversation(reading.conversation[-MOST_MESSAGES:]),
-        "earlier": max(len(reading.conversation) - MOST_MESSAGES, 0),
-        "calls": reading.tool_calls,
-        "final": reading.final_response,
+        "talked": trace_talk(trace.spans, reading, begin=_place(request, "turns")),
+        "called": calls_view(reading.tool_calls, begin=_place(request, "calls")),
     }
 
 

@@ -1,33 +1,44 @@
 """What the list of traces shows: its filters as the address has them, its rows, and what leads on from it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, get_args
+from urllib.parse import urlencode
 
 from fastapi import Request
 
-from collector.api.times import time_text
-from collector.api.trace_filters import Filters, like_of
+from collector.api.base.times import time_text
+from collector.api.traces.saved_views import PARAMETERS, list_query
+from collector.api.traces.trace_filters import Filters, like_of
 from collector.web.visitor import with_parameters
 from storage.errors import BadQuery
-from storage.query.listing import Brief, TracesLike
+from storage.query.listing import Brief, Listed, Listing, SpansNamed
+from storage.query.traces_like import Ranking, TracesLike
 from storage.records import TraceSummary
 
-FIELDS: Final = (
-    "text",
-    "project",
-    "status",
-    "since",
-    "service",
-    "name",
-    "rule",
-    "verdict",
-    "session",
-    "model",
-    "attribute",
-    "from",
-    "to",
-)
+LABELS: Final[Mapping[str, str]] = {
+    "text": "text",
+    "project": "project",
+    "status": "status",
+    "since": "started",
+    "service": "service",
+    "name": "name",
+    "failing": "failing span",
+    "rule": "rule",
+    "verdict": "verdict",
+    "user": "user",
+    "session": "session",
+    "model": "model",
+    "release": "release",
+    "attribute": "attribute",
+    "duration": "took at least, s",
+    "cost": "cost at least, USD",
+    "from": "from",
+    "to": "to",
+}
+"""The filters, by their names in the address, and what people read in their place."""
+
 SINCE: Final = {
     "15m": ("15 minutes", 900),
     "1h": ("hour", 3_600),
@@ -41,58 +52,116 @@ VERDICTS: Final = {
     "broken": ("failed", None),
     "skipped": ("skipped", None),
 }
+NONE: Final = "(none)"
+"""In place of the name of a project or a service that is empty."""
+
+ORDERS: Final[Mapping[str, str]] = {
+    "": "newest",
+    "duration": "longest",
+    "cost": "most expensive",
+    "tokens": "most tokens",
+    "score": "worst score",
+}
+RANKED_SINCE: Final = "7d"
+"""How far back is looked where traces are put in the order of an amount and no time is asked for."""
+
 _NS: Final = 1_000_000_000
 _USUAL: Final = frozenset({"text", "project", "status", "since"})
+_STATUSES: Final = ("ok", "error")
+_TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
-    """The filters of an address: what was typed, and what that asks for."""
+    """The filters of an address: what was typed, and what that asks for; or what is wrong with one of them."""
 
     values: Mapping[str, str]
     like: TracesLike
+    by: Ranking | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def given(self) -> list[str]:
         """The filters that are set."""
-        return [name for name in FIELDS if self.values[name]]
+        return [name for name in LABELS if self.values[name]]
 
     @property
     def is_detailed(self) -> bool:
-        """Whether any is set that is not always seen."""
-        return bool(set(self.given) - _USUAL)
+        """Whether any is set, or wrong, that is not always seen."""
+        return bool((set(self.given) | set(self.problems)) - _USUAL)
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that is asked for by its id, where the text is one and nothing else is asked."""
+        text = self.values["text"]
+        return text.lower() if self.given == ["text"] and _TRACE_ID.fullmatch(text) else None
 
 
 def asked_of(request: Request, now_ns: int) -> TraceFilter:
-    """What an address asks for; an empty field asks for nothing.
-
-    Raises:
-        BadQuery: a field holds what it cannot.
-    """
-    values = {name: request.query_params.get(name, "").strip() for name in FIELDS}
-    since, verdict, status = values["since"], values["verdict"], values["status"]
-    for name, value, known in (("since", since, SINCE), ("verdict", verdict, VERDICTS), ("status", status, _STATUSES)):
-        if value and value not in known:
-            raise BadQuery(f"{name}: {value[:50]!r} is none of {', '.join(known)}")
-    begin = time_text(now_ns - SINCE[since][1] * _NS) if since else None
+    """What an address asks for; an empty field asks for nothing, and one that holds what it cannot is told."""
+    values = {name: request.query_params.get(name, "").strip() for name in LABELS}
+    sort = request.query_params.get("sort", "")
+    by = next((each for each in get_args(Ranking) if each == sort), None)
+    problems = _misspelled(values)
+    duration, cost = (_amount(name, values[name], problems) for name in ("duration", "cost"))
+    usable = {name: "" if name in problems else value for name, value in values.items()}
+    since = usable["since"] or (RANKED_SINCE if by and not usable["from"] else "")
+    outcome, passed = VERDICTS.get(usable["verdict"], (None, None))
     filters = Filters(
-        project=values["project"] or None,
-        service=values["service"] or None,
-        name=values["name"] or None,
-        status="error" if status == "error" else "ok" if status == "ok" else None,
-        from_=values["from"] or begin,
-        to=values["to"] or None,
-        session=values["session"] or None,
-        text=values["text"] or None,
-        model=values["model"] or None,
-        attribute=[values["attribute"]] if values["attribute"] else None,
+        project=_named(usable["project"]),
+        service=_named(usable["service"]),
+        name=usable["name"] or None,
+        status="error" if usable["status"] == "error" else "ok" if usable["status"] == "ok" else None,
+        from_=usable["from"] or (time_text(now_ns - SINCE[since][1] * _NS) if since else None),
+        to=usable["to"] or None,
+        session=usable["session"] or None,
+        user=usable["user"] or None,
+        failing=usable["failing"] or None,
+        text=usable["text"] or None,
+        model=usable["model"] or None,
+        release=usable["release"] or None,
+        attribute=[usable["attribute"]] if usable["attribute"] else None,
+        duration=duration,
+        cost=cost,
     )
-    outcome, passed = VERDICTS.get(verdict, (None, None))
-    rule = values["rule"] or None
-    return TraceFilter(values=values, like=like_of(filters, rule=rule, outcome=outcome, passed=passed))
+    try:
+        like = like_of(filters, rule=usable["rule"] or None, outcome=outcome, passed=passed)
+    except BadQuery as error:
+        name, _, message = str(error).partition(": ")
+        return TraceFilter(values=values, like=TracesLike(), by=by, problems={**problems, name: message})
+    return TraceFilter(values=values, like=like, by=by, problems=problems)
 
 
-_STATUSES: Final = ("ok", "error")
+def _misspelled(values: Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with fields that hold one of a few words."""
+    problems = {}
+    for name, known in (("since", SINCE), ("verdict", VERDICTS), ("status", _STATUSES)):
+        if values[name] and values[name] not in known:
+            problems[name] = f"{values[name][:50]!r} is none of {', '.join(known)}"
+    return problems
+
+
+def _amount(name: str, text: str, problems: dict[str, str]) -> float | None:
+    """The number that a field holds; what is wrong with it goes to the others."""
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if 0 <= value <= _MOST_AMOUNT:
+        return value
+    problems[name] = f"{text[:50]!r} is no number of 0 or more"
+    return None
+
+
+_MOST_AMOUNT: Final = 1e9
+_MOST_SAID: Final = 40
+
+
+def _named(text: str) -> str | None:
+    """A name that is asked for: the empty one too."""
+    return "" if text == NONE else text or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +170,7 @@ class TraceRow:
 
     trace: TraceSummary
     brief: Brief
+    named: SpansNamed  # where it is asked for
 
     @property
     def duration_ms(self) -> float | None:
@@ -120,13 +190,37 @@ class TraceRow:
         return sum(told) if told else None
 
 
-def rows_of(traces: Sequence[TraceSummary], briefs: Mapping[tuple[str, str], Brief]) -> list[TraceRow]:
-    """Traces with what rows tell of them."""
-    return [TraceRow(trace=trace, brief=briefs[trace.tenant, trace.trace_id]) for trace in traces]
+def rows_of(listing: Listing, listed: Listed, *, with_spans: bool) -> list[TraceRow]:
+    """Traces with what rows tell of them, also what only spans say."""
+    briefs = listing.briefs(listed.traces, listed.commits)
+    named = listing.named_by_spans(listed.traces, listed.commits) if with_spans else {}
+    return [
+        TraceRow(trace=trace, brief=briefs[key], named=named.get(key, SpansNamed()))
+        for trace in listed.traces
+        for key in [(trace.tenant, trace.trace_id)]
+    ]
+
+
+def listed_query(request: Request) -> str:
+    """What the address of a list says, as a saved view keeps it: without what is said of a moment or a place."""
+    said = [(name, value) for name, value in request.query_params.multi_items() if name in PARAMETERS]
+    return list_query(urlencode(said[:_MOST_SAID]))
+
+
+def at_list(request: Request, **changed: object) -> str:
+    """The list as the address of a page beside it asks for it, with other parameters."""
+    return "/traces" + with_parameters(request, **changed).removeprefix(request.url.path)
+
+
+def overview_of(request: Request) -> str:
+    """Where volume, latency and values of the listed traces are told."""
+    query = with_parameters(request, before=None, live=None).removeprefix(request.url.path)
+    return f"/traces/overview{query}"
 
 
 def chips(request: Request, asked: TraceFilter) -> list[tuple[str, str, str]]:
     """The filters that are set: what, which value, and the address without it."""
     return [
-        (name, asked.values[name], with_parameters(request, **{name: None, "before": None})) for name in asked.given
+        (LABELS[name], asked.values[name], with_parameters(request, **{name: None, "before": None}))
+        for name in asked.given
     ]

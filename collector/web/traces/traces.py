@@ -1,53 +1,130 @@
 """The list of traces."""
 
+from typing import Any, Final
+
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.context import Context, Here, Who
-from collector.api.trace_filters import place_of, place_text
+from collector.api.base.context import Context, Here, Who
+from collector.api.traces.saved_views import view_seen
+from collector.api.traces.trace_filters import place_of, place_text
+from collector.web.navigation import may_use
 from collector.web.rendering import page
-from collector.web.traces.trace_list import SINCE, VERDICTS, asked_of, chips, rows_of
+from collector.web.traces.chosen import actions_for
+from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
+from collector.web.traces.saved_views import create_view
+from collector.web.traces.trace_list import (
+    NONE,
+    ORDERS,
+    RANKED_SINCE,
+    SINCE,
+    TraceFilter,
+    asked_of,
+    chips,
+    listed_query,
+    overview_of,
+    rows_of,
+)
 from collector.web.visitor import with_parameters
+from storage.query.listing import Listed, ListPosition
 
 router = APIRouter()
 
 _PAGE_ROWS = 50
-
-
-@router.get("/")
-@needs(Permission.READ, by_tenant=True)
-def first_page() -> Response:
-    """The list of traces is where people begin."""
-    return RedirectResponse("/traces", 303)
+_MOST_VIEWS: Final = 12  # above the list
+_LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
 def list_traces(request: Request, here: Here, who: Who, before: str = "", live: str = "") -> Response:
-    """Traces of which all is true that the address asks for, newest first."""
-    asked = asked_of(request, here.now_ns())
-    after = place_of(before) if before else None
-    listed = here.listing.traces(asked.like, after=after, limit=_PAGE_ROWS, tenant=who.sight)
+    """Traces of which all is true that the address asks for, the newest first, or the greatest by an amount."""
+    asked, look = asked_of(request, here.now_ns()), look_of(request)
+    elsewhere = _elsewhere(request, here, who, asked, look)
+    if elsewhere is not None:
+        return elsewhere
+    after = place_of(before) if before and asked.by is None else None
+    listed = _listed(here, who, asked, after)
     older = None if listed.next is None else with_parameters(request, before=place_text(listed.next), live=None)
     return page(
         request,
         "traces.html",
+        status=400 if asked.problems else 200,
         asked=asked.values,
+        problems=asked.problems,
         is_detailed=asked.is_detailed,
         chips=chips(request, asked),
-        rows=rows_of(listed.traces, here.listing.briefs(listed.traces, listed.commits)),
+        rows=rows_of(here.listing, listed, with_spans=look.needs_spans),
         older=older,
         newest=with_parameters(request, before=None) if before else None,
-        searched_to_ns=None if listed.is_full or listed.next is None else listed.next.start_ns,
-        is_live=live == "1" and not before,
-        projects=_projects(here, who.tenant if not who.sees_all else ""),
-        times=[(key, f"Last {told}") for key, (told, _) in SINCE.items()],
-        verdicts=list(VERDICTS),
-        rules=sorted({kept.active.rule.name for kept in here.rules.kept()}) if who.sees_all else [],
-        is_empty=not listed.traces and not asked.given and after is None,
+        searched_to_ns=listed.searched_to_ns,
+        is_live=live == "1" and not before and asked.by is None,
+        is_empty=not listed.traces and not asked.given and after is None and asked.by is None,
         address_of_door=_door(request),
+        actions=actions_for(who),
+        **_choices(here, who, asked),
+        **_beside(request, here, who, asked),
+        **_looks(request, look),
     )
+
+
+def _elsewhere(request: Request, here: Context, who: Caller, asked: TraceFilter, look: ListLook) -> Response | None:
+    """Where an address leads that is not that of a list: a saved view, a look to remember, the id of a trace."""
+    if "view" in request.query_params:
+        view = view_seen(request.query_params["view"], here, who)
+        return RedirectResponse(f"/traces?{view.query}" if view.query else "/traces", 303)
+    if "remember" in request.query_params:
+        return remember(request, look)
+    if asked.trace_id is not None and here.outlines.of_trace(asked.trace_id, tenant=who.sight, max_spans=1):
+        return RedirectResponse(f"/traces/{asked.trace_id}", 303)
+    return None
+
+
+def _choices(here: Context, who: Caller, asked: TraceFilter) -> dict[str, Any]:
+    """What the fields of the filters offer."""
+    return {
+        "projects": _projects(here, who.tenant if not who.sees_all else ""),
+        "no_name": NONE,
+        "times": [(key, f"Last {told}") for key, (told, _) in SINCE.items()],
+        "orders": ORDERS,
+        "by": asked.by or "",
+        "ranked_since": "" if asked.values["since"] or asked.values["from"] else SINCE[RANKED_SINCE][0],
+        "rules": sorted({kept.active.rule.name for kept in here.rules.kept()}) if who.sees_all else [],
+    }
+
+
+def _beside(request: Request, here: Context, who: Caller, asked: TraceFilter) -> dict[str, Any]:
+    """What stands above and beside the list: its overview, and the saved views of the project, or all."""
+    query, project = listed_query(request), asked.values["project"]
+    views = [
+        view
+        for view in here.saved_views.all(tenant=who.sight)
+        if not project or view.project in {None, project} or view.query == query
+    ]
+    return {
+        "overview": overview_of(request),
+        "views": views[:_MOST_VIEWS],
+        "views_left_out": max(len(views) - _MOST_VIEWS, 0),
+        "is_saved": any(view.query == query for view in views),
+        "query": query,
+        "may_save": may_use(who, create_view, "POST"),
+    }
+
+
+def _looks(request: Request, look: ListLook) -> dict[str, Any]:
+    """The columns and the density, what else there is of them, and what the address says beside."""
+    kept = [pair for pair in request.query_params.multi_items() if pair[0] not in _LOOK]
+    return {"look": look, "columns": COLUMNS, "densities": DENSITIES, "kept": [pair for pair in kept if pair[1]]}
+
+
+def _listed(here: Context, who: Caller, asked: TraceFilter, after: ListPosition | None) -> Listed:
+    if asked.problems:
+        return Listed(traces=(), commits=(0, 0), next=None, is_full=True)
+    if asked.by is not None:
+        return here.listing.ranked(asked.like, by=asked.by, limit=_PAGE_ROWS, tenant=who.sight)
+    return here.listing.traces(asked.like, after=after, limit=_PAGE_ROWS, tenant=who.sight)
 
 
 def _projects(here: Context, tenant: str) -> list[str]:

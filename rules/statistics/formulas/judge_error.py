@@ -15,7 +15,7 @@ class Useless(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class MeasuredShare:
     """A share of so many."""
 
     share: float
@@ -23,7 +23,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class RateEstimate:
     """A true rate, with its standard error and interval."""
 
     value: float
@@ -32,11 +32,11 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class JudgeAccuracy:
     """How often a judge agrees with people: on what they pass, and on what they fail."""
 
-    sensitivity: Rate
-    specificity: Rate
+    sensitivity: MeasuredShare
+    specificity: MeasuredShare
 
     @property
     def youden(self) -> float:
@@ -51,19 +51,21 @@ class Judge:
         return better
 
 
-def rogan_gladen(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estimate:
+def rogan_gladen(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
     """The true rate from the judge's (Rogan and Gladen 1978), with the delta method's interval."""
     value = (judged.share + judge.specificity.share - 1) / judge.youden
     error = _delta_error(value, judged, judge)
-    return Estimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
+    return RateEstimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
 
 
-def lang_reiczigel(judged: Rate, judge: Judge, confidence: float = 0.95) -> Estimate:
+def lang_reiczigel(judged: MeasuredShare, judge: JudgeAccuracy, confidence: float = 0.95) -> RateEstimate:
     """The true rate from the judge's, with an interval that covers with few labels too (Lang and Reiczigel 2014)."""
     z = z_of(confidence)
     square = z * z
-    moved = Rate(share=(judged.count * judged.share + square / 2) / (judged.count + square), count=judged.count)
-    softer = Judge(sensitivity=_softened(judge.sensitivity), specificity=_softened(judge.specificity))
+    moved = MeasuredShare(
+        share=(judged.count * judged.share + square / 2) / (judged.count + square), count=judged.count
+    )
+    softer = JudgeAccuracy(sensitivity=_softened(judge.sensitivity), specificity=_softened(judge.specificity))
     value = (moved.share + softer.specificity.share - 1) / softer.youden
     se, sp = softer.sensitivity, softer.specificity
     shift = value * se.share * (1 - se.share) / se.count - (1 - value) * sp.share * (1 - sp.share) / sp.count
@@ -71,10 +73,10 @@ def lang_reiczigel(judged: Rate, judge: Judge, confidence: float = 0.95) -> Esti
     plain = around(value + 2 * square * shift, z * error)
     plain_value = (judged.share + judge.specificity.share - 1) / judge.youden
     clipped = Interval(low=min(1.0, max(0.0, plain.low)), high=max(0.0, min(1.0, plain.high)))
-    return Estimate(value=plain_value, error=error, interval=clipped)
+    return RateEstimate(value=plain_value, error=error, interval=clipped)
 
 
-def best_label_ratio(rate: float, judge: Judge) -> float:
+def best_label_ratio(rate: float, judge: JudgeAccuracy) -> float:
     """How many labels of human fails for each of human passes make the interval shortest."""
     se, sp = judge.sensitivity.share, judge.specificity.share
     return (1 - rate) * math.sqrt(sp * (1 - sp)) / (rate * math.sqrt(se * (1 - se)))
@@ -82,7 +84,7 @@ def best_label_ratio(rate: float, judge: Judge) -> float:
 
 def prediction_powered(
     labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike, weight: float | None = None
-) -> Estimate:
+) -> RateEstimate:
     """The mean that people would find, from some labels and many judged (PPI++, Angelopoulos et al. 2023).
 
     `judged` are the judge's values of what is labelled. The weight of the judge is chosen from the data unless it is
@@ -94,7 +96,7 @@ def prediction_powered(
     variance = float((found - weight * paired).var(ddof=1)) / found.size
     variance += weight**2 * float(rest.var(ddof=1)) / rest.size
     error = math.sqrt(variance)
-    return Estimate(value=value, error=error, interval=around(value, z_of(0.95) * error))
+    return RateEstimate(value=value, error=error, interval=around(value, z_of(0.95) * error))
 
 
 def judge_weight(labels: ArrayLike, judged: ArrayLike, unlabelled: ArrayLike) -> float:
@@ -114,7 +116,7 @@ class Stratum:
     labels: float
 
 
-def stratified(strata: list[Stratum], confidence: float = 0.95) -> Estimate:
+def stratified(strata: list[Stratum], confidence: float = 0.95) -> RateEstimate:
     """The rate when labels were chosen by the judge's verdict, each part weighed by its share of all."""
     value = variance = 0.0
     for stratum in strata:
@@ -122,7 +124,7 @@ def stratified(strata: list[Stratum], confidence: float = 0.95) -> Estimate:
         value += stratum.share * rate
         variance += stratum.share**2 * rate * (1 - rate) / (stratum.labels - 1)
     error = math.sqrt(variance)
-    return Estimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
+    return RateEstimate(value=value, error=error, interval=around(value, z_of(confidence) * error))
 
 
 def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
@@ -132,11 +134,11 @@ def corrected_judge(passed: Stratum, failed: Stratum) -> tuple[float, float]:
     return both / (both + missed), right / (right + wrong)
 
 
-def _softened(rate: Rate) -> Rate:
-    return Rate(share=(rate.count * rate.share + 1) / (rate.count + 2), count=rate.count + 2)
+def _softened(rate: MeasuredShare) -> MeasuredShare:
+    return MeasuredShare(share=(rate.count * rate.share + 1) / (rate.count + 2), count=rate.count + 2)
 
 
-def _delta_error(value: float, judged: Rate, judge: Judge, extra: float = 0.0) -> float:
+def _delta_error(value: float, judged: MeasuredShare, judge: JudgeAccuracy, extra: float = 0.0) -> float:
     se, sp = judge.sensitivity, judge.specificity
     variance = judged.share * (1 - judged.share) / (judged.count + extra)
     variance += value**2 * se.share * (1 - se.share) / se.count

@@ -14,7 +14,7 @@ from rules.statistics.runs.differences import Difference, Verdict, decided, diff
 from rules.statistics.runs.measures import PASS_RATE, Measure, Places, measures_of, pass_rate_of
 from rules.statistics.runs.options import KINDS, Options
 from rules.statistics.runs.ratios import USAGE, Ratio, ratio_of
-from rules.statistics.runs.records import Numbers, Run
+from rules.statistics.runs.records import FinishedRun, Numbers
 from rules.statistics.runs.repeats import PassChance, pass_chances
 from rules.statistics.runs.slices import SliceDifference, slices_of
 from rules.statistics.runs.thresholds import with_thresholds
@@ -70,7 +70,7 @@ class Comparison:
     warnings: tuple[str, ...]
 
 
-def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Comparison:
+def compare(baseline: FinishedRun, candidate: FinishedRun, options: Options | None = None) -> Comparison:
     """The candidate against the baseline. It is a function of its arguments, random draws included.
 
     Raises:
@@ -117,7 +117,7 @@ def compare(baseline: Run, candidate: Run, options: Options | None = None) -> Co
     )
 
 
-def common_evaluators(baseline: Run, candidate: Run, options: Options) -> tuple[list[str], list[str]]:
+def common_evaluators(baseline: FinishedRun, candidate: FinishedRun, options: Options) -> tuple[list[str], list[str]]:
     """The evaluators that both runs have, in the order of names, and what is to be told of them.
 
     Raises:
@@ -173,7 +173,7 @@ def _overall(parts: Sequence[Difference | Ratio], failures: Sequence[str]) -> Ve
     return "not_worse" if verdicts == {"not_worse"} else "inconclusive"
 
 
-def _items(measures: Sequence[Measure], places: Places, candidate: Run, options: Options) -> list[ItemChange]:
+def _items(measures: Sequence[Measure], places: Places, candidate: FinishedRun, options: Options) -> list[ItemChange]:
     """What changed, the worst first. Each measure's p-values are corrected over the items that have any."""
     found = [each for measure in measures for each in _changes(measure, places, candidate, options)]
     return sorted(
@@ -181,7 +181,7 @@ def _items(measures: Sequence[Measure], places: Places, candidate: Run, options:
     )
 
 
-def _changes(measure: Measure, places: Places, candidate: Run, options: Options) -> list[ItemChange]:
+def _changes(measure: Measure, places: Places, candidate: FinishedRun, options: Options) -> list[ItemChange]:
     """The items that changed most by one measure, at most `LISTED` that became worse and as many others."""
     before, after = measure.baseline.means()[places[0]], measure.candidate.means()[places[1]]
     gains = measure.sign * np.nan_to_num(after - before)
@@ -256,7 +256,7 @@ def _refused(measures: Sequence[Measure], options: Options) -> list[str]:
     ]
 
 
-def _floors(passes: Measure, candidate: Run, options: Options) -> list[str]:
+def _floors(passes: Measure, candidate: FinishedRun, options: Options) -> list[str]:
     """Items that pass too few of their trials, whatever they did before; what has no score is no pass."""
     if options.floor is None:
         return []

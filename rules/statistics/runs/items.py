@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rules.statistics.runs.comparison import common_evaluators
 from rules.statistics.runs.measures import PASS_RATE, Measure, measures_of, pass_rate_of
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Numbers, Run
+from rules.statistics.runs.records import FinishedRun, Numbers
 from rules.statistics.runs.thresholds import with_thresholds
 
 Movement: TypeAlias = Literal["REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"]
@@ -67,7 +67,7 @@ class ItemTable:
         return found
 
 
-def compare_items(baseline: Run, candidate: Run, options: Options | None = None) -> ItemTable:
+def compare_items(baseline: FinishedRun, candidate: FinishedRun, options: Options | None = None) -> ItemTable:
     """Every item of two runs beside itself. It counts what moved as the verdict on these runs does.
 
     Raises:
@@ -94,7 +94,7 @@ def compare_items(baseline: Run, candidate: Run, options: Options | None = None)
     )
 
 
-def _places(baseline: Run, candidate: Run) -> tuple[Places, Places]:
+def _places(baseline: FinishedRun, candidate: FinishedRun) -> tuple[Places, Places]:
     known = {item.key: at for at, item in enumerate(baseline.items)}
     paired = [known.pop(item.key, -1) for item in candidate.items]
     before = np.array([*paired, *known.values()], dtype=np.intp)

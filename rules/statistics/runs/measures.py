@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.statistics.runs.options import KINDS, Options
-from rules.statistics.runs.records import FAILED, MISSING, NO_TRIAL, SCORED, SKIPPED, UNSCORED, Direction, Numbers, Run
+from rules.statistics.runs.records import (
+    FAILED,
+    MISSING,
+    NO_TRIAL,
+    SCORED,
+    SKIPPED,
+    UNSCORED,
+    Direction,
+    FinishedRun,
+    Numbers,
+)
 
 Places: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Where each paired item is in the baseline and in the candidate."""
@@ -82,7 +92,7 @@ class Measure:
         return replace(self, baseline=baseline, candidate=candidate)
 
 
-def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure]:
+def measures_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> list[Measure]:
     """The evaluators of both runs by name, and the pass rate unless it says what an evaluator's scores say."""
     before, after = _evaluators(baseline), _evaluators(candidate)
     found = [
@@ -104,21 +114,21 @@ def measures_of(baseline: Run, candidate: Run, names: list[str]) -> list[Measure
     return [replace(each, is_pass_rate=at == same) for at, each in enumerate(found)]
 
 
-def pass_rate_of(baseline: Run, candidate: Run, names: list[str]) -> Measure:
+def pass_rate_of(baseline: FinishedRun, candidate: FinishedRun, names: list[str]) -> Measure:
     """Whether all evaluators passed each trial."""
     sides = [_passes(run, [_evaluators(run)[name] for name in names]) for run in (baseline, candidate)]
     return Measure(name=PASS_RATE, better="higher", baseline=sides[0], candidate=sides[1], is_pass_rate=True)
 
 
-def _evaluators(run: Run) -> Mapping[str, int]:
+def _evaluators(run: FinishedRun) -> Mapping[str, int]:
     return {each.name: at for at, each in enumerate(run.evaluators)}
 
 
-def _side(run: Run, at: int) -> Side:
+def _side(run: FinishedRun, at: int) -> Side:
     return Side(scores=run.scores[at], outcomes=run.outcomes[at])
 
 
-def _passes(run: Run, chosen: list[int]) -> Side:
+def _passes(run: FinishedRun, chosen: list[int]) -> Side:
     """Whether all evaluators passed a trial: not known where one has not said, unless another failed it."""
     passed, outcomes = run.passed[chosen], run.outcomes[chosen]
     said = outcomes == SCORED

@@ -12,7 +12,7 @@ from rules.statistics.intervals import Interval
 from rules.statistics.runs.differences import Verdict
 from rules.statistics.runs.measures import Places
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Numbers, Run
+from rules.statistics.runs.records import FinishedRun, Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,10 @@ USAGE: Final[Mapping[str, str]] = {"cost_usd": "cost_margin", "latency_ms": "lat
 """What is compared as a ratio, with the option that says how much more it may be."""
 
 
-def ratio_of(name: str, baseline: Run, candidate: Run, places: Places, options: Options) -> Ratio | None:
-    """How one of them changed; None where it is not known of both runs."""
+def ratio_of(
+    name: str, baseline: FinishedRun, candidate: FinishedRun, places: Places, options: Options
+) -> Ratio | None:
+    """How a ratio changed; None where it is not known of both runs."""
     sides = (getattr(baseline, name), getattr(candidate, name))
     if sides[0] is None or sides[1] is None:
         return None

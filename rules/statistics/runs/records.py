@@ -34,7 +34,7 @@ class Evaluator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class JudgedItem:
     """What was judged."""
 
     key: str  # the same in both runs
@@ -43,7 +43,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class TrialResult:
     """What one evaluator made of one trial of one item."""
 
     item: str
@@ -55,10 +55,10 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class FinishedRun:
     """A finished run. Arrays have an axis of evaluators, then of items, then of trials."""
 
-    items: Sequence[Item]
+    items: Sequence[JudgedItem]
     evaluators: Sequence[Evaluator]
     outcomes: NDArray[np.uint8]
     scores: Numbers  # NaN without a score
@@ -76,11 +76,11 @@ class Run:
 
 
 def run_of(
-    items: Sequence[Item],
+    items: Sequence[JudgedItem],
     evaluators: Sequence[Evaluator],
-    results: Iterable[Result],
+    results: Iterable[TrialResult],
     usage: Mapping[str, Mapping[tuple[str, int], float]] | None = None,
-) -> Run:
+) -> FinishedRun:
     """The run of these results. `usage` maps `cost_usd` and `latency_ms` to numbers by item and trial.
 
     Raises:
@@ -111,7 +111,7 @@ def run_of(
     there[:, 0] = True  # an item has at least one trial, of which perhaps nothing is known
     outcomes[(outcomes == NO_TRIAL) & there] = MISSING
     known = usage or {}
-    return Run(
+    return FinishedRun(
         items=items,
         evaluators=evaluators,
         outcomes=outcomes,
@@ -122,7 +122,7 @@ def run_of(
     )
 
 
-def _code_of(result: Result) -> int:
+def _code_of(result: TrialResult) -> int:
     """A score that is no finite number is a failure, never a pass."""
     if result.outcome == "scored" and (result.score is None or not math.isfinite(result.score)):
         return FAILED

@@ -8,7 +8,7 @@ from rules.statistics.formulas.resampling import signs_p_value
 from rules.statistics.formulas.several import benjamini_hochberg
 from rules.statistics.runs.measures import Measure, Places
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Run
+from rules.statistics.runs.records import FinishedRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,9 @@ class SliceDifference:
     adjusted_p_value: float  # Benjamini-Hochberg over slices and measures
 
 
-def slices_of(measures: Sequence[Measure], places: Places, candidate: Run, options: Options) -> list[SliceDifference]:
+def slices_of(
+    measures: Sequence[Measure], places: Places, candidate: FinishedRun, options: Options
+) -> list[SliceDifference]:
     """Each measure in each value of the keys that are asked for."""
     found: list[SliceDifference] = []
     values: dict[tuple[str, str], list[int]] = {}

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rules.statistics.runs.records import SCORED, Run
+from rules.statistics.runs.records import SCORED, FinishedRun
 
 
-def with_thresholds(run: Run, thresholds: Mapping[str, float]) -> Run:
+def with_thresholds(run: FinishedRun, thresholds: Mapping[str, float]) -> FinishedRun:
     """The run with what these evaluators scored passing by other thresholds; a score that equals one passes."""
     if not thresholds:
         return run

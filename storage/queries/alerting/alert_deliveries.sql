@@ -10,7 +10,7 @@ SELECT
     d.replays,
     d.last_status,
     d.last_error,
-    CASE WHEN d."state" = 'pending' THEN epoch_us(d.not_before) * 1000 END AS next_attempt_at_ns,
+    CASE WHEN d."state" IN ('pending', 'gathered') THEN epoch_us(d.not_before) * 1000 END AS next_attempt_at_ns,
     epoch_us(d.last_attempt_at) * 1000 AS last_attempt_at_ns,
     epoch_us(d.created_at) * 1000 AS created_at_ns,
     epoch_us(d.finished_at) * 1000 AS finished_at_ns

@@ -1,9 +1,10 @@
 -- Alerts, newest first, of a tenant and of none; a filter that is NULL lets all pass.
 SELECT
-    a.* EXCLUDE (opened_at, acknowledged_at, recovered_at),
+    a.* EXCLUDE (opened_at, acknowledged_at, recovered_at, escalated_at),
     epoch_us(a.opened_at) * 1000 AS opened_at_ns,
     epoch_us(a.acknowledged_at) * 1000 AS acknowledged_at_ns,
-    epoch_us(a.recovered_at) * 1000 AS recovered_at_ns
+    epoch_us(a.recovered_at) * 1000 AS recovered_at_ns,
+    epoch_us(a.escalated_at) * 1000 AS escalated_at_ns
 FROM alert AS a
 WHERE
     ($tenant::VARCHAR IS NULL OR a.tenant IN ($tenant, ''))

@@ -5,36 +5,17 @@ SELECT
     e.round,
     e.tenant,
     e.project,
-    r.rule_id,
-    r.rule,
+    e.rule_id,
+    e.service,
+    e.rule,
     e.revision,
     e.fingerprint,
-    e.name AS evaluator,
+    e.evaluator,
     e.release,
     e.passed,
     e.score,
     epoch_us(e.created_at) AS created_us
-FROM evaluation AS e
-INNER JOIN rule_revision AS r ON r.revision = e.revision
-WHERE e.number > $after AND e.counted
-UNION ALL BY NAME
-SELECT
-    c.number,
-    c.number AS job_id,
-    0 AS round,
-    c.tenant,
-    c.project,
-    r.rule_id,
-    r.rule,
-    c.revision,
-    'scores:' || c.name AS fingerprint,
-    c.name AS evaluator,
-    c.release,
-    c.passed,
-    c.score,
-    epoch_us(c.created_at) AS created_us
-FROM counted_score AS c
-INNER JOIN rule_revision AS r ON r.revision = c.revision
-WHERE c.number > $after
-ORDER BY number
+FROM counted_result AS e
+WHERE e.number > $after
+ORDER BY e.number
 LIMIT $rows;

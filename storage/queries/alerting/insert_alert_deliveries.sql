@@ -1,4 +1,4 @@
--- Queue an event of a tenant for each receiver of the tenant and of none that wants it, unless its alert is muted, or for one whatever it wants; not again where it is queued.
+-- Queue an event of a tenant for each receiver of the tenant and of none that wants it, unless its alert is muted, or for one whatever it wants; for its next digest where it has digests. Not again where it is queued.
 INSERT INTO alert_delivery BY NAME
 SELECT
     md5($event_id || '/' || w.webhook_id) AS delivery_id,
@@ -6,10 +6,15 @@ SELECT
     $event_id AS event_id,
     w.webhook_id,
     $type AS "type",
-    'pending' AS "state",
+    CASE WHEN w.digest_minutes IS NULL OR $alert_id::VARCHAR IS NULL THEN 'pending' ELSE 'gathered' END AS "state",
     0 AS attempts,
     0 AS replays,
-    make_timestamp($at_us::BIGINT) AS not_before,
+    make_timestamp(
+        CASE
+            WHEN w.digest_minutes IS NULL OR $alert_id::VARCHAR IS NULL THEN $at_us::BIGINT
+            ELSE ($at_us::BIGINT // (w.digest_minutes * 60000000::BIGINT) + 1) * w.digest_minutes * 60000000::BIGINT
+        END
+    ) AS not_before,
     make_timestamp($at_us::BIGINT) AS created_at
 FROM alert_webhook AS w
 LEFT JOIN alert AS a ON a.tenant = $tenant AND a.alert_id = $alert_id

@@ -10,6 +10,7 @@ SELECT
     $events AS events,
     $rules::VARCHAR[] AS rules,
     $severities::VARCHAR[] AS severities,
+    $digest_minutes::INTEGER AS digest_minutes,
     $enabled AS enabled,
     $sealed AS sealed,
     $has_secret AS has_secret,

@@ -4,6 +4,7 @@ SELECT
     tenant,
     project,
     rule_id,
+    service,
     fingerprint,
     "state",
     make_timestamp(since_us) AS since,

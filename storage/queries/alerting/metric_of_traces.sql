@@ -1,4 +1,4 @@
--- The mean cost, or the mean number of tokens, of the traces whose root span came in a window, of those that have one.
+-- The mean cost, or the mean number of tokens, of the traces whose root span came in a window, of those that have one; without those of experiments and the playground, unless these are wanted.
 SELECT
     count(t.amount) AS "count",
     0 AS failed,
@@ -12,11 +12,12 @@ FROM (
         AND m.start_time < make_timestamp($until_us::BIGINT)::TIMESTAMP_NS + INTERVAL 1 DAY
         AND m.trace_id IN (
             SELECT s.trace_id
-            FROM spans AS s
+            FROM span AS s
             WHERE
                 s.received_at >= make_timestamp($from_us::BIGINT)
                 AND s.received_at < make_timestamp($until_us::BIGINT)
                 AND s.tenant = $tenant
+                AND ($experiments OR (s.run_id IS NULL AND s.item_key IS NULL AND contains(s.resource_attributes, '"tracejury.run.id"') IS NOT TRUE AND contains(s.resource_attributes, '"tracejury.playground"') IS NOT TRUE))
                 AND s.parent_span_id IS NULL
                 AND ($project::VARCHAR IS NULL OR s.project = $project)
                 AND ($release::VARCHAR IS NULL OR s.service_version = $release)

@@ -1,18 +1,19 @@
--- Whether spans after one failed, in the order of their commits: of more than are wanted those that a hash chooses, which knows nothing of the outcome.
+-- Whether spans after one failed, in the order of their commits: of more than are wanted those that a hash chooses, which knows nothing of the outcome; without those of experiments and the playground, unless these are wanted.
 SELECT o.number, o.passed, o.release, o.last
 FROM (
     SELECT
         s.seq AS number,
-        s.status_code <> 'ERROR' AS passed,
+        s.status_code IS DISTINCT FROM 2 AS passed,
         s.service_version AS release,
         max(s.seq) OVER () AS last,
         row_number() OVER (ORDER BY hash(s.trace_id, s.span_id)) AS place
-    FROM spans AS s
+    FROM span AS s
     WHERE
         s.seq > $after
         AND s.received_at >= make_timestamp($from_us::BIGINT)
         AND s.received_at < make_timestamp($until_us::BIGINT)
         AND s.tenant = $tenant
+        AND ($experiments OR (s.run_id IS NULL AND s.item_key IS NULL AND contains(s.resource_attributes, '"tracejury.run.id"') IS NOT TRUE AND contains(s.resource_attributes, '"tracejury.playground"') IS NOT TRUE))
         AND (NOT $roots OR s.parent_span_id IS NULL)
         AND ($project::VARCHAR IS NULL OR s.project = $project)
         AND ($release::VARCHAR IS NULL OR s.service_version = $release)

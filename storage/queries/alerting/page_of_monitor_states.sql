@@ -5,5 +5,5 @@ LEFT JOIN rule AS r ON r.rule_id = m.rule_id
 WHERE ($tenant::VARCHAR IS NULL OR m.tenant IN ($tenant, ''))
     AND ($project::VARCHAR IS NULL OR m.project = $project)
     AND ($rule::VARCHAR IS NULL OR m.rule_id = $rule OR r.name = $rule)
-ORDER BY m.tenant, m.project, r.name, m.rule_id, m.updated DESC, m.fingerprint
+ORDER BY m.tenant, m.project, r.name, m.rule_id, m.service, m.updated DESC, m.fingerprint
 LIMIT $limit OFFSET $offset;

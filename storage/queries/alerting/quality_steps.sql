@@ -1,10 +1,13 @@
--- Results of a rule about one project, added up by step of time, evaluator and release. `points` says how scores from 0
+-- Results of a rule about one project, added up by step of time, evaluator, service and release. The time is that of what was
+-- judged, or of the judgement where that is asked for; with `counted`, of scores those alone that monitors count. `points` says how scores from 0
 -- to 1 are spread: how many lie at each 1/32 or less than that above it, and the sum of how far above, where 2048 is the
--- next one. Results of traces that have left are known by the day, and their scores as a sum only.
+-- next one. Results of traces that have left are known by the day, and their scores as a sum only. Scores by people and
+-- applications that count are among them, each question like an evaluator.
 WITH each_one AS (
     SELECT
-        date_trunc($step, e.created_at) AS step_at,
+        date_trunc($step, CASE WHEN $judged THEN e.created_at ELSE coalesce(e.started_at, e.created_at) END) AS step_at,
         e.fingerprint,
+        e.service,
         e.release,
         e.outcome,
         e.passed,
@@ -15,22 +18,48 @@ WITH each_one AS (
         CASE WHEN e.outcome = 'scored' AND e.score BETWEEN 0 AND 1
             THEN (e.score * 65536)::INTEGER -- rounds to the nearest, to the even one in the middle
         END AS place,
-        s.job_id IS NULL AS counts
+        CASE WHEN $counted AND e.outcome = 'scored' THEN e.counted ELSE s.job_id IS NULL END AS counts,
+        e.counted
     FROM evaluation AS e
     LEFT JOIN (SELECT DISTINCT job_id FROM superseded) AS s ON s.job_id = e.job_id
     WHERE e.tenant = $tenant
         AND e.project IS NOT DISTINCT FROM $project
         AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
-        AND e.created_at >= make_timestamp($from_us::BIGINT)
+        AND e.created_at >= make_timestamp($from_us::BIGINT) -- nothing is judged before it started
+        AND ($judged OR coalesce(e.started_at, e.created_at) >= make_timestamp($from_us::BIGINT))
+    UNION ALL BY NAME
+    SELECT
+        date_trunc($step, CASE WHEN $judged THEN c.created_at ELSE coalesce(c.started_at, c.created_at) END) AS step_at,
+        'scores:' || c.name AS fingerprint,
+        c.service,
+        c.release,
+        'scored' AS outcome,
+        c.passed,
+        CASE
+            WHEN c.score BETWEEN 0 AND 1 THEN (c.score * 65536)::INTEGER
+            WHEN c.passed IS NOT NULL THEN c.passed::INTEGER * 65536
+        END AS place,
+        c.number,
+        c.created_at,
+        true AS counts,
+        true AS counted
+    FROM counted_score AS c
+    WHERE c.tenant = $tenant
+        AND c.project IS NOT DISTINCT FROM $project
+        AND c.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
+        AND c.created_at >= make_timestamp($from_us::BIGINT)
+        AND ($judged OR coalesce(c.started_at, c.created_at) >= make_timestamp($from_us::BIGINT))
 ),
 by_point AS (
     SELECT
         step_at,
         fingerprint,
+        service,
         release,
         place >> 11 AS point,
         sum(place & 2047) FILTER (WHERE counts) AS above,
         count(*) FILTER (WHERE counts AND outcome = 'scored') AS scored,
+        count(*) FILTER (WHERE counted AND outcome = 'scored') AS counted,
         count(*) FILTER (WHERE counts AND outcome = 'failed') AS failed,
         count(*) FILTER (WHERE counts AND outcome = 'skipped') AS skipped,
         count(*) FILTER (WHERE counts AND passed) AS passed,
@@ -47,8 +76,10 @@ steps AS (
     SELECT
         step_at,
         fingerprint,
+        service,
         release,
         sum(scored) AS scored,
+        sum(counted) AS counted,
         sum(failed) AS failed,
         sum(skipped) AS skipped,
         sum(passed) AS passed,
@@ -67,10 +98,12 @@ steps AS (
     GROUP BY ALL
     UNION ALL
     SELECT
-        date_trunc($step, d.day::TIMESTAMP) AS step_at,
+        date_trunc($step, (CASE WHEN $judged THEN d.day ELSE coalesce(d.started_day, d.day) END)::TIMESTAMP) AS step_at,
         d.fingerprint,
+        d.service,
         d.release,
         sum(d.scored) AS scored,
+        sum(d.counted) AS counted,
         sum(d.failed) AS failed,
         sum(d.skipped) AS skipped,
         sum(d.passed) AS passed,
@@ -88,14 +121,18 @@ steps AS (
         AND d.project IS NOT DISTINCT FROM $project
         AND d.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule_id)
         AND d.day >= make_timestamp($from_us::BIGINT)::DATE
+        AND ($judged OR coalesce(d.started_day, d.day) >= make_timestamp($from_us::BIGINT)::DATE)
         AND $step <> 'hour'
+        AND NOT $counted -- which of them were counted is a number alone
     GROUP BY ALL
 )
 SELECT
     epoch_us(step_at) AS at_us,
     fingerprint,
+    service,
     release,
     scored::BIGINT AS scored,
+    counted::BIGINT AS counted,
     failed::BIGINT AS failed,
     skipped::BIGINT AS skipped,
     passed::BIGINT AS passed,
@@ -109,4 +146,4 @@ SELECT
     score_sum,
     points
 FROM steps
-ORDER BY step_at, first_at, first_number, fingerprint, release;
+ORDER BY step_at, first_at, first_number, fingerprint, service, release;

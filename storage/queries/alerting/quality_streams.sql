@@ -1,10 +1,15 @@
--- What came of the results of each rule about each project since a day, by day and evaluator.
+-- What came of the results of each rule about each project since a day, by evaluator and the day of what was judged, or of
+-- the judgement where that is asked for; scores by people and
+-- applications that count are among them, each question like an evaluator.
 WITH sums AS (
     SELECT *
     FROM evaluation_by_day
     UNION ALL BY NAME
-    SELECT *, day::TIMESTAMP AS last_at
+    SELECT * REPLACE (coalesce(started_day, day) AS started_day), day::TIMESTAMP AS last_at
     FROM evaluation_day
+    UNION ALL BY NAME
+    SELECT *
+    FROM counted_by_day
 ),
 names AS (
     SELECT rule_id, arg_max("rule", revision) AS "rule"
@@ -15,7 +20,7 @@ SELECT
     s.project,
     r.rule_id,
     n."rule",
-    (s.day - DATE '1970-01-01')::BIGINT * 86_400_000_000 AS day_us,
+    (CASE WHEN $judged THEN s.day ELSE s.started_day END - DATE '1970-01-01')::BIGINT * 86_400_000_000 AS day_us,
     s.fingerprint,
     sum(s.scored)::BIGINT AS scored,
     sum(s.failed)::BIGINT AS failed,
@@ -29,5 +34,6 @@ FROM sums AS s
 INNER JOIN rule_revision AS r ON r.revision = s.revision
 INNER JOIN names AS n ON n.rule_id = r.rule_id
 WHERE s.tenant = $tenant AND s.day >= make_timestamp($from_us::BIGINT)::DATE
+    AND ($judged OR s.started_day >= make_timestamp($from_us::BIGINT)::DATE)
 GROUP BY ALL
 ORDER BY s.project, n."rule", rule_id, day_us, last_us;

@@ -6,5 +6,5 @@ SET
     replays = replays + 1,
     not_before = make_timestamp($at_us::BIGINT),
     finished_at = NULL
-WHERE webhook_id = $webhook_id AND delivery_id = $delivery_id AND "state" <> 'pending'
+WHERE webhook_id = $webhook_id AND delivery_id = $delivery_id AND "state" NOT IN ('pending', 'gathered')
 RETURNING delivery_id;

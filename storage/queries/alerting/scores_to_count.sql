@@ -1,8 +1,16 @@
--- Scores after an annotation that rules let monitors count and that were not counted yet, as their authors say them now: of
--- traces and spans that the rule matched. A score of a trace counts for a rule about spans of it, too.
+-- Scores after an annotation, and those that came as events, that rules let monitors count and that were not counted yet, as
+-- their authors say them now: of traces and spans that the rule matched. A score of a trace counts for a rule about spans of it, too.
 WITH said AS MATERIALIZED (
     SELECT
-        *,
+        tenant,
+        project,
+        trace_id,
+        span_id,
+        "name",
+        source,
+        author,
+        number,
+        withdrawn,
         CASE lower(label)
             WHEN 'correct' THEN true
             WHEN 'pass' THEN true
@@ -12,13 +20,17 @@ WITH said AS MATERIALIZED (
             WHEN 'fail' THEN false
             WHEN 'no' THEN false
             WHEN 'down' THEN false
-        END AS passed
+        END AS passed,
+        score,
+        note
     FROM annotation
     WHERE number > $after
         AND target IN ('trace', 'span')
         AND source <> 'adjudicator'
         AND "name" IN (SELECT "name" FROM wanted_scores)
     QUALIFY number = max(number) OVER (PARTITION BY tenant, trace_id, span_id, "name", source, author)
+    UNION ALL BY NAME
+    SELECT * FROM said_events
 ),
 wanted AS MATERIALIZED (
     SELECT s.*, w.rule_id, w.revision, w.of_traces, w.compare_by
@@ -45,7 +57,7 @@ bounds AS MATERIALIZED (
     SEMI JOIN wanted AS w ON w.tenant = p.tenant AND w.trace_id = p.trace_id
 ),
 of_traces AS MATERIALIZED (
-    SELECT s.tenant, s.trace_id, s.span_id, s.seq, s.project, s.attributes, s.resource_attributes
+    SELECT s.tenant, s.trace_id, s.span_id, s.seq, s.project, s.service_name, s.start_time, s.attributes, s.resource_attributes
     FROM spans AS s
     SEMI JOIN wanted AS w ON w.tenant = s.tenant AND w.trace_id = s.trace_id
     WHERE s.start_time BETWEEN (SELECT first_start FROM bounds) AND (SELECT last_start FROM bounds)
@@ -67,7 +79,9 @@ counting AS (
         number,
         revision,
         min(project) AS project,
-        max(coalesce(attributes[compare_by], resource_attributes[compare_by])) AS release
+        max(coalesce(attributes[compare_by], resource_attributes[compare_by])) AS release,
+        arg_min(service_name, start_time) AS service,
+        min(start_time)::TIMESTAMP AS started_at
     FROM marked
     GROUP BY number, revision
     HAVING bool_or(is_matched AND (of_traces OR about_span IS NULL OR span_id = about_span))
@@ -83,6 +97,8 @@ SELECT
     w.source,
     w.author,
     c.release,
+    c.service,
+    c.started_at,
     w.passed,
     w.score,
     w.note

@@ -6,6 +6,7 @@ SET
     events = $events,
     rules = $rules::VARCHAR[],
     severities = $severities::VARCHAR[],
+    digest_minutes = $digest_minutes::INTEGER,
     sealed = $sealed,
     has_secret = $has_secret,
     previous_until = make_timestamp($previous_until_us::BIGINT),

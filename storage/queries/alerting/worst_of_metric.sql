@@ -1,11 +1,12 @@
--- Traces to look at, of the spans that a metric is about: failed ones, the latest first, or the slowest.
+-- Traces to look at, of the spans that a metric is about: failed ones, the latest first, or the slowest; without those of experiments and the playground, unless these are wanted.
 SELECT s.trace_id, s.span_id, s.duration_ms, s.error
-FROM spans AS s
+FROM span AS s
 WHERE
     s.received_at >= make_timestamp($from_us::BIGINT)
     AND s.received_at < make_timestamp($until_us::BIGINT)
     AND s.tenant = $tenant
-    AND ($slowest OR s.status_code = 'ERROR')
+    AND ($experiments OR (s.run_id IS NULL AND s.item_key IS NULL AND contains(s.resource_attributes, '"tracejury.run.id"') IS NOT TRUE AND contains(s.resource_attributes, '"tracejury.playground"') IS NOT TRUE))
+    AND ($slowest OR s.status_code = 2)
     AND (NOT $roots OR s.parent_span_id IS NULL)
     AND ($project::VARCHAR IS NULL OR s.project = $project)
     AND ($release::VARCHAR IS NULL OR s.service_version = $release)

@@ -7,14 +7,13 @@ SELECT
     e.reason,
     e.passed,
     count(*) FILTER (WHERE NOT e.passed) OVER () AS not_passed
-FROM evaluation AS e
-INNER JOIN rule_revision AS r ON r.revision = e.revision
-WHERE e.counted
-    AND e.number > $after
+FROM counted_result AS e
+WHERE e.number > $after
     AND e.number <= $until
     AND e.tenant = $tenant
     AND e.project IS NOT DISTINCT FROM $project
-    AND r.rule_id = $rule_id
+    AND e.rule_id = $rule_id
+    AND e.service IS NOT DISTINCT FROM $service
     AND e.fingerprint = $fingerprint
     AND CASE WHEN $measure = 'passed' THEN e.passed IS NOT NULL ELSE e.score BETWEEN 0 AND 1 END
     AND ($releases::VARCHAR[] IS NULL OR list_contains($releases::VARCHAR[], e.release))

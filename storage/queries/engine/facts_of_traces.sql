@@ -1,8 +1,9 @@
--- Project and releases of the first spans of each trace that have some, of its roots and of the others apart.
+-- Project, service and releases of the first spans of each trace that have some, of its roots and of the others apart.
 SELECT
     trace,
     is_root,
     min(start_time) AS project_at,
-    arg_min(project, start_time) AS project/* releases */
+    arg_min(project, start_time) AS project,
+    arg_min(service_name, start_time) AS service/* releases */
 FROM looked_at
 GROUP BY trace, is_root;

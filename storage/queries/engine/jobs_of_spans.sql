@@ -7,7 +7,9 @@ SELECT
     w.trace_id,
     w.span_id,
     NULL::VARCHAR AS session_trace,
-    /* release */ AS release
+    /* release */ AS release,
+    w.service_name AS service,
+    w.start_time::TIMESTAMP AS started_at
 FROM decided AS d
 INNER JOIN looked_at AS w ON w.seq = d.seq
 WHERE d.outcome = 2

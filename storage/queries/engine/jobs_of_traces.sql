@@ -4,7 +4,11 @@ WITH about AS (
         trace,
         coalesce(
             arg_min(project, project_at) FILTER (WHERE is_root), arg_min(project, project_at)
-        ) AS project/* releases */
+        ) AS project,
+        coalesce(
+            arg_min(service, project_at) FILTER (WHERE is_root), arg_min(service, project_at)
+        ) AS service,
+        min(project_at)::TIMESTAMP AS started_at/* releases */
     FROM facts
     GROUP BY trace
 )
@@ -16,7 +20,9 @@ SELECT
     t.trace_id,
     NULL::VARCHAR AS span_id,
     t.session_trace,
-    /* release */ AS release
+    /* release */ AS release,
+    a.service,
+    a.started_at
 FROM decided AS d
 INNER JOIN traces AS t ON t.trace = d.trace
 INNER JOIN about AS a ON a.trace = d.trace

@@ -14,6 +14,7 @@ UPDATE span SET
     tool_arguments_key = i.tool_arguments_key,
     tool_result = i.tool_result,
     tool_result_key = i.tool_result_key,
+    tool_result_is_text = i.tool_result_is_text,
     tool_definitions = i.tool_definitions,
     model = i.model,
     provider = i.provider,

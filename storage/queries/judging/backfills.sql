@@ -4,6 +4,7 @@ SELECT
     revision,
     epoch_ns(from_time) AS from_ns,
     epoch_ns(to_time) AS to_ns,
+    trace_ids,
     after_seq,
     until_seq,
     looked_at,

@@ -13,5 +13,5 @@ FROM decisions AS d
 INNER JOIN rule_revision AS v ON v.revision = d.revision
 WHERE d.seq BETWEEN $first_seq AND $last_seq AND d.tenant = $tenant AND d.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
     AND d.session_id IS NOT DISTINCT FROM $session_id
-ORDER BY d.decision IN ('filtered', 'sampled_out'), d.span_id IS NOT NULL, d.revision, d.seq
+ORDER BY d.decision IN ('filtered', 'sampled_out', 'unflagged'), d.span_id IS NOT NULL, d.revision, d.seq
 LIMIT $rows;

@@ -12,7 +12,7 @@ FROM (
             coalesce(session_id, trace_id) AS trace_id,
             span_id,
             round,
-            "state" = 'ready' AS is_ready,
+            "state" IN ('ready', 'held') AS is_ready,
             occasion,
             false AS counted
         FROM job

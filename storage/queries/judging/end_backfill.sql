@@ -1,3 +1,7 @@
--- End a backfill that is running.
-UPDATE backfill SET "state" = $state, error = $error, updated_at = make_timestamp($now_us)
+-- End a backfill that is running. It forgets which traces it was about, and not how many.
+UPDATE backfill SET
+    "state" = $state,
+    error = $error,
+    trace_ids = list_transform(trace_ids, lambda trace_id: ''),
+    updated_at = make_timestamp($now_us)
 WHERE backfill_id = $backfill_id AND "state" = 'running';

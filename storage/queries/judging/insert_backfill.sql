@@ -5,6 +5,7 @@ SELECT
     $revision AS revision,
     make_timestamp_ns($from_ns) AS from_time,
     make_timestamp_ns($to_ns) AS to_time,
+    $trace_ids::VARCHAR[] AS trace_ids,
     -1 AS after_seq,
     -1 AS until_seq,
     0 AS looked_at,

@@ -1,4 +1,5 @@
--- Store what is to be evaluated for the first time, numbered from the last job on.
+-- Store what is to be evaluated for the first time, numbered from the last job on. It is held where another rule's result has
+-- to say that it is evaluated.
 INSERT INTO job BY NAME
 SELECT
     $last_job::BIGINT + row_number() OVER () AS job_id,
@@ -10,8 +11,13 @@ SELECT
     CASE WHEN session_trace IS NOT NULL THEN i.trace_id END AS session_id,
     span_id,
     release,
+    service,
+    started_at,
     0 AS round,
-    'ready' AS "state",
+    CASE
+        WHEN i.revision IN (SELECT revision FROM rule_revision WHERE (document ->> '$.after.rule') IS NOT NULL) THEN 'held'
+        ELSE 'ready'
+    END AS "state",
     0 AS attempts,
     make_timestamp($now_us) AS created_at,
     $occasion AS occasion

@@ -1,5 +1,6 @@
 -- Store what is to be evaluated where no job waits for that already: a round later than what was evaluated before. What was
--- counted is not counted again, and what a backfill found is no news later.
+-- counted is not counted again, and what a backfill found is no news later. It is held where another rule's result has to
+-- say that it is evaluated.
 INSERT INTO job BY NAME
 SELECT
     $last_job::BIGINT + row_number() OVER (ORDER BY seq, revision) AS job_id,
@@ -11,8 +12,13 @@ SELECT
     CASE WHEN session_trace IS NOT NULL THEN i.trace_id END AS session_id,
     span_id,
     release,
+    service,
+    started_at,
     coalesce(last_round + 1, 0) AS round,
-    'ready' AS "state",
+    CASE
+        WHEN i.revision IN (SELECT revision FROM rule_revision WHERE (document ->> '$.after.rule') IS NOT NULL) THEN 'held'
+        ELSE 'ready'
+    END AS "state",
     0 AS attempts,
     make_timestamp($now_us) AS created_at,
     coalesce(e.occasion, 'live') AS occasion

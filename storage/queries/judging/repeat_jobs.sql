@@ -10,6 +10,8 @@ SELECT
     e.span_id,
     e.session_id,
     e.release,
+    e.service,
+    e.started_at,
     e.round + 1 AS round,
     'ready' AS "state",
     0 AS attempts,

@@ -9,6 +9,7 @@ FROM (
         WHERE seq > $after AND seq <= $until
             AND ($tenant::VARCHAR IS NULL OR tenant = $tenant)
             AND start_time >= make_timestamp_ns($from_ns) AND start_time < make_timestamp_ns($to_ns)
+            AND ($trace_ids::VARCHAR[] IS NULL OR list_contains($trace_ids::VARCHAR[], trace_id))
     ) AS s ON s.tenant = r.tenant AND s.trace_id = r.trace_id
     WHERE r.session_id IS NOT NULL
 )

@@ -5,6 +5,7 @@ SELECT
     s.tenant,
     s.project,
     s.start_time,
+    s.service_name,
     s.parent_span_id IS NULL AS is_root/* asked */
 FROM spans AS s
 INNER JOIN wanted_spans AS w ON w.seq = s.seq

@@ -6,6 +6,7 @@ SELECT
     span_id,
     project,
     start_time,
+    service_name,
     parent_span_id IS NULL AS is_root,
     end_time IS NOT NULL AS has_ended/* asked */
 FROM spans

@@ -30,6 +30,8 @@ SELECT
     j.span_id,
     j.session_id,
     j.release,
+    j.service,
+    j.started_at,
     j.round,
     j.attempts,
     make_timestamp($now_us) AS created_at,

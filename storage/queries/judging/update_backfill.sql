@@ -1,4 +1,4 @@
--- Record how far a backfill is, if it still is where it was.
+-- Record how far a backfill is, if it still is where it was. At its end it forgets which traces it was about, and not how many.
 UPDATE backfill SET
     after_seq = $after_seq,
     until_seq = $until_seq,
@@ -6,5 +6,6 @@ UPDATE backfill SET
     matched = matched + $matched,
     "state" = $state,
     error = $error,
+    trace_ids = CASE WHEN $state = 'running' THEN trace_ids ELSE list_transform(trace_ids, lambda trace_id: '') END,
     updated_at = make_timestamp($now_us)
 WHERE backfill_id = $backfill_id AND "state" = 'running' AND after_seq = $was_after;

@@ -7,10 +7,12 @@ SELECT
     epoch_ns(s.end_time) AS end_ns,
     s.status_code = 2 AS is_error,
     coalesce(s.span_type, 'other') AS span_type,
+    s.span_type IS NOT NULL AS is_read,
     s.model,
     s.tool_name,
     s.input_tokens,
-    s.output_tokens
+    s.output_tokens,
+    s.cost_usd
 FROM span AS s
 WHERE s.tenant = $tenant
     AND s.trace_id = $trace_id

@@ -5,6 +5,7 @@ SELECT
     left("input", $characters) AS input,
     left("output", $characters) AS output,
     session_id,
+    user_id,
     input_tokens,
     output_tokens,
     cost_usd

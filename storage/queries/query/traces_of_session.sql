@@ -5,12 +5,10 @@ SELECT
     epoch_ns(start_time) AS start_ns,
     row_number() OVER earlier AS "number",
     sum(cost_usd) OVER earlier AS cost_so_far_usd
-FROM trace_reading
-WHERE tenant = $tenant
-    AND session_id = $session_id
-    AND ($place_ns::BIGINT IS NULL
-        OR epoch_ns(start_time) < $place_ns
-        OR (epoch_ns(start_time) = $place_ns AND trace_id < $place_trace))
+FROM session_rows
+WHERE $place_ns::BIGINT IS NULL
+    OR epoch_ns(start_time) < $place_ns
+    OR (epoch_ns(start_time) = $place_ns AND trace_id < $place_trace)
 WINDOW earlier AS (ORDER BY start_time, trace_id ROWS UNBOUNDED PRECEDING)
 ORDER BY start_time DESC, trace_id DESC
 LIMIT $limit;

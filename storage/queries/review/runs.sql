@@ -1,5 +1,5 @@
--- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those that somebody
--- has to look after, where that is given.
+-- Runs, newest first: of tenants as in the list of datasets; one of them, those of an experiment, or those on a dataset,
+-- where that is given.
 SELECT
     r.* EXCLUDE (looked_at, started_at, reported_at, completed_at, pinned_at, "state"),
     CASE
@@ -20,6 +20,7 @@ LEFT JOIN (
 WHERE ($tenant::VARCHAR IS NULL OR r.tenant IN ($tenant, ''))
     AND ($run_id::VARCHAR IS NULL OR r.run_id = $run_id)
     AND ($experiment_id::VARCHAR IS NULL OR r.experiment_id = $experiment_id)
+    AND ($dataset::VARCHAR IS NULL OR r.dataset = $dataset)
 ORDER BY r.started_at DESC, r.run_id DESC
 LIMIT $runs
 OFFSET $skip;

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from collector.children.process import ChildFailed
-from collector.live.jobs.work.desk import JobContext, Task
 from collector.live.jobs.work.examiner import Examined, Examiner
 from collector.live.jobs.work.inbox import Inbox
+from collector.live.jobs.work.job_context import JobContext, Task
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ class _Order(NamedTuple, Generic[For]):
 class Cases(Generic[For]):
     """Has the test cases of jobs made, in a process of their own, and delivers each to whoever ordered it."""
 
-    def __init__(self, examiner: Examiner, desk: JobContext, deliver: Callable[[For, Examined], None]) -> None:
+    def __init__(self, examiner: Examiner, job_context: JobContext, deliver: Callable[[For, Examined], None]) -> None:
         self._examiner = examiner
-        self._desk = desk
+        self._job_context = job_context
         self._deliver = deliver
         self._orders: Inbox[_Order[For]] = Inbox()
         self._thread = threading.Thread(target=self._run, name="cases", daemon=True)
@@ -42,21 +42,21 @@ class Cases(Generic[For]):
         self._examiner.kill()
         self._thread.join()
         self._examiner.close()
-        self._desk.hand_back([order.task for order in left])
+        self._job_context.hand_back([order.task for order in left])
 
     def order(self, tasks: Sequence[Task], by: For) -> None:
         """Have the cases of these made."""
         if not self._orders.put([_Order(task, by) for task in tasks]):
-            self._desk.hand_back(tasks)
+            self._job_context.hand_back(tasks)
 
     def _run(self) -> None:
         while orders := self._orders.take(_TOGETHER):
             left = {order.task.job.job_id: order for order in orders}
             try:
-                for examined in self._examiner.examine([order.task for order in orders]):
+                for examined in self._examiner.cases([order.task for order in orders]):
                     self._deliver(left.pop(examined.task.job.job_id).by, examined)
             except ChildFailed:  # closed
-                self._desk.hand_back([order.task for order in left.values()])
+                self._job_context.hand_back([order.task for order in left.values()])
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
                 log.exception("test cases could not be made")
-                self._desk.after_error([order.task for order in left.values()], error)
+                self._job_context.after_error([order.task for order in left.values()], error)

@@ -5,19 +5,23 @@ import threading
 import time
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from collector.children.process import ChildFailed
-from collector.live.jobs.work.desk import HeldJobs, JobContext, Task
-from collector.live.jobs.work.examiner import Examined, Examiner
+from collector.live.jobs.work.examiner import Examiner, JudgedJobs
 from collector.live.jobs.work.inbox import Inbox
-from storage.judging.jobs import Job, JobResult
+from collector.live.jobs.work.job_context import HeldJobs, JobContext, Task
+from storage.judging.jobs import Job
 
 log = logging.getLogger(__name__)
 
-_HELD = 4096
+_HELD = 16_384
 """Jobs claimed ahead, so that there is work while the ledger waits for its turn. A guess: two seconds' work."""
 
-_TOGETHER = 1024
-_HAND_IN_S = 1.0
+_TOGETHER = 4096
+"""Jobs of a batch, in which the rows of the next targets are taken out while those before are judged."""
+
+_HAND_IN_S = 0.25
 """What is done of a batch is handed in so often at least. A turn of the ledger costs some 15 ms, whatever is in it."""
 
 _SLOW_KINDS = frozenset({"timeout", "killed"})
@@ -27,12 +31,12 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 class Checks:
     """Examines jobs one batch after the other. A revision that was too slow once gets no more than a job in each."""
 
-    def __init__(self, examiner: Examiner, desk: JobContext) -> None:
+    def __init__(self, examiner: Examiner, job_context: JobContext) -> None:
         self._examiner = examiner
-        self._desk = desk
+        self._job_context = job_context
         self._slow_revisions: set[int] = set()
         self._inbox: Inbox[Task] = Inbox()
-        self._common, self._slow = CheckQueue(self, desk, _HELD), CheckQueue(self, desk, 1)
+        self._common, self._slow = CheckQueue(self, job_context, _HELD), CheckQueue(self, job_context, 1)
         self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
 
     def queue_of(self, revision: int) -> "CheckQueue":
@@ -49,12 +53,12 @@ class Checks:
         self._examiner.kill()
         self._thread.join()
         self._examiner.close()
-        self._desk.hand_back(left)
+        self._job_context.hand_back(left)
 
     def add(self, tasks: Sequence[Task]) -> None:
         """Examine these too."""
         if not self._inbox.put(tasks):
-            self._desk.hand_back(tasks)
+            self._job_context.hand_back(tasks)
 
     def _run(self) -> None:
         while tasks := self._inbox.take(_TOGETHER):
@@ -62,50 +66,51 @@ class Checks:
             try:
                 self._examine(left)
             except ChildFailed:  # closed
-                self._desk.hand_back(list(left.values()))
+                self._job_context.hand_back(list(left.values()))
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end checking for good
                 log.exception("a batch of checks failed")
-                self._desk.after_error(left.values(), error)
+                self._job_context.after_error(left.values(), error)
             self._let_go(tasks)
 
     def _examine(self, left: dict[int, Task]) -> None:
-        done: list[Examined] = []
+        done: list[JudgedJobs] = []
         handed_in_s = time.monotonic()
         try:
-            for examined in self._examiner.examine(list(left.values())):
-                done.append(examined)
+            for judged in self._examiner.judge(list(left.values())):
+                done.append(judged)
                 if time.monotonic() - handed_in_s > _HAND_IN_S:
                     self._hand_in(done, left)
                     done, handed_in_s = [], time.monotonic()
         finally:
             self._hand_in(done, left)
 
-    def _hand_in(self, done: Sequence[Examined], left: dict[int, Task]) -> None:
-        results = [self._result(examined) for examined in done if not examined.postponed]
-        for examined in done:
-            del left[examined.task.job.job_id]
-        self._let_go([examined.task for examined in done])
-        self._desk.outlet.finish(results)
-        self._desk.hand_back([examined.task for examined in done if examined.postponed])
+    def _hand_in(self, done: Sequence[JudgedJobs], left: dict[int, Task]) -> None:
+        if not done:
+            return
+        results = pa.concat_tables([judged.results for judged in done])
+        postponed = [left.pop(job_id) for judged in done for job_id in judged.postponed]
+        finished = [left.pop(job_id) for job_id in results.column("job_id").to_pylist()]
+        kinds = results.column("error_kind")
+        if kinds.null_count < len(kinds):
+            for task, kind in zip(finished, kinds.to_pylist(), strict=True):
+                if kind in _SLOW_KINDS:
+                    self._slow_revisions.add(task.job.revision)
+        self._let_go([*finished, *postponed])
+        self._job_context.outlet.finish_rows(results)
+        self._job_context.hand_back(postponed)
 
     def _let_go(self, tasks: Sequence[Task]) -> None:
         for queue in (self._common, self._slow):
             queue.held.let_go(tasks)
 
-    def _result(self, examined: Examined) -> JobResult:
-        result = examined.result()
-        if result.error_kind in _SLOW_KINDS:
-            self._slow_revisions.add(examined.task.job.revision)
-        return result
-
 
 class CheckQueue:
     """Jobs of checks, at most so many at a time."""
 
-    def __init__(self, lane: Checks, desk: JobContext, most: int) -> None:
+    def __init__(self, lane: Checks, job_context: JobContext, most: int) -> None:
         self.held = HeldJobs()
         self._lane = lane
-        self._desk = desk
+        self._job_context = job_context
         self._most = most
 
     def room(self) -> int:
@@ -118,6 +123,6 @@ class CheckQueue:
 
     def take(self, jobs: Sequence[Job]) -> None:
         """Examine these."""
-        tasks = self._desk.tasks(jobs)
+        tasks = self._job_context.tasks(jobs)
         self.held.add(tasks)
         self._lane.add(tasks)

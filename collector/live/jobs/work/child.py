@@ -1,4 +1,4 @@
-"""The examining process: spans and jobs in, test cases or outcomes out, until its input ends."""
+"""The examining process: spans and jobs in, test cases or results out, until its input ends."""
 
 import asyncio
 import importlib
@@ -10,22 +10,34 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, BinaryIO, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
 from collector.children import inside
 from collector.children.process import MORE
 from collector.children.wire import receive, send
+from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
+from collector.conventions.member import TraceMember
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import price_table
 from collector.evaluation.session_case import case_of_session
-from collector.live.jobs.work.target import POSTPONED, ExaminedTarget, case_for_rule, case_of_target
+from collector.evaluation.trace_case import case_of_stored, whole_case
+from collector.live.jobs.work.storable import result_of
+from collector.live.jobs.work.target import (
+    POSTPONED,
+    ExaminedPart,
+    ExaminedTarget,
+    asks_for_input,
+    case_for_rule,
+    case_of_target,
+)
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
 from evaluators.outcome import Failure
 from evaluators.registry import build, kind_of
+from storage.judging.job_results import JobResult, results_table
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
 
@@ -37,6 +49,10 @@ _IMPORTS = {"tool_call_validity": "evaluators.tool_schema"}
 
 _KEPT = 1000  # evaluators, of as many revisions. A guess
 
+_LONG = 500
+"""Spans of a trace whose case is made whole before any evaluator is asked, since some have little time of their own.
+A guess: fewer take some milliseconds."""
+
 Answer: TypeAlias = tuple[int, dict[str, Any], float]
 """The id of a job, the document of its outcome or of its test case, and the milliseconds that it took."""
 
@@ -47,9 +63,35 @@ class TooLong(Broken):
     kind = "timeout"
 
 
+class Targets(Protocol):
+    """What came to be examined."""
+
+    def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:
+        """The test case that one of them is."""
+
+
+class StoredTargets:
+    """Traces and single spans whose rows tell all that they mean."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """The rows are all spans of some traces, or those that are looked at by themselves."""
+        self._members: dict[tuple[str, str], list[TraceMember]] = defaultdict(list)
+        for tenant, trace_id, member in stored_spans(rows):
+            self._members[tenant, trace_id].append(member)
+
+    def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:  # noqa: ARG002 - they are read already
+        """The test case that one of them is; of a long trace with all of its parts."""
+        trace_id = target.trace_id or ""
+        members = self._members[target.tenant, trace_id]
+        if target.span_id is not None:
+            members = [member for member in members if member.span_id == target.span_id]
+        case = case_of_stored(StoredTrace(trace_id, members))
+        return case if len(members) <= _LONG else whole_case(case)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedSpans:
-    """What came to be examined: the spans and log records of traces and of single spans, and the traces of sessions."""
+    """Spans that are still to be read, with log records, by traces and by themselves; and the traces of sessions."""
 
     spans: Mapping[ExaminedTarget, list[Span]]
     logs: Mapping[ExaminedTarget, list[LogRecord]]
@@ -76,7 +118,7 @@ class ExaminedSpans:
         return cls(spans=spans, logs=logs, sessions=sessions)
 
     def case(self, target: ExaminedTarget, own: OwnKeys) -> Case:
-        """The test case that one of them is."""
+        """The test case that a target is."""
         if target.session_id is None:
             return case_of_target(self.spans[target], self.logs[target], own)
         traces = [(self.spans[trace], self.logs[trace]) for trace in self.sessions[target] if trace in self.spans]
@@ -101,24 +143,76 @@ async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     signal.signal(signal.SIGPROF, _ring)
     while (request := receive(requests)) is not None:
         header, tables = request
-        tells_each = bool(header["tells_each"])
-        begin: Callable[[int], None] = partial(_tell_begin, answers) if tells_each else _nothing
-        told: list[Answer] = []
-        told_at_s = time.monotonic()
+        begin: Callable[[int], None] = partial(_tell_begin, answers) if header["tells_each"] else _nothing
+        outbox = _Outbox(answers, header)
         async for answer in examination.answers(header, tables, begin):
-            told.append(answer)
-            if tells_each or time.monotonic() - told_at_s > _TELL_S:
-                send(answers, {"answers": told, MORE: True}, [])
-                told, told_at_s = [], time.monotonic()
-        send(answers, {"answers": told}, [])
+            outbox.add(answer)
+        outbox.send(more=False)
 
 
 def _tell_begin(answers: BinaryIO, job_id: int) -> None:
-    send(answers, {"answers": [], "at": job_id, MORE: True}, [])
+    send(answers, {"at": job_id, MORE: True}, [])
 
 
 def _nothing(_job_id: int) -> None:
     return None
+
+
+class _Outbox:
+    """Tells what came of jobs now and then, or of each at once: cases as documents, outcomes as rows."""
+
+    def __init__(self, answers: BinaryIO, header: Mapping[str, Any]) -> None:
+        self._answers = answers
+        self._tells_each: bool = header["tells_each"]
+        self._wants_cases = header["wants"] == "case"
+        self._part = None if header["part"] is None else ExaminedPart(*header["part"])
+        self._cases: list[Answer] = []
+        self._results: list[JobResult] = []
+        self._postponed: list[int] = []
+        self._told_at_s = time.monotonic()
+
+    def add(self, answer: Answer) -> None:
+        """Tell this too, perhaps later."""
+        job_id, document, latency_ms = answer
+        if self._wants_cases:
+            self._cases.append(answer)
+        elif POSTPONED in document:
+            self._postponed.append(job_id)
+        else:
+            told = document if self._part is None else self._part.told_in(document)
+            self._results.append(result_of(job_id, told, latency_ms=latency_ms))
+        if self._tells_each or time.monotonic() - self._told_at_s > _TELL_S:
+            self.send(more=True)
+
+    def send(self, *, more: bool) -> None:
+        """Tell what was not told."""
+        told = {"cases": self._cases, "postponed": self._postponed, MORE: more}
+        send(self._answers, told, [] if self._wants_cases else [results_table(self._results)])
+        self._cases, self._results, self._postponed = [], [], []
+        self._told_at_s = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Revision:
+    """What is known of a revision of a rule before any case is."""
+
+    name: str
+    evaluator: Evaluator | Broken
+    asks_for_input: bool
+    cpu_s: float
+
+    @classmethod
+    def of(cls, rule: Mapping[str, Any], cpu_s: float) -> Self:
+        """Build its evaluator."""
+        if rule["evaluator"] in _IMPORTS:
+            importlib.import_module(_IMPORTS[rule["evaluator"]])
+        try:
+            evaluator: Evaluator | Broken = build(rule["evaluator"], rule["config"])
+            cpu_s = min(cpu_s, kind_of(rule["evaluator"]).cpu_s)
+        except Broken as broken:
+            evaluator = broken
+        name = str(rule["config"].get("name") or rule["evaluator"])
+        return cls(name=name, evaluator=evaluator, asks_for_input=asks_for_input(rule), cpu_s=cpu_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +221,7 @@ class Examination:
 
     own: OwnKeys
     cpu_s: float
-    evaluators: dict[int, Evaluator | Broken] = field(default_factory=dict)
+    revisions: dict[int, _Revision] = field(default_factory=dict)
 
     async def answers(
         self, header: Mapping[str, Any], tables: Sequence[pa.Table], begin: Callable[[int], None]
@@ -137,11 +231,12 @@ class Examination:
         `begin` is told of each job when it is, or its target. Of a revision that took too long once, the later jobs are
         postponed: others wait for one of them and not for all.
         """
-        there = ExaminedSpans.of(header, tables)
+        there: Targets = StoredTargets(tables[0]) if header["told"] else ExaminedSpans.of(header, tables)
         of_target: dict[ExaminedTarget, list[tuple[int, int]]] = defaultdict(list)
         for job_id, revision, *target in header["jobs"]:
             of_target[ExaminedTarget(*target)].append((job_id, revision))
         rules: Mapping[str, Mapping[str, Any]] = header["rules"]
+        wants_case = header["wants"] == "case"
         slow: set[int] = set()
         for target, jobs in of_target.items():
             begin(jobs[0][0])
@@ -152,13 +247,12 @@ class Examination:
                 if revision in slow:
                     yield job_id, {POSTPONED: True}, 0.0
                     continue
-                rule, wants_case = rules[str(revision)], header["wants"] == "case"
-                document = await self._answer(revision, rule, case, wants_case=wants_case)
+                document = await self._answer(revision, rules[str(revision)], case, wants_case=wants_case)
                 if (document.get("failure") or {}).get("kind") == TooLong.kind:
                     slow.add(revision)
                 yield job_id, document, (time.perf_counter() - began_s) * 1000
 
-    def _case(self, there: ExaminedSpans, target: ExaminedTarget) -> Case | Broken:
+    def _case(self, there: Targets, target: ExaminedTarget) -> Case | Broken:
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, self.cpu_s)
@@ -171,38 +265,32 @@ class Examination:
             return Broken(f"the target could not be read: {type(error).__name__}: {error}")
 
     async def _answer(
-        self, revision: int, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
+        self, number: int, rule: Mapping[str, Any], case: Case | Broken, *, wants_case: bool
     ) -> dict[str, Any]:
-        name = str(rule["config"].get("name") or rule["evaluator"])
+        revision = self._revision(number, rule)
         if isinstance(case, Broken):
-            return _broken(name, case)
-        whole = case_for_rule(case, rule)
+            return _broken(revision.name, case)
+        whole = case_for_rule(case, rule, asks_for_input=revision.asks_for_input)
         if wants_case:
-            return {"case": json.loads(text_of(whole))}
-        evaluator = self._evaluator(revision, rule)
-        if isinstance(evaluator, Broken):
-            return _broken(name, evaluator)
+            return {"case": json.loads(text_of(whole_case(whole)))}
+        if isinstance(revision.evaluator, Broken):
+            return _broken(revision.name, revision.evaluator)
         try:
             try:
-                signal.setitimer(signal.ITIMER_PROF, min(self.cpu_s, kind_of(rule["evaluator"]).cpu_s))
-                outcome = await run(evaluator, whole)
+                signal.setitimer(signal.ITIMER_PROF, revision.cpu_s)
+                outcome = await run(revision.evaluator, whole)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         except Broken as broken:
-            return _broken(evaluator.name, broken)
+            return _broken(revision.evaluator.name, broken)
         return outcome.to_document()
 
-    def _evaluator(self, revision: int, rule: Mapping[str, Any]) -> Evaluator | Broken:
-        if revision not in self.evaluators:
-            if len(self.evaluators) >= _KEPT:
-                self.evaluators.clear()
-            if rule["evaluator"] in _IMPORTS:
-                importlib.import_module(_IMPORTS[rule["evaluator"]])
-            try:
-                self.evaluators[revision] = build(rule["evaluator"], rule["config"])
-            except Broken as broken:
-                self.evaluators[revision] = broken
-        return self.evaluators[revision]
+    def _revision(self, number: int, rule: Mapping[str, Any]) -> _Revision:
+        if number not in self.revisions:
+            if len(self.revisions) >= _KEPT:
+                self.revisions.clear()
+            self.revisions[number] = _Revision.of(rule, self.cpu_s)
+        return self.revisions[number]
 
 
 def _ring(_number: int, _frame: FrameType | None) -> None:

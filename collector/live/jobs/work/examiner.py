@@ -1,21 +1,27 @@
-"""Asks the examining process about jobs: their spans go in, test cases or outcomes come out."""
+"""Asks the examining process about jobs: rows of spans go in, test cases or results come out."""
 
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from collector.children.process import ChildFailed, ChildProcess
 from collector.conventions.own import OwnKeys
 from collector.live.active import ActiveRule
-from collector.live.jobs.work.desk import Task
-from collector.live.jobs.work.patience import RetryPolicy
-from collector.live.jobs.work.results import failed, result_of, skipped
-from collector.live.jobs.work.target import POSTPONED, ExaminedTarget
+from collector.live.jobs.work.job_context import Task
+from collector.live.jobs.work.results import skipped
+from collector.live.jobs.work.retry_policy import RetryPolicy
+from collector.live.jobs.work.storable import result_of
+from collector.live.jobs.work.target import ExaminedPart, ExaminedTarget
 from evaluators.outcome import Failure
-from storage.ingest.windows import EVERYTHING, Limits, SessionKey, SpanWindow, TraceKey, Windows
-from storage.judging.jobs import Job, JobResult
+from storage.ingest.windows import EVERYTHING, Limits, SessionKey, SpanWindow, ToldWindow, TraceKey, Windows
+from storage.judging.job_results import JobResult, results_table
+from storage.judging.jobs import Job
 
 log = logging.getLogger(__name__)
 
@@ -32,32 +38,19 @@ _IN_VAIN = 3
 """Starts of the process that may fail before anything is begun with. A guess."""
 
 Wants: TypeAlias = Literal["outcome", "case"]
+_AnyWindow: TypeAlias = ToldWindow | SpanWindow
 
 
 class NotExamined(Exception):
     """The process dies or hangs before it begins with anything."""
 
 
-class ExaminedPart(NamedTuple):
-    """Of a trace or session that is too long, how many spans were looked at, and how many there are."""
-
-    seen: int
-    there: int
-
-    def told_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of an outcome, in which it is said."""
-        told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
-        metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}
-        return {**document, "reason": told, "metadata": metadata}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What came of examining a job."""
+    """The test case of a job, or why there is none."""
 
     task: Task
-    document: Mapping[str, Any] | None  # of its outcome, or `{"case": …}`; None where nothing of its target is stored
-    latency_ms: float = 0.0
+    document: Mapping[str, Any] | None  # `{"case": …}`, or of a failure; None where nothing of its target is stored
     part: ExaminedPart | None = None
 
     @property
@@ -65,51 +58,79 @@ class Examined:
         """The document of the test case, where there is one."""
         return None if self.document is None else self.document.get("case")
 
-    @property
-    def postponed(self) -> bool:
-        """Whether it was left for later, because its evaluator took too long for another job of the batch."""
-        return self.document is not None and POSTPONED in self.document
-
     def result(self) -> JobResult:
         """What came of the job, where no case was made."""
-        job, active = self.task
         if self.document is None:
-            return skipped(job, active, "target_gone", "not evaluated, because nothing of it is stored any more")
-        if self.postponed:
-            return failed(job, active, "timeout", "not evaluated, because the evaluator took too long just before")
+            return _gone(self.task)
         document = self.document if self.part is None else self.part.told_in(self.document)
-        return result_of(job, document, latency_ms=self.latency_ms)
+        return result_of(self.task.job.job_id, document, latency_ms=0.0)
+
+
+class JudgedJobs(NamedTuple):
+    """What came of some jobs, and those that were left for later because their evaluator took too long just before."""
+
+    results: pa.Table  # in the columns of `job_results.RESULTS`
+    postponed: Sequence[int]
+
+
+class _Reply(NamedTuple):
+    """What the process says at a time."""
+
+    cases: Sequence[tuple[int, Mapping[str, Any], float]]
+    judged: JudgedJobs
+
+
+class _Batch(NamedTuple):
+    """Jobs, and the rows of their targets, with what they mean or to be read; None where there are no rows."""
+
+    tasks: Sequence[Task]
+    window: _AnyWindow | None
+
+
+_NOTHING: Final = JudgedJobs(results_table(()), ())
 
 
 class Examiner:
-    """Examines jobs, a group of targets at a time.
+    """Examines jobs, a group of targets at a time, while the rows of the next are taken out.
 
     What hangs or kills the process is found: what had not been told before it is asked about again, one by one, and of
     each is told when it begins, so the last that began is to blame; the others are none the worse for it.
     """
 
-    def __init__(
-        self, windows: Windows, own: OwnKeys, wants: Wants, *, patience: RetryPolicy, program: str = PROGRAM
-    ) -> None:
+    def __init__(self, windows: Windows, own: OwnKeys, *, patience: RetryPolicy, program: str = PROGRAM) -> None:
         greeting = {"own": own.projects, "prices": own.prices.told, "cpu_s": patience.check_cpu_s}
         self._windows = windows
-        self._wants = wants
         self._at: int | None = None  # the job that the process says it has begun with
         self._child = ChildProcess(program, greeting, timeout_s=patience.child_s)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="windows")
 
-    def examine(self, tasks: Sequence[Task]) -> Iterator[Examined]:
-        """What comes of each, in any order.
+    def cases(self, tasks: Sequence[Task]) -> Iterator[Examined]:
+        """The test case of each, in any order.
 
         Raises:
             ChildFailed: it was closed meanwhile; what was not told is not examined.
             NotExamined: the process fails whatever it is asked.
         """
-        of_sessions = [task for task in tasks if task.job.session_id is not None]
-        of_traces = [task for task in tasks if task.job.span_id is None and task.job.session_id is None]
-        of_spans = [task for task in tasks if task.job.span_id is not None]
-        yield from self._by_windows(of_sessions, _session_key, self._sessions)
-        yield from self._by_windows(of_traces, _trace_key, self._traces)
-        yield from self._by_windows(of_spans, _seq, self._spans)
+        of = {task.job.job_id: task for task in tasks}
+        for batch in self._ahead(self._batches(tasks)):
+            found, gone = _parted(batch)
+            yield from (Examined(task=task, document=None) for task in gone)
+            part = self._part(batch.window, found)
+            for reply in self._ask("case", found, batch.window, part):
+                yield from (Examined(task=of[job_id], document=told, part=part) for job_id, told, _ in reply.cases)
+
+    def judge(self, tasks: Sequence[Task]) -> Iterator[JudgedJobs]:
+        """What evaluators that ask nobody say of them, in any order.
+
+        Raises:
+            ChildFailed, NotExamined: as for `cases`.
+        """
+        for batch in self._ahead(self._batches(tasks)):
+            found, gone = _parted(batch)
+            if gone:
+                yield JudgedJobs(results_table(map(_gone, gone)), ())
+            for reply in self._ask("outcome", found, batch.window, self._part(batch.window, found)):
+                yield reply.judged
 
     def kill(self) -> None:
         """End the process for good; safe to call from another thread."""
@@ -118,25 +139,47 @@ class Examiner:
     def close(self) -> None:
         """Let go of the process, once nobody examines."""
         self._child.close()
+        self._reading.shutdown()
 
-    def _by_windows(
+    def _ahead(self, batches: Iterator[_Batch]) -> Iterator[_Batch]:
+        """The batches, of which the next is made while one is looked at."""
+        following = self._reading.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = self._reading.submit(next, batches, None)
+            yield batch
+
+    def _batches(self, tasks: Sequence[Task]) -> Iterator[_Batch]:
+        of_sessions = [task for task in tasks if task.job.session_id is not None]
+        of_traces = [task for task in tasks if task.job.span_id is None and task.job.session_id is None]
+        of_spans = [task for task in tasks if task.job.span_id is not None]
+        yield from _windowed(of_sessions, _session_key, self._sessions)
+        yield from self._told(of_traces, _trace_key, self._told_traces, self._traces)
+        yield from self._told(of_spans, _seq, self._told_spans, self._spans)
+
+    def _told(
         self,
         tasks: Sequence[Task],
         target_of: Callable[[Job], Any],
+        fetch_told: Callable[[Sequence[Any]], ToldWindow | None],
         fetch: Callable[[Sequence[Any]], SpanWindow | None],
-    ) -> Iterator[Examined]:
-        by_target: dict[Any, list[Task]] = {}
-        for task in tasks:
-            by_target.setdefault(target_of(task.job), []).append(task)
-        left = [list(by_target)[at : at + _TARGETS] for at in range(0, len(by_target), _TARGETS)][::-1]
-        while left:
-            targets = left.pop()
-            window = fetch(targets)
-            if window is not None and window.is_cut and len(targets) > 1:  # it is not known which of them are whole
-                middle = len(targets) // 2
-                left += [targets[middle:], targets[:middle]]
+    ) -> Iterator[_Batch]:
+        """Jobs with what their targets mean; of those whose rows do not tell all of it, the spans to be read."""
+        unread: list[Task] = []
+        for batch in _windowed(tasks, target_of, fetch_told):
+            if batch.window is None or pc.all(batch.window.spans.column("is_told")).as_py():
+                yield batch
                 continue
-            yield from self._examine_window([task for target in targets for task in by_target[target]], window)
+            is_told = batch.window.spans.column("is_told")
+            untold = _targets(batch.window.spans.filter(pc.invert(is_told)), batch.tasks)
+            unread += [task for task in batch.tasks if _target(task.job) in untold]
+            yield batch._replace(tasks=[task for task in batch.tasks if _target(task.job) not in untold])
+        yield from _windowed(unread, target_of, fetch)
+
+    def _told_traces(self, keys: Sequence[TraceKey]) -> ToldWindow | None:
+        return self._windows.told_traces(keys, limits=LIMITS)
+
+    def _told_spans(self, numbers: Sequence[int]) -> ToldWindow | None:
+        return self._windows.told_spans(numbers, limits=LIMITS)
 
     def _traces(self, keys: Sequence[TraceKey]) -> SpanWindow | None:
         return self._windows.traces(keys, until=EVERYTHING, limits=LIMITS)
@@ -147,34 +190,30 @@ class Examiner:
     def _spans(self, numbers: Sequence[int]) -> SpanWindow | None:
         return self._windows.spans(numbers, limits=LIMITS)
 
-    def _examine_window(self, tasks: Sequence[Task], window: SpanWindow | None) -> Iterator[Examined]:
-        there = set() if window is None else _targets(window)
-        for task in tasks:
-            if _target(task.job) not in there:
-                yield Examined(task=task, document=None)
-        found = [task for task in tasks if _target(task.job) in there]
-        if window is None or not found:
-            return
-        part = self._part(window, found[0].job) if window.is_cut else None
-        for task, document, latency_ms in self._ask(found, window):
-            yield Examined(task=task, document=document, latency_ms=latency_ms, part=part)
-
-    def _part(self, window: SpanWindow, job: Job) -> ExaminedPart | None:
+    def _part(self, window: _AnyWindow | None, tasks: Sequence[Task]) -> ExaminedPart | None:
         """What there is of a trace or session that did not fit."""
-        if job.span_id is not None:
+        if window is None or not window.is_cut or not tasks or tasks[0].job.span_id is not None:
             return None
-        traces = [job.trace_id] if job.session_id is None else window.sessions[_session_key(job)]
+        job = tasks[0].job
+        traces = [job.trace_id]
+        if job.session_id is not None and isinstance(window, SpanWindow):
+            traces = [*window.sessions[_session_key(job)]]
         there = self._windows.span_count([TraceKey(job.tenant, trace_id) for trace_id in traces])
         part = ExaminedPart(window.spans.num_rows, there)
         return part if part.seen < part.there else None
 
-    def _ask(self, tasks: Sequence[Task], window: SpanWindow) -> Iterator[tuple[Task, Mapping[str, Any], float]]:
+    def _ask(
+        self, wants: Wants, tasks: Sequence[Task], window: _AnyWindow | None, part: ExaminedPart | None
+    ) -> Iterator[_Reply]:
         left = {task.job.job_id: task for task in tasks}
         tells_each, in_vain = False, 0
-        while left:
+        while left and window is not None:
+            header = _header(wants, list(left.values()), window, part) | {"tells_each": tells_each}
             try:
-                for job_id, document, latency_ms in self._answers(list(left.values()), window, tells_each=tells_each):
-                    yield left.pop(job_id), document, latency_ms
+                for reply in self._replies(header, window):
+                    for job_id in _ids(reply):
+                        del left[job_id]
+                    yield reply
             except ChildFailed as error:
                 if self._child.closed:
                     raise
@@ -189,23 +228,66 @@ class Examiner:
                         raise NotExamined(str(error)) from error
                     continue
                 log.error("job %d cannot be evaluated: %s", culprit.job.job_id, error)  # noqa: TRY400 - the text says it
-                yield culprit, _killed(culprit, error), 0.0
+                yield _killed(wants, culprit, error)
 
-    def _answers(
-        self, tasks: Sequence[Task], window: SpanWindow, *, tells_each: bool
-    ) -> Iterator[tuple[int, Mapping[str, Any], float]]:
-        header = {
-            "wants": self._wants,
-            "tells_each": tells_each,
-            "rules": {str(task.active.revision): _rule(task.active) for task in tasks},
-            "jobs": [[job.job_id, job.revision, *_target(job)] for job, _ in tasks],
-            "sessions": [[*key, list(traces)] for key, traces in window.sessions.items()],
-        }
-        tables = [window.spans, window.logs]
+    def _replies(self, header: Mapping[str, Any], window: _AnyWindow) -> Iterator[_Reply]:
+        tables = [window.spans] if isinstance(window, ToldWindow) else [window.spans, window.logs]
         self._at = None
-        for answer, _ in self._child.ask(header, tables):
+        for answer, results in self._child.ask(dict(header), tables):
             self._at = answer.get("at")
-            yield from answer["answers"]
+            if self._at is None:
+                judged = JudgedJobs(results[0], answer["postponed"]) if results else _NOTHING
+                yield _Reply(answer["cases"], judged)
+
+
+def _windowed(
+    tasks: Sequence[Task], target_of: Callable[[Job], Any], fetch: Callable[[Sequence[Any]], _AnyWindow | None]
+) -> Iterator[_Batch]:
+    """Jobs with the rows of their targets, as many targets at a time as fit, or one."""
+    by_target: dict[Any, list[Task]] = {}
+    for task in tasks:
+        by_target.setdefault(target_of(task.job), []).append(task)
+    left = [list(by_target)[at : at + _TARGETS] for at in range(0, len(by_target), _TARGETS)][::-1]
+    while left:
+        targets = left.pop()
+        window = fetch(targets)
+        if window is not None and window.is_cut and len(targets) > 1:  # it is not known which of them are whole
+            middle = len(targets) // 2
+            left += [targets[middle:], targets[:middle]]
+            continue
+        yield _Batch([task for target in targets for task in by_target[target]], window)
+
+
+def _parted(batch: _Batch) -> tuple[list[Task], list[Task]]:
+    """The jobs whose targets are there, and those of which nothing is stored."""
+    window = batch.window
+    there = set() if window is None else _targets(window.spans, batch.tasks)
+    if isinstance(window, SpanWindow):
+        there |= {ExaminedTarget(key.tenant, None, None, key.session_id) for key in window.sessions}
+    found: list[Task] = []
+    gone: list[Task] = []
+    for task in batch.tasks:
+        (found if _target(task.job) in there else gone).append(task)
+    return found, gone
+
+
+def _header(wants: Wants, tasks: Sequence[Task], window: _AnyWindow, part: ExaminedPart | None) -> dict[str, Any]:
+    sessions = window.sessions.items() if isinstance(window, SpanWindow) else ()
+    revisions = {task.active.revision: task.active for task in tasks}
+    return {
+        "wants": wants,
+        "told": isinstance(window, ToldWindow),
+        "part": part,
+        "rules": {str(number): _rule(active) for number, active in revisions.items()},
+        "jobs": [[job.job_id, job.revision, *_target(job)] for job, _ in tasks],
+        "sessions": [[*key, list(traces)] for key, traces in sessions],
+    }
+
+
+def _ids(reply: _Reply) -> Iterator[int]:
+    """The jobs that a reply is about."""
+    told: list[int] = reply.judged.results.column("job_id").to_pylist()
+    return itertools.chain((job_id for job_id, *_ in reply.cases), told, reply.judged.postponed)
 
 
 def _trace_key(job: Job) -> TraceKey:
@@ -226,11 +308,14 @@ def _target(job: Job) -> ExaminedTarget:
     return ExaminedTarget(job.tenant, job.trace_id, job.span_id, None)
 
 
-def _targets(window: SpanWindow) -> set[ExaminedTarget]:
-    tenants, traces, ids = (window.spans.column(name).to_pylist() for name in ("tenant", "trace_id", "span_id"))
-    spans = {ExaminedTarget(*row) for row in zip(tenants, traces, ids, itertools.repeat(None))}
-    sessions = {ExaminedTarget(key.tenant, None, None, key.session_id) for key in window.sessions}
-    return {*spans, *(each._replace(span_id=None) for each in spans), *sessions}
+def _targets(spans: pa.Table, tasks: Sequence[Task]) -> set[ExaminedTarget]:
+    """Of which targets there are rows, as far as some jobs are about such ones: traces, or spans."""
+    of_spans = any(task.job.span_id is not None for task in tasks)
+    columns = ("tenant", "trace_id", "span_id") if of_spans else ("tenant", "trace_id")
+    rows = set(zip(*(spans.column(name).to_pylist() for name in columns), strict=True))
+    return {
+        ExaminedTarget(tenant, trace_id, span_id[0] if span_id else None, None) for tenant, trace_id, *span_id in rows
+    }
 
 
 def _rule(active: ActiveRule) -> dict[str, Any]:
@@ -243,8 +328,16 @@ def _rule(active: ActiveRule) -> dict[str, Any]:
     }
 
 
-def _killed(task: Task, error: ChildFailed) -> dict[str, Any]:
-    rule = task.active.rule
+def _gone(task: Task) -> JobResult:
+    job, active = task
+    return skipped(job, active, "target_gone", "not evaluated, because nothing of it is stored any more")
+
+
+def _killed(wants: Wants, task: Task, error: ChildFailed) -> _Reply:
+    job, rule = task.job, task.active.rule
     message = f"it ended or hung the process that evaluates: {error}"
     name = str(rule.configuration.get("name") or rule.evaluator)
-    return Failure(name=name, fingerprint=None, kind="killed", message=message, usage=None).to_document()
+    document = Failure(name=name, fingerprint=None, kind="killed", message=message, usage=None).to_document()
+    if wants == "case":
+        return _Reply([(job.job_id, document, 0.0)], _NOTHING)
+    return _Reply((), JudgedJobs(results_table([result_of(job.job_id, document, latency_ms=0.0)]), ()))

@@ -6,10 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import pyarrow as pa
+
 from collector.following import CaughtUp
-from collector.live.jobs.work.patience import MICROSECONDS, Clock, RetryPolicy, day_that_began, microseconds, start_of
+from collector.live.jobs.work.leftover import LeftOver
+from collector.live.jobs.work.retry_policy import (
+    MICROSECONDS,
+    Clock,
+    RetryPolicy,
+    day_that_began,
+    microseconds,
+    start_of,
+)
 from storage.errors import Overloaded
-from storage.judging.jobs import Claim, Job, JobResult, Jobs, PutBack, Turn
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import Claim, Job, Jobs, LedgerTurn, PutBack
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +47,22 @@ class Queue(Protocol):
 @dataclass(slots=True)
 class _HandedIn:
     finished: list[JobResult] = field(default_factory=list)
+    rows: list[pa.Table] = field(default_factory=list)  # of results
     put_back: list[PutBack] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.finished or self.rows or self.put_back)
+
+    def add(self, more: "_HandedIn") -> None:
+        """Hold this too."""
+        self.finished += more.finished
+        self.rows += more.rows
+        self.put_back += more.put_back
 
     @property
     def job_ids(self) -> set[int]:
-        return {result.job_id for result in self.finished} | {job.job_id for job in self.put_back}
+        alone = {result.job_id for result in self.finished} | {job.job_id for job in self.put_back}
+        return alone.union(*(table.column("job_id").to_pylist() for table in self.rows))
 
 
 class Ledger:
@@ -64,6 +86,7 @@ class Ledger:
         self._caught_up = CaughtUp()
         self._renew_at_s = 0.0
         self._day: int | None = None  # that has been begun with what earlier ones left out
+        self._left_over = LeftOver(jobs, clock)
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -74,6 +97,7 @@ class Ledger:
         """
         longest_wait_us = microseconds(max(self._patience.longest_wait_s, self._patience.longest_asked_s))
         self._jobs.release_all(now_us=microseconds(self._clock()), longest_wait_us=longest_wait_us)
+        self._left_over.begin()
         self._thread.start()
 
     def stop_claiming(self) -> None:
@@ -87,7 +111,7 @@ class Ledger:
         self.stop_claiming()
         self._thread.join()
         left = self._take_handed_in()
-        if left.finished or left.put_back:
+        if left:
             log.warning("what came of %d jobs could not be stored; they are evaluated again", len(left.job_ids))
 
     def wake(self) -> None:
@@ -98,20 +122,24 @@ class Ledger:
 
     def finish(self, results: Sequence[JobResult]) -> None:
         """Have results stored."""
-        self._hand_in(results, ())
+        self._hand_in(_HandedIn(finished=list(results)))
+
+    def finish_rows(self, results: pa.Table) -> None:
+        """Have results stored that are rows with the columns of `job_results.RESULTS`."""
+        if results.num_rows:
+            self._hand_in(_HandedIn(rows=[results]))
 
     def put_back(self, jobs: Sequence[PutBack]) -> None:
         """Have jobs put back for another attempt."""
-        self._hand_in((), jobs)
+        self._hand_in(_HandedIn(put_back=list(jobs)))
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all jobs are done that can be done now; False when that took too long."""
         return self._caught_up.wait(timeout_s, self.wake)
 
-    def _hand_in(self, results: Sequence[JobResult], jobs: Sequence[PutBack]) -> None:
+    def _hand_in(self, more: _HandedIn) -> None:
         with self._changed:
-            self._handed_in.finished += results
-            self._handed_in.put_back += jobs
+            self._handed_in.add(more)
             self._woken = True
             self._changed.notify_all()
 
@@ -141,9 +169,10 @@ class Ledger:
         claims, next_s = ([], None) if self._stopping else self._claims(now_s)
         handed_in = self._take_handed_in()
         renews = now_s >= self._renew_at_s
-        if handed_in.finished or handed_in.put_back or claims or renews:
+        self._left_over.tell(is_idle=not (self._held or claims or handed_in))
+        if handed_in or claims or renews:
             self._take_turn(now_s, handed_in, claims, renews=renews)
-            if claims or handed_in.finished or handed_in.put_back:
+            if claims or handed_in:
                 return 0.0
         if not self._held:
             with self._changed:
@@ -173,10 +202,11 @@ class Ledger:
         self, now_s: float, handed_in: _HandedIn, claims: Sequence[tuple[Queue, Claim]], *, renews: bool
     ) -> None:
         done = handed_in.job_ids
-        turn = Turn(
+        turn = LedgerTurn(
             now_us=microseconds(now_s),
             until_us=microseconds(now_s + self._patience.lease_s),
             finished=handed_in.finished,
+            results=handed_in.rows,
             put_back=handed_in.put_back,
             held=sorted(self._held - done) if renews else (),
             sweeps=renews,
@@ -186,8 +216,8 @@ class Ledger:
             claimed = self._jobs.take_turn(turn)
         except BaseException:
             with self._changed:
-                self._handed_in.finished[:0] = handed_in.finished
-                self._handed_in.put_back[:0] = handed_in.put_back
+                handed_in.add(self._handed_in)
+                self._handed_in = handed_in
             raise
         if renews:
             self._begin_day(now_s)

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from collector.conventions.own import OwnKeys
 from collector.conventions.trace import read_trace
+from collector.evaluation.deferred import with_default
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.errors import BadConfiguration
 from evaluators.model import Case
@@ -24,22 +25,35 @@ class ExaminedTarget(NamedTuple):
     session_id: str | None
 
 
+class ExaminedPart(NamedTuple):
+    """Of a trace or session that is too long, how many spans were looked at, and how many there are."""
+
+    seen: int
+    there: int
+
+    def told_in(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The document of an outcome, in which it is said."""
+        told = f"Only the first {self.seen} of {self.there} spans were looked at. {document['reason'] or ''}".strip()
+        metadata = {**document["metadata"], "spansSeen": self.seen, "spanCount": self.there}
+        return {**document, "reason": told, "metadata": metadata}
+
+
 def case_of_target(spans: Sequence[Span], logs: Sequence[LogRecord], own: OwnKeys) -> Case:
     """What spans tell: all of a trace, or one of them by itself."""
     return case_of_trace(read_trace(spans, logs, own), spans)
 
 
-def case_for_rule(case: Case, rule: Mapping[str, Any]) -> Case:
+def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) -> Case:
     """The case with what a rule adds: the tools where spans tell none, what it expects, and an input if there is none.
 
     A rule that has criteria and nothing else is about spans without an input too.
     """
-    inputs, metadata = dict(case.inputs), dict(case.metadata)
+    inputs, metadata = case.inputs, case.metadata
     if rule["tools"] is not None:
-        metadata.setdefault("tools", rule["tools"])
-    if "input" not in inputs and _asks_for_input(rule):
-        inputs["input"] = ""
-    return Case(
+        metadata = with_default(metadata, "tools", rule["tools"])
+    if asks_for_input:
+        inputs = with_default(inputs, "input", "")
+    return Case.model_construct(
         inputs=inputs,
         actual_outputs=case.actual_outputs,
         expected_outputs=rule["expected"] or {},
@@ -47,7 +61,8 @@ def case_for_rule(case: Case, rule: Mapping[str, Any]) -> Case:
     )
 
 
-def _asks_for_input(rule: Mapping[str, Any]) -> bool:
+def asks_for_input(rule: Mapping[str, Any]) -> bool:
+    """Whether the evaluator of a rule needs an input."""
     try:
         return "INPUT" in kind_of(rule["evaluator"]).settings(rule["config"]).evaluation_params
     except BadConfiguration:  # the evaluator will say so itself

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from tracejury.connecting import a_client
+from tracejury.connecting import a_client, backoff_s
 from tracejury.conversation import ToolCall
 
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -86,7 +86,7 @@ class ChatCompletions:
         async with a_client(headers, self.timeout_s) as client:
             for attempt in range(self.attempts):
                 before()
-                wait_s = _FIRST_WAIT_S * 2**attempt
+                wait_s = backoff_s(attempt + 1, first_s=_FIRST_WAIT_S)
                 try:
                     response = await client.post(f"{self.base_url.rstrip('/')}/chat/completions", json=body)
                 except httpx.TransportError as error:

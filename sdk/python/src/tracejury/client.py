@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import httpx
 
+from tracejury.connecting import backoff_s
+
 URL_VARIABLE: Final = "TRACEJURY_URL"
 KEY_VARIABLE: Final = "TRACEJURY_API_KEY"
 
@@ -62,14 +64,19 @@ class Client:
         """What came of a request; with a key, one that is repeated is done once.
 
         Raises:
-            Unreachable: likewise.
-            Refused: likewise.
+            Unreachable: it does not answer.
+            Refused: it answers with an error.
         """
         headers = {} if key is None else {"idempotency-key": key}
         return self._ask(method, path, json=body, headers=headers)
 
     def text(self, path: str, **parameters: Any) -> str:
-        """The text at a path, likewise."""
+        """The text at a path.
+
+        Raises:
+            Unreachable: the server does not answer.
+            Refused: it answers with an error.
+        """
         return self._answer("GET", path, params=parameters).text
 
     def _ask(self, method: str, path: str, **content: Any) -> Any:
@@ -89,7 +96,7 @@ class Client:
                     return _checked(response)
                 why, wait_s = f"HTTP {response.status_code}: {_reason(response)}", _asked_s(response)
             if attempt + 1 < _ATTEMPTS:
-                self._sleep(_FIRST_WAIT_S * 2**attempt if wait_s is None else wait_s)
+                self._sleep(backoff_s(attempt + 1, first_s=_FIRST_WAIT_S) if wait_s is None else wait_s)
         raise Unreachable(f"{self.url} does not answer: {why}")
 
 

@@ -12,6 +12,11 @@ def a_client(headers: Mapping[str, str], timeout_s: float) -> httpx.AsyncClient:
     return httpx.AsyncClient(headers=dict(headers), timeout=timeout_s, verify=_tls())
 
 
+def backoff_s(failures: int, *, first_s: float) -> float:
+    """How long to wait before another attempt: twice as long after each failure."""
+    return first_s * float(1 << (failures - 1))
+
+
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()

@@ -88,7 +88,7 @@ class Experiment:
         return asyncio.run(self.run_async())
 
     async def run_async(self) -> Result:
-        """The same, for whoever has an event loop.
+        """Run the experiment, for whoever has an event loop.
 
         An interrupted run is CANCELLED; one with a key is left open instead, so that it can go on.
         """
@@ -214,7 +214,7 @@ class _Running:
         """What the program will say, or why it could not be asked."""
         try:
             return asyncio.wrap_future(builtin.ask(example, outputs))
-        except Exception as raised:  # noqa: BLE001 - likewise
+        except Exception as raised:  # noqa: BLE001 - what cannot be asked costs no other result
             failed: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
             failed.set_exception(raised)
             return failed

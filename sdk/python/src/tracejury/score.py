@@ -26,7 +26,7 @@ class Score:
     error: str | None = None  # why it could not be scored
     error_kind: str | None = None
     fingerprint: str | None = None  # scores with the same one are comparable
-    version: str | None = None  # likewise, as declared
+    version: str | None = None  # of the evaluator, as declared
     judge_model: str | None = None
     cost_usd: float | None = None
 

@@ -1,0 +1,1 @@
+"""Keys, tenants and what belongs to whom, over HTTP."""

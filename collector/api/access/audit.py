@@ -1,0 +1,88 @@
+"""The audit over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here, Who
+from collector.api.base.times import time_text
+from storage.operation.access import AuditEntry, AuditWanted
+
+router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+
+_INT64 = 2**63 - 1
+
+
+class AuditDocument(BaseModel):
+    """One write or refused request, or several within a second that are alike."""
+
+    id: int
+    time: str = Field(description="Of the first of them.")
+    keyId: str | None = Field(description="Null: no key, or one that opens nothing.")
+    keyName: str | None
+    tenantId: str | None
+    address: str
+    method: str
+    path: str
+    status: int
+    detail: str | None = Field(description="Why it was refused.")
+    requestId: str | None = Field(description="Of the first of them.")
+    times: int
+
+
+class Entries(BaseModel):
+    """A page of the audit."""
+
+    content: list[AuditDocument]
+    size: int
+    numberOfElements: int
+    last: bool
+    next: int | None = Field(description="What `before` has to be for the page that follows.")
+
+
+class AuditQuery(BaseModel):
+    """Which entries; what is not given does not matter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: int | None = Field(default=None, ge=1, le=_INT64, description="Entries with smaller ids.")
+    size: int = Field(default=100, ge=1, le=1000)
+    key: str | None = Field(default=None, max_length=200, description="Of a key: its id or name.")
+    path: str | None = Field(default=None, max_length=1000, description="Whose path holds this.")
+    refused: bool | None = Field(default=None, description="What was refused or failed, or all but that.")
+
+
+@router.get("")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_entries(here: Here, who: Who, wanted: Annotated[AuditQuery, Query()]) -> Entries:
+    """Who did what, newest first; a key with a tenant sees what keys of its tenant did."""
+    filters = AuditWanted(tenant=who.sight, key=wanted.key, path=wanted.path, refused=wanted.refused)
+    found = here.access.audit(filters, before=wanted.before, limit=wanted.size + 1)
+    content = [_document(number, entry) for number, entry in found[: wanted.size]]
+    is_last = len(found) <= wanted.size
+    return Entries(
+        content=content,
+        size=wanted.size,
+        numberOfElements=len(content),
+        last=is_last,
+        next=None if is_last else content[-1].id,
+    )
+
+
+def _document(number: int, entry: AuditEntry) -> AuditDocument:
+    return AuditDocument(
+        id=number,
+        time=time_text(entry.at_us * 1000) or "",
+        keyId=entry.key_id,
+        keyName=entry.key_name,
+        tenantId=entry.tenant or None,
+        address=entry.address,
+        method=entry.method,
+        path=entry.path,
+        status=entry.status,
+        detail=entry.detail,
+        requestId=entry.request_id,
+        times=entry.times,
+    )

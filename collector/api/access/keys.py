@@ -1,0 +1,124 @@
+"""API keys over HTTP: made, listed, disabled, deleted."""
+
+import datetime as dt
+import re
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from collector.access.keyring import KeyDraft
+from collector.access.permission import Permission, Role, needs
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.times import time_text
+from storage.operation.access import ApiKey
+
+router = APIRouter(prefix="/api/v1/api-keys", tags=["keys"])
+
+TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LAST_US = (dt.datetime(9999, 12, 31, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _written(value: object) -> object:
+    """The value, if it is written as an instant; pydantic would also take numbers, also as texts."""
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        raise ValueError("must be an instant as in RFC 3339, such as 2030-01-31T00:00:00Z")
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_written)]
+
+
+class NewKey(BaseModel):
+    """A key to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    role: Role
+    tenantId: str | None = Field(
+        default=None, pattern=TENANT_PATTERN, description="None: of no tenant, or of that of the key that makes it."
+    )
+    expiresAt: Instant | None = None
+
+
+class KeyDocument(BaseModel):
+    """What is known of a key."""
+
+    id: str
+    name: str
+    role: Role
+    tenantId: str | None
+    enabled: bool
+    hint: str = Field(description="How the key begins.")
+    createdAt: str
+    createdBy: str | None
+    expiresAt: str | None
+    lastUsedAt: str | None = Field(description="Within some minutes; the exact time is not stored.")
+
+
+class MadeKey(KeyDocument):
+    """A key just made, with its text."""
+
+    key: str = Field(description="The key itself. It is told this once, and stored nowhere.")
+
+
+@router.get("", responses=PARTED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_keys(here: Here, who: Who, part: Part) -> list[KeyDocument]:
+    """The keys, oldest first; a key with a tenant sees those of its tenant."""
+    return [_document(key) for key in part.of(here.authenticator.keyring.keys(who))]
+
+
+@router.post("", status_code=201)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def create_key(new: NewKey, here: Here, who: Who) -> MadeKey:
+    """Make a key. The first one closes the server to whoever shows none, and has to be an ADMIN key that lasts."""
+    draft = KeyDraft(name=new.name, role=new.role, tenant=new.tenantId, expires_us=_microseconds(new.expiresAt))
+    key, text = here.authenticator.keyring.create(draft, who)
+    return MadeKey(key=text, **_document(key).model_dump())
+
+
+@router.post("/{key_id}/disable")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def disable_key(key_id: str, here: Here, who: Who) -> KeyDocument:
+    """Let a key open nothing any longer. It stays in the list."""
+    return _document(here.authenticator.keyring.disable(key_id, who))
+
+
+@router.delete("/{key_id}", status_code=204)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_key(key_id: str, here: Here, who: Who) -> Response:
+    """Forget a key."""
+    here.authenticator.keyring.delete(key_id, who)
+    return Response(status_code=204)
+
+
+def _document(key: ApiKey) -> KeyDocument:
+    return KeyDocument(
+        id=key.key_id,
+        name=key.name,
+        role=Role(key.role),
+        tenantId=key.tenant or None,
+        enabled=key.enabled,
+        hint=key.hint,
+        createdAt=_text(key.created_us) or "",
+        createdBy=key.created_by,
+        expiresAt=_text(key.expires_us),
+        lastUsedAt=_text(key.last_used_us),
+    )
+
+
+def _text(instant_us: int | None) -> str | None:
+    return time_text(None if instant_us is None else instant_us * 1000)
+
+
+def _microseconds(instant: dt.datetime | None) -> int | None:
+    """Since the epoch. What is before it, and beyond the year 9999 elsewhere, moves to the nearest that can be told."""
+    if instant is None:
+        return None
+    return min(max((instant - _EPOCH) // dt.timedelta(microseconds=1), 1), _LAST_US)

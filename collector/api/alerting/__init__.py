@@ -1,0 +1,1 @@
+"""Monitors, quality, alerts and webhooks over HTTP."""

@@ -1,0 +1,104 @@
+"""Alerts over HTTP."""
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.answers.alerting import AlertDetail, AlertDocument, AlertPage
+from collector.api.answers.declared import answers
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.base.problems import problem
+from collector.api.review.corrected_documents import corrected_alert, difference_document
+from collector.delivery.alert_document import alert_document
+from storage.alerting.alerts import AlertFilter, AlertKind, AlertState
+from storage.alerting.outbox import Severity
+
+router = APIRouter(prefix="/api/v1/alerts")
+
+
+class Acknowledgement(BaseModel):
+    """Who looks after an alert."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class AlertQuery(BaseModel):
+    """Which alerts are listed. `rule` is an id or a name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    project: str | None = None
+    rule: str | None = None
+    state: AlertState | None = None
+    kind: AlertKind | None = None
+    metric: str | None = None
+    severity: Severity | None = None
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+    size: int = Field(default=50, ge=1, le=200)
+
+
+@router.get("")
+@needs(Permission.READ, by_tenant=True)
+@answers(AlertPage)
+def list_alerts(here: Here, who: Who, wanted: Annotated[AlertQuery, Query()]) -> dict[str, object]:
+    """Alerts by the time they were opened, newest first."""
+    filters = AlertFilter(**wanted.model_dump(exclude={"page", "size"}))
+    alerts = here.alerts.newest(filters, tenant=who.sight, offset=wanted.page * wanted.size, limit=wanted.size + 1)
+    return page_document([alert_document(alert) for alert in alerts], wanted.page, wanted.size)
+
+
+@router.get("/{alert_id}")
+@needs(Permission.READ, by_tenant=True)
+@answers(AlertDetail)
+def show_alert(alert_id: str, here: Here, who: Who) -> JSONResponse:
+    """One alert with all that a person needs to check it."""
+    alert = here.alerts.get(alert_id, tenant=who.sight)
+    if alert is None:
+        return _not_found(alert_id)
+    corrected = difference_document(corrected_alert(here, alert.finding))
+    return JSONResponse({**alert_document(alert), "corrected": corrected})
+
+
+@router.post("/{alert_id}/acknowledge")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AlertDocument)
+def acknowledge(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
+    """Note that somebody looks after it; again is no mistake, and 409 says that it is over."""
+    found = here.alerts.get(alert_id, tenant=who.sight)
+    if found is None:
+        return _not_found(alert_id)
+    tenant = found.finding.tenant
+    refuse_shared(who, tenant, f"the alert {alert_id}")
+    here.alerts.acknowledge(alert_id, time.time_ns(), by=wanted.by if wanted else None, tenant=tenant)
+    alert = here.alerts.get(alert_id, tenant=tenant) or found
+    if alert.acknowledged_at_ns is None:
+        return problem(409, f"alert {alert_id} is over; there is nothing to look after")
+    return JSONResponse(alert_document(alert))
+
+
+@router.post("/{alert_id}/resolve")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AlertDocument)
+def resolve(alert_id: str, here: Here, who: Who, wanted: Acknowledgement | None = None) -> JSONResponse:
+    """Note that it is dealt with: nobody is told of this episode any more; 409 says that it was over."""
+    found = here.alerts.get(alert_id, tenant=who.sight)
+    if found is None:
+        return _not_found(alert_id)
+    tenant = found.finding.tenant
+    refuse_shared(who, tenant, f"the alert {alert_id}")
+    by = (wanted.by if wanted else None) or who.key_name
+    if not here.alerts.recover(alert_id, {"how": "resolved", "by": by}, time.time_ns(), tenant=tenant):
+        return problem(409, f"alert {alert_id} is over")
+    return JSONResponse(alert_document(here.alerts.get(alert_id, tenant=tenant) or found))
+
+
+def _not_found(alert_id: str) -> JSONResponse:
+    return problem(404, f"no alert {alert_id} here")

@@ -1,0 +1,42 @@
+"""Monitors over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.alerting import StreamPage
+from collector.api.answers.declared import answers
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.documents.monitor_documents import monitor_document
+
+router = APIRouter(prefix="/api/v1/monitors")
+
+
+class StreamQuery(BaseModel):
+    """Which streams are listed. `rule` is an id or a name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    project: str | None = None
+    rule: str | None = None
+    page: int = Field(default=0, ge=0, le=MAX_PAGE)
+    size: int = Field(default=50, ge=1, le=200)
+
+
+@router.get("")
+@needs(Permission.READ, by_tenant=True)
+@answers(StreamPage)
+def list_monitors(here: Here, who: Who, wanted: Annotated[StreamQuery, Query()]) -> dict[str, object]:
+    """Streams of results by project and rule, and how their monitors stand."""
+    rows = here.monitors.page(
+        project=wanted.project,
+        rule=wanted.rule,
+        tenant=who.sight,
+        offset=wanted.page * wanted.size,
+        limit=wanted.size + 1,
+    )
+    documents: list[object] = [monitor_document(row, here.rules.revision) for row in rows[: wanted.size]]
+    return page_document([*documents, *rows[wanted.size :]], wanted.page, wanted.size)

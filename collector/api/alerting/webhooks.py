@@ -1,0 +1,242 @@
+"""Receivers of alerts over HTTP: who is told, what was delivered, and once more by hand. Secrets go in and not out."""
+
+from http import HTTPStatus
+from typing import Annotated, TypeAlias
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.owned import own_webhooks
+from collector.api.answers.alerting import DeliveryDocument, DeliveryPage, WebhookDocument
+from collector.api.answers.declared import answers
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.problems import problem
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.delivery.alert_document import instant_text
+from collector.delivery.receivers import EVENTS, EVERY_PROJECT, BadWebhook, FromFile, Wish
+from collector.setting_groups import ALERT_EVENTS, MOST_DIGEST_MINUTES, AlertEvent
+from storage.alerting.outbox import Delivery, DeliveryState, Severity
+from storage.alerting.webhooks import Template, Webhook
+
+router = APIRouter(prefix="/api/v1")
+
+_ROOT = "/projects/{project}/alert-webhooks"
+_ONE = _ROOT + "/{webhook_id}"
+_LONGEST_TEXT = 4096
+
+
+class WebhookBody(BaseModel):
+    """What a receiver is to be. On PUT, `url` and `secret` stay as they are where they are left out."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    url: str | None = Field(default=None, max_length=_LONGEST_TEXT)
+    secret: str | None = Field(default=None, max_length=_LONGEST_TEXT)
+    enabled: bool = True
+    events: list[AlertEvent] = Field(default=list(ALERT_EVENTS), min_length=1, max_length=len(EVENTS))
+    template: Template = "json"
+    rules: list[str] | None = Field(default=None, min_length=1, max_length=200)
+    severities: list[Severity] | None = Field(default=None, min_length=1, max_length=3)
+    digest_minutes: int | None = Field(default=None, alias="digestMinutes", ge=1, le=MOST_DIGEST_MINUTES)
+
+    def wish(self) -> Wish:
+        """What a receiver is to be, as the server has it."""
+        return Wish(
+            url=self.url,
+            secret=self.secret,
+            keeps_secret="secret" not in self.model_fields_set,
+            enabled=self.enabled,
+            events=tuple(dict.fromkeys(self.events)),
+            template=self.template,
+            rules=self.rules,
+            severities=self.severities,
+            digest_minutes=self.digest_minutes,
+        )
+
+
+def _webhook(project: str, webhook_id: str, here: Here, who: Who) -> Webhook:
+    found = here.receivers.get(here.receivers.project(project, who.sight), webhook_id)
+    if found is None or not who.owns(found.tenant):
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"project {project} has no webhook {webhook_id}")
+    return found
+
+
+Named: TypeAlias = Annotated[Webhook, Depends(_webhook)]
+
+
+@router.get("/alert-webhooks", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[WebhookDocument])
+def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The receivers of every project, oldest first; a key with a tenant sees its own alone."""
+    return _documents(here.receivers.all(who.sight), who, part)
+
+
+@router.get(_ROOT, responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[WebhookDocument])
+def list_of_project(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """Those of one project, oldest first."""
+    return _documents(here.receivers.of_project(here.receivers.project(project, who.sight), who.sight), who, part)
+
+
+@router.post(_ROOT, status_code=HTTPStatus.CREATED, responses=TAGGED_NEW)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(WebhookDocument)
+def create(project: str, body: WebhookBody, here: Here, who: Who) -> JSONResponse:
+    """Add a receiver."""
+    try:
+        webhook = here.receivers.create(here.receivers.project(project, who.sight), body.wish(), tenant=who.tenant)
+    except BadWebhook as error:
+        return _error(HTTPStatus.BAD_REQUEST, error)
+    place = f"/api/v1/projects/{project}/alert-webhooks/{webhook.webhook_id}"
+    headers = {"location": place, **tag(webhook.version)}
+    return JSONResponse(webhook_document(webhook), status_code=HTTPStatus.CREATED, headers=headers)
+
+
+@router.get(_ONE, responses=TAGGED)
+@needs(Permission.READ, by_tenant=True)
+@answers(WebhookDocument)
+def show(webhook: Named) -> JSONResponse:
+    """One receiver."""
+    return JSONResponse(webhook_document(webhook), headers=tag(webhook.version))
+
+
+@router.put(_ONE, responses=TAGGED | GUARDED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(WebhookDocument)
+def put(webhook: Named, body: WebhookBody, here: Here, if_match: IfMatch = "") -> JSONResponse:
+    """Make it another one under the same id."""
+    try:
+        replaced = here.receivers.replace(webhook, body.wish(), seen=seen(if_match))
+    except BadWebhook as error:
+        return _error(HTTPStatus.BAD_REQUEST, error)
+    except FromFile as error:
+        return _error(HTTPStatus.CONFLICT, error)
+    return JSONResponse(webhook_document(replaced), headers=tag(replaced.version))
+
+
+@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete(webhook: Named, here: Here, if_match: IfMatch = "") -> Response:
+    """Take it away; what waits for it is not delivered."""
+    try:
+        here.receivers.delete(webhook, seen=seen(if_match))
+    except FromFile as error:
+        return _error(HTTPStatus.CONFLICT, error)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ONE + "/test", status_code=HTTPStatus.ACCEPTED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(DeliveryDocument)
+def test(webhook: Named, here: Here) -> JSONResponse:
+    """Queue a test, whether it is switched on or not."""
+    return _queued(here, webhook, here.receivers.test(webhook) or "")
+
+
+@router.get(_ONE + "/deliveries")
+@needs(Permission.READ, by_tenant=True)
+@answers(DeliveryPage)
+def deliveries(
+    webhook: Named,
+    here: Here,
+    state: DeliveryState | None = None,
+    page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
+    size: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, object]:
+    """What it was told or is to be told, newest first."""
+    found = here.outbox.deliveries(webhook.webhook_id, state=state, offset=page * size, limit=size + 1)
+    return page_document([delivery_document(delivery) for delivery in found], page, size)
+
+
+@router.get(_ONE + "/deliveries/{delivery_id}")
+@needs(Permission.READ, by_tenant=True)
+@answers(DeliveryDocument)
+def delivery(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
+    """One delivery."""
+    found = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    return _no_delivery(delivery_id) if found is None else JSONResponse(delivery_document(found))
+
+
+@router.post(_ONE + "/deliveries/{delivery_id}/replay", status_code=HTTPStatus.ACCEPTED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(DeliveryDocument)
+def replay(webhook: Named, delivery_id: str, here: Here) -> JSONResponse:
+    """Deliver it again under the same id, from the first attempt on; one that waits anyway is left alone."""
+    if not webhook.enabled:
+        return _error(HTTPStatus.CONFLICT, "the webhook is switched off; switch it on first")
+    if here.outbox.delivery(webhook.webhook_id, delivery_id) is None:
+        return _no_delivery(delivery_id)
+    here.receivers.replay(webhook, delivery_id)
+    return _queued(here, webhook, delivery_id)
+
+
+def _documents(webhooks: list[Webhook], who: Caller, part: Part) -> list[dict[str, object]]:
+    return [webhook_document(webhook) for webhook in part.of(own_webhooks(who, webhooks))]
+
+
+def webhook_document(webhook: Webhook) -> dict[str, object]:
+    """A receiver without its secret."""
+    return {
+        "id": webhook.webhook_id,
+        "tenant": webhook.tenant,
+        "projectName": EVERY_PROJECT if webhook.project is None else webhook.project,
+        "origin": webhook.origin,
+        "url": webhook.url,
+        "hasSecret": webhook.has_secret,
+        "previousSecretUntil": instant_text(webhook.previous_until_ns),
+        "enabled": webhook.enabled,
+        "events": list(webhook.events),
+        "template": webhook.template,
+        "rules": None if webhook.rules is None else list(webhook.rules),
+        "severities": None if webhook.severities is None else list(webhook.severities),
+        "digestMinutes": webhook.digest_minutes,
+        "disabledAt": instant_text(webhook.disabled_at_ns),
+        "disabledReason": webhook.disabled_reason,
+        "failingSince": instant_text(webhook.failing_since_ns),
+        "failedDeliveries": webhook.failures,
+        "lastSuccessAt": instant_text(webhook.last_success_at_ns),
+        "version": webhook.version,
+        "createdAt": instant_text(webhook.created_at_ns),
+        "updatedAt": instant_text(webhook.updated_at_ns),
+    }
+
+
+def delivery_document(delivery: Delivery) -> dict[str, object]:
+    """A delivery, and how far it has come."""
+    return {
+        "id": delivery.delivery_id,
+        "eventId": delivery.event_id,
+        "webhookId": delivery.webhook_id,
+        "type": delivery.type,
+        "alertId": delivery.alert_id,
+        "state": delivery.state,
+        "attempts": delivery.attempts,
+        "replays": delivery.replays,
+        "lastStatus": delivery.last_status,
+        "lastError": delivery.last_error,
+        "nextAttemptAt": instant_text(delivery.next_attempt_at_ns),
+        "lastAttemptAt": instant_text(delivery.last_attempt_at_ns),
+        "createdAt": instant_text(delivery.created_at_ns),
+        "finishedAt": instant_text(delivery.finished_at_ns),
+    }
+
+
+def _queued(here: Context, webhook: Webhook, delivery_id: str) -> JSONResponse:
+    found = here.outbox.delivery(webhook.webhook_id, delivery_id)
+    if found is None:
+        return _no_delivery(delivery_id)
+    return JSONResponse(delivery_document(found), status_code=HTTPStatus.ACCEPTED)
+
+
+def _no_delivery(delivery_id: str) -> JSONResponse:
+    return _error(HTTPStatus.NOT_FOUND, f"no delivery {delivery_id} here")
+
+
+def _error(status: HTTPStatus, error: object) -> JSONResponse:
+    return problem(status, str(error))

@@ -1,0 +1,1 @@
+"""What every route needs: the context, turns, pages of lists, problems, versions."""

@@ -1,0 +1,32 @@
+"""Who asks, and what he may do."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, Role, needs
+from collector.api.base.context import Who
+
+router = APIRouter(prefix="/api/v1")
+
+
+class CallerDocument(BaseModel):
+    """Whoever shows this key, or none."""
+
+    role: Role
+    permissions: list[Permission]
+    tenant: str = Field(description="What he writes belongs to it.")
+    seesAll: bool = Field(description="What belongs to any tenant, not only to his own.")
+    keyName: str | None = Field(description="Null: no key was shown, and none is needed.")
+
+
+@router.get("/caller")
+@needs(Permission.READ, by_tenant=True)
+async def show_caller(who: Who) -> CallerDocument:
+    """What the key that is shown may do."""
+    return CallerDocument(
+        role=who.role,
+        permissions=[each for each in Permission if who.may(each)],
+        tenant=who.tenant,
+        seesAll=who.sees_all,
+        keyName=who.key_name,
+    )

@@ -1,0 +1,181 @@
+"""What every route of the API needs, handed over by the application."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+
+from fastapi import Depends, Request
+
+from collector.access.authenticator import Authenticator, check
+from collector.access.caller import Caller
+from collector.access.permission import need_of
+from collector.api.base.turns import Turns
+from collector.conditions import ServerConditions
+from collector.conventions.own import OwnKeys
+from collector.delivery.receivers import Receivers
+from collector.doors.otlp_http import OtlpReader
+from collector.experiments.kept import Kept
+from collector.live.jobs.run_evaluator import RunEvaluator
+from collector.live.jobs.trials import Trials
+from collector.live.judges.judging_hub import JudgeServices
+from collector.live.judges.playground import Playground
+from collector.live.matching.backfill import Backfills
+from collector.live.rules.rules_in_force import RulesInForce
+from collector.live.upkeep.eraser import Eraser
+from collector.live.upkeep.sweeper import Sweeper
+from collector.meters import Meter
+from collector.observing import Watch
+from rules.rule import Budget
+from storage.alerting.alert_mutes import AlertMutes
+from storage.alerting.alerts import Alerts
+from storage.alerting.metric_monitors import MetricMonitors
+from storage.alerting.monitors import Monitors
+from storage.alerting.outbox import Outbox
+from storage.alerting.quality import Quality
+from storage.judging.jobs import Jobs
+from storage.judging.judgements import Judgements
+from storage.judging.rule_record import RuleRecord
+from storage.judging.rulebook import Rulebook
+from storage.offline.datasets import Datasets
+from storage.offline.run_evaluations import RunEvaluations
+from storage.offline.run_items import RunItems
+from storage.offline.runs import Runs
+from storage.operation.access import Access
+from storage.operation.saved_views import SavedViews
+from storage.operation.status import StatusReader
+from storage.query.exports import Exports
+from storage.query.listing import Listing
+from storage.query.outline import Outlines
+from storage.query.overview import Overview
+from storage.query.queries import Queries
+from storage.query.search import Search
+from storage.query.sessions import SessionQueries
+from storage.review.annotations import Annotations
+from storage.review.labels import Labels
+from storage.review.review_feeding import ReviewFeeding
+from storage.review.review_queues import ReviewQueues
+from storage.review.review_turns import ReviewTurns
+from storage.upkeep.retention import Retention
+
+if TYPE_CHECKING:
+    from collector.experiments.comparing import ComparedRuns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """Queues of what people are to judge, and how long what somebody was given is his."""
+
+    queues: ReviewQueues
+    turns: ReviewTurns
+    feeding: ReviewFeeding
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlLimits:
+    """What one SQL query may cost."""
+
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSettings:
+    """What the configuration says of projects, and of how long and how much is kept."""
+
+    retention_days: int
+    project_retention_days: Mapping[str, int]
+    max_bytes: int | None  # of the database
+    project_budgets: Mapping[str, Budget]  # `*`: of every other project, each its own
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """The parts of the running server that the API speaks to. `state` is where it is between start and stop."""
+
+    queries: Queries
+    access: Access
+    authenticator: Authenticator
+    reader: OtlpReader
+    sql_limits: SqlLimits
+    turns: Turns
+    overloaded: Callable[[], bool]
+    set_aside: Callable[[], int]
+    own_keys: OwnKeys
+    rules: RulesInForce
+    jobs: Jobs
+    jobs_changed: Callable[[], None]
+    judging: JudgeServices
+    playground: Playground
+    rulebook: Rulebook
+    rule_record: RuleRecord
+    trials: Trials
+    backfills: Backfills
+    judgements: Judgements
+    status: StatusReader
+    backlog_bytes: Callable[[], int]
+    now_ns: Callable[[], int] = time.time_ns
+    alerts: Alerts
+    alert_mutes: AlertMutes
+    annotations: Annotations
+    labels: Labels
+    reviews: Reviews
+    outbox: Outbox
+    receivers: Receivers
+    monitors: Monitors
+    metric_monitors: MetricMonitors
+    quality: Quality
+    retention: Retention
+    eraser: Eraser
+    search: Search
+    listing: Listing
+    saved_views: SavedViews
+    overview: Overview
+    sessions: SessionQueries
+    session_idle_ns: int
+    outlines: Outlines
+    exports: Exports
+    datasets: Datasets
+    runs: Runs
+    run_items: RunItems
+    kept_comparisons: "Kept[ComparedRuns]" = field(default_factory=Kept)
+    run_evaluations: RunEvaluations
+    run_evaluator: RunEvaluator
+    redact: Callable[[Any], Any] | None = None  # takes out of JSON what must not be stored
+    data: Path
+    backup: Callable[[], BinaryIO]
+    sweeper: Sweeper
+    meters: Sequence[Meter]
+    conditions: ServerConditions
+    configured: ProjectSettings
+    watch: Watch | None = None
+    state: str = "starting"
+
+    def redacted(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """JSON that came with a request as it may be stored."""
+        return value if self.redact is None or value is None else self.redact(value)
+
+    def project_named(self, who: Caller, project: str) -> str:
+        """The name of the project that a path names by its name or its id."""
+        found = self.rulebook.project(who.sight, project)
+        return project if found is None else found.name
+
+
+def _context(request: Request) -> Context:
+    return cast("Context", request.app.state.context)
+
+
+Here = Annotated[Context, Depends(_context)]
+
+
+def check_caller(request: Request) -> Caller:
+    """Who asks. That he may is checked once more, for the route that was chosen, should the gate have taken another."""
+    caller = cast("Caller", request.state.caller)
+    check(caller, need_of(request.scope.get("endpoint"), request.method))
+    return caller
+
+
+Who = Annotated[Caller, Depends(check_caller)]
+"""Who asks. What a route stores gets `tenant`; what it shows is that of `sight`, and the shared rows."""

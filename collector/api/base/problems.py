@@ -1,0 +1,152 @@
+"""What the API answers when it does not do what was asked: problem details (RFC 9457), the sentence also in `error`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from collector.access.errors import AccessRefused
+from collector.api.base.asking_again import note_reopened
+from collector.doors.status import failure_of
+from rules.errors import BadRule
+from storage.errors import BadQuery, Conflict, Missing, Overloaded, Reopened, Stale
+from storage.memory import LackOfMemory, advice
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldProblem(BaseModel):
+    """What is wrong in one place of a request."""
+
+    field: str = Field(description="Where: a parameter, or a path into the body with dots.")
+    message: str
+
+
+class TextProblem(BaseModel):
+    """What is wrong in one place of a text: of a rule, or of a connection."""
+
+    line: int | None = Field(default=None, description="The line of a rule.")
+    key: str
+    message: str
+
+
+class ProblemDocument(BaseModel):
+    """Why something was not done."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(description="Always about:blank: the status says what kind of problem it is.")
+    title: str
+    status: int
+    detail: str
+    error: str = Field(description="The same as `detail`, for clients that know this name.")
+    errors: list[FieldProblem] | None = Field(default=None, description="Each field that is wrong.")
+    problems: list[TextProblem] | None = Field(default=None, description="Each thing that is wrong with a text.")
+
+
+def problem(
+    status: int,
+    message: str,
+    *,
+    errors: Sequence[Mapping[str, object]] | None = None,
+    problems: Sequence[Mapping[str, object]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """A problem as an answer."""
+    document: dict[str, object] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": message,
+        "error": message,
+    }
+    if errors is not None:
+        document["errors"] = list(errors)
+    if problems is not None:
+        document["problems"] = list(problems)
+    return JSONResponse(document, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (BadQuery, 400),
+    (Missing, 404),
+    (Conflict, 409),
+    (Stale, 412),
+)
+
+
+def answer_problems(application: FastAPI) -> None:
+    """Answer whatever a route raises, and whatever is asked that is no route, with a problem."""
+    application.add_exception_handler(RequestValidationError, _invalid)
+    application.add_exception_handler(HTTPException, _http_error)
+    application.add_exception_handler(Exception, _internal)
+    application.add_exception_handler(AccessRefused, _failure)
+    application.add_exception_handler(Overloaded, _failure)
+    application.add_exception_handler(LackOfMemory, _no_memory)
+    application.add_exception_handler(BadRule, _no_rule)
+    for kind, _ in _STATUS:
+        application.add_exception_handler(kind, _stored_problem)
+
+
+def answer(
+    request: Request,
+    status: int,
+    message: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    **more: Sequence[Mapping[str, object]],
+) -> Response:
+    """A problem as whoever asked reads it: the pages of people have pages for it."""
+    page: Callable[[Request, int, str, Mapping[str, str]], Response] | None = request.scope["state"].get("problem_page")
+    if page is not None:
+        return page(request, status, message, headers or {})
+    return problem(status, message, headers=headers, **more)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
+    errors = [
+        {
+            "field": ".".join(map(str, each["loc"][1:])) or str(each["loc"][0]),
+            "message": each["msg"].removeprefix("Value error, "),
+        }
+        for each in found
+    ]
+    return answer(request, 400, "; ".join(f"{each['field']}: {each['message']}" for each in errors), errors=errors)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return await _internal(request, error)
+    return answer(request, error.status_code, str(error.detail), headers=error.headers)
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    if isinstance(error, Reopened):
+        note_reopened(request)
+    failure = failure_of(error)
+    return answer(request, failure.http_status, failure.message, headers=failure.http_headers())
+
+
+async def _no_memory(request: Request, error: Exception) -> Response:
+    return answer(request, HTTPStatus.SERVICE_UNAVAILABLE, advice(error))
+
+
+async def _stored_problem(request: Request, error: Exception) -> Response:
+    return answer(request, next(status for kind, status in _STATUS if isinstance(error, kind)), str(error))
+
+
+async def _no_rule(request: Request, error: Exception) -> Response:
+    problems = error.problems if isinstance(error, BadRule) else ()
+    told = "; ".join(f"{each.key}: {each.message}" if each.key else each.message for each in problems)
+    listed = [{"line": each.line, "key": each.key, "message": each.message} for each in problems]
+    return answer(request, 400, told, problems=listed)
+
+
+async def _internal(request: Request, _error: Exception) -> Response:
+    return answer(request, 500, "internal error; the server's log has it")

@@ -1,0 +1,1 @@
+"""What is stored, as the JSON documents of answers."""

@@ -1,0 +1,165 @@
+"""Rules, projects, and what is wrong with files, as the JSON documents that the HTTP API shows."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from collector.api.base.times import time_text
+from collector.api.documents.reading_documents import Document
+from collector.live.active import ActiveRule
+from collector.live.rules.rule_folder import FileProblem
+from collector.live.rules.rules_in_force import KeptRule
+from rules.conditions import label
+from rules.rule_text import written_keys
+from storage.judging.backfills import Backfill
+from storage.judging.rulebook import Project
+
+DIGEST_DIGITS: Final = 12
+"""Of the digest of a revision, as many as are shown."""
+
+READ_ONLY: Final = frozenset(
+    {
+        "id",
+        "tenant",
+        "projectId",
+        "origin",
+        "file",
+        "revision",
+        "digest",
+        "clauses",
+        "problem",
+        "version",
+        "createdAt",
+        "updatedAt",
+    }
+)
+"""Keys of a rule's document that tell about it and are no part of it: sent back, they are passed over."""
+
+_AS_WRITTEN: Final = (
+    "matchType",
+    "matchKey",
+    "matchValue",
+    "evaluatorName",
+    "criteria",
+    "minScore",
+    "maxScore",
+    "threshold",
+    "conditions",
+    "config",
+    "budget",
+    "tools",
+    "expected",
+    "monitor",
+    "after",
+    "jury",
+)
+
+_written = functools.lru_cache(maxsize=1024)(written_keys)
+
+
+ProblemOf: TypeAlias = Callable[[ActiveRule], str | None]
+"""Why a rule cannot judge, and what to do; None where it can."""
+
+
+def no_problem(_: ActiveRule) -> None:
+    """Of no rule it is known, because there is no server that would ask its judge."""
+
+
+def rule_document(
+    kept: KeptRule, project_ids: Mapping[tuple[str, str], str], problem_of: ProblemOf = no_problem
+) -> Document:
+    """A rule: what was written, with the defaults of what was not, and what is known about it.
+
+    Sent back as it is, it changes nothing.
+    """
+    stored, rule = kept.stored, kept.active.rule
+    written = _written(stored.text)
+    return {
+        "id": stored.rule_id,
+        "tenant": stored.tenant,
+        "projectId": None if stored.project is None else project_ids.get((stored.tenant, stored.project)),
+        "project": stored.project,
+        "name": stored.name,
+        "enabled": stored.enabled,
+        "target": rule.target,
+        "evaluator": rule.evaluator,
+        "connectionId": rule.connection,
+        "sampleRate": rule.sample_rate,
+        "compareBy": rule.compare_by,
+        "judge": rule.judge,
+        "settle": rule.settle_s,
+        **{key: written.get(key) for key in _AS_WRITTEN},
+        "clauses": [label(clause) for clause in rule.clauses],
+        "problem": problem_of(kept.active),
+        "origin": stored.origin,
+        "file": stored.file,
+        "revision": stored.revision,
+        "digest": rule.revision[:DIGEST_DIGITS],
+        "version": stored.version,
+        "createdAt": time_text(stored.created_at_us * 1_000),
+        "updatedAt": time_text(stored.updated_at_us * 1_000),
+    }
+
+
+def rules_document(
+    kept: Iterable[KeptRule],
+    project_ids: Mapping[tuple[str, str], str],
+    activity: Mapping[str, Mapping[str, float]],
+    problems: Iterable[FileProblem],
+    problem_of: ProblemOf = no_problem,
+) -> Document:
+    """All rules with what they did of late, and what is wrong with files."""
+    return {
+        "content": [
+            rule_document(each, project_ids, problem_of)
+            | {"activity": _activity(activity.get(each.stored.rule_id, {}))}
+            for each in kept
+        ],
+        "problems": [problem_document(problem) for problem in problems],
+    }
+
+
+def problem_document(problem: FileProblem) -> Document:
+    """One thing that is wrong with a file; without a line where it is the whole file."""
+    return {"file": problem.file, "line": problem.line or None, "key": problem.key, "message": problem.message}
+
+
+def project_document(project: Project) -> Document:
+    """A project; without an id where only traces name it."""
+    return {
+        "id": project.project_id,
+        "tenant": project.tenant,
+        "name": project.name,
+        "createdAt": time_text(project.created_at_ns),
+    }
+
+
+def backfill_document(backfill: Backfill) -> Document:
+    """A run over what was stored before."""
+    return {
+        "id": backfill.backfill_id,
+        "revision": backfill.revision,
+        "from": time_text(backfill.from_ns),
+        "to": time_text(backfill.to_ns),
+        "chosenTraces": None if backfill.trace_ids is None else len(backfill.trace_ids),
+        "state": backfill.state,
+        "lookedAt": backfill.looked_at,
+        "matched": backfill.matched,
+        "error": backfill.error,
+        "createdAt": time_text(backfill.created_at_ns),
+        "updatedAt": time_text(backfill.updated_at_ns),
+    }
+
+
+_COUNTED: Final = {
+    "decisions": ("filtered", "sampled_out", "matched", "undecided"),
+    "evaluations": ("passed", "not_passed", "failed", "skipped"),
+    "spentToday": ("calls", "tokens", "usd"),
+}
+
+
+def _activity(counts: Mapping[str, float]) -> Document:
+    return {
+        group: {name: counts.get(name, 0.0) if name == "usd" else int(counts.get(name, 0)) for name in names}
+        for group, names in _COUNTED.items()
+    }

@@ -1,0 +1,73 @@
+"""How a server stands, as a JSON document."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from collector.api.base.times import time_text
+from collector.api.documents.reading_documents import Document
+from collector.api.documents.rule_documents import ProblemOf, no_problem, problem_document
+from collector.conditions import Lasting
+from collector.live.rules.rule_folder import FileProblem
+from collector.live.rules.rules_in_force import KeptRule
+from storage.operation.status import Lag, Status
+
+
+def status_document(
+    status: Status,
+    rules: Document,
+    *,
+    server: Document | None,
+    now_ns: int,
+) -> Document:
+    """How it stands at that moment; `server` is what only a running one knows."""
+    totals = status.totals
+    return {
+        "time": time_text(now_ns),
+        "server": server,
+        "spans": {"stored": totals.stored, "alreadyPresent": totals.already_present, "setAside": totals.set_aside},
+        "logs": {"stored": totals.logs_stored, "alreadyPresent": totals.logs_already_present},
+        "traces": _lag(status.adding_up, now_ns),
+        "olderSpans": status.older_spans,
+        "matching": _lag(status.matching, now_ns),
+        "rules": rules,
+        "jobs": {
+            **status.jobs,
+            "oldestAt": time_text(status.oldest_job_ns),
+            "oldestSeconds": _seconds_since(status.oldest_job_ns, now_ns),
+        },
+        "openTraces": status.open_traces,
+        "deletions": dict(status.deletions),
+        "last24h": dict(status.outcomes),
+        "spentToday": asdict(status.spent_today),
+    }
+
+
+def rule_counts_document(
+    kept: Iterable[KeptRule], problems: Iterable[FileProblem], problem_of: ProblemOf = no_problem
+) -> Document:
+    """How many rules there are, those in force whose judge cannot be asked, and what is wrong with files."""
+    kept = list(kept)
+    enabled = [each.stored.enabled for each in kept]
+    unable = [(each, told) for each in kept if each.stored.enabled and (told := problem_of(each.active)) is not None]
+    return {
+        "inForce": enabled.count(True),
+        "disabled": enabled.count(False),
+        "unable": [
+            {"id": each.stored.rule_id, "name": each.stored.name, "project": each.stored.project, "message": told}
+            for each, told in unable
+        ],
+        "problems": [problem_document(problem) for problem in problems],
+    }
+
+
+def condition_document(lasting: Lasting) -> Document:
+    """Something that holds for now."""
+    return {"name": lasting.name, "message": lasting.told, "since": time_text(lasting.since_ns)}
+
+
+def _lag(lag: Lag, now_ns: int) -> Document:
+    return {"spansBehind": lag.spans, "secondsBehind": _seconds_since(lag.since_ns, now_ns) or 0.0}
+
+
+def _seconds_since(time_ns: int | None, now_ns: int) -> float | None:
+    return None if time_ns is None else max(now_ns - time_ns, 0) / 1e9

@@ -1,0 +1,133 @@
+"""Two runs item by item over HTTP."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.diffing import RunDiffDocument
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_PAGE, page_document
+from collector.api.gating.run_gate import compared_runs, run_of_experiment
+from collector.experiments.comparing import ComparedRuns
+from collector.experiments.side_by_side import DIFF_FILTERS, DiffCase, DiffSide, cases_of
+from rules.statistics.runs.options import Options
+from storage.errors import Missing
+from storage.offline.runs import Run
+
+router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
+
+_ALPHA: Final = 0.05
+
+
+class DiffQuery(BaseModel):
+    """What a run is compared with, and which of its items are listed."""
+
+    baselineRunId: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    status: Literal["ALL", "CHANGED", "REGRESSED", "IMPROVED", "UNCHANGED", "ADDED", "REMOVED"] = "ALL"
+    page: Annotated[int, Field(ge=0, le=MAX_PAGE)] = 0
+    size: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+@router.get("/runs/{candidate_id}/diff")
+@needs(Permission.READ, by_tenant=True)
+@answers(RunDiffDocument)
+def diff(
+    experiment_id: str, candidate_id: str, here: Here, who: Who, wanted: Annotated[DiffQuery, Query()]
+) -> dict[str, Any]:
+    """How each item of a run differs from a baseline; 409 where one has not finished, or the two cannot be compared.
+
+    A baseline that is not named is the one that the gate would take.
+    """
+    candidate = run_of_experiment(experiment_id, candidate_id, here, who)
+    before = baseline_for(candidate, wanted.baselineRunId, here, who)
+    if before is None:
+        raise Missing("no run of this experiment that ended before it has the same data and branch: name a baseline")
+    found = compared_runs(candidate, before, Options(), here)
+    significant = {each.name: each.adjusted_p_value < _ALPHA for each in found.comparison.differences}
+    first = wanted.page * wanted.size
+    listed = found.table.listed(DIFF_FILTERS[wanted.status])[first : first + wanted.size + 1]
+    cases = [_case(each, significant) for each in cases_of(found, listed, here.run_items)]
+    return {
+        "candidateRunId": candidate.run_id,
+        "baselineRunId": before.run_id,
+        "summary": _summary(found),
+        "cases": page_document(cases, wanted.page, wanted.size),
+    }
+
+
+def baseline_for(candidate: Run, named: str | None, here: Context, who: Who) -> Run | None:
+    """The run that is named, else the one that the gate would take, if there is one."""
+    from collector.experiments.comparing import baseline_of, newest_first  # noqa: PLC0415 - as above
+
+    if named:
+        return run_of_experiment(candidate.experiment_id, named, here, who)
+    return baseline_of(candidate, newest_first(here.runs, candidate.experiment_id))
+
+
+def _summary(found: "ComparedRuns") -> dict[str, Any]:
+    from collector.gating.gate import repeats_document  # noqa: PLC0415 - as above
+
+    table, rate = found.table, found.comparison.rate
+    rates = table.pass_rates or (None, None)
+    delta = None if table.pass_rates is None else table.pass_rates[1] - table.pass_rates[0]
+    return {
+        "pairing": found.candidate.results.pairing,
+        "baselinePassRate": _rounded(rates[0]),
+        "candidatePassRate": _rounded(rates[1]),
+        "passRateDelta": _rounded(delta),
+        "significant": rate is not None and rate.adjusted_p_value < _ALPHA,
+        **{f"{name.lower()}Count": count for name, count in table.counts.items()},
+        "flippedToFailCount": int((table.flips < 0).sum()),
+        "flippedToPassCount": int((table.flips > 0).sum()),
+        "repeats": repeats_document(found.comparison.repeats),
+        "warnings": list(found.comparison.warnings),
+    }
+
+
+def _case(case: "DiffCase", significant: Mapping[str, bool]) -> dict[str, Any]:
+    side = case.candidate or case.baseline
+    return {
+        "key": case.key,
+        "status": case.movement,
+        "passFlip": case.flip is not None,
+        "flip": case.flip,
+        "input": {} if side is None else json.loads(side.row["inputs"]),
+        "expectedOutput": {} if side is None else json.loads(side.row["expected_outputs"]),
+        "evaluators": [
+            {
+                "name": each.name,
+                "baselineMean": each.baseline_mean,
+                "candidateMean": each.candidate_mean,
+                "delta": each.delta,
+                "status": each.movement,
+                "significant": significant.get(each.name, False),
+            }
+            for each in case.scores
+        ],
+        "baseline": _side(case.baseline),
+        "candidate": _side(case.candidate),
+    }
+
+
+def _side(side: "DiffSide | None") -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "itemId": str(side.row["item_number"]),
+        "trial": side.row["trial"],
+        "trials": side.trials,
+        "outcome": side.row["outcome"],
+        "actualOutput": json.loads(side.row["actual_outputs"]),
+        "error": side.row["error"],
+        "costUsd": side.cost_usd,
+        "latencyMs": side.latency_ms,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,0 +1,130 @@
+"""The gate over HTTP: whether a run is worse than another one of its experiment."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.gating import GateVerdict
+from collector.api.base.context import Context, Here, Who
+from collector.api.gating.corrected_gate import corrected_evaluators, correction_warnings
+from collector.api.offline.runs import run_seen
+from collector.experiments.comparing import ComparedRuns, RunComparer, baseline_of, newest_first
+from collector.gating.gate import Policy
+from rules.statistics.runs.options import Options
+from storage.errors import Missing
+from storage.offline.runs import Run
+
+router = APIRouter(prefix="/api/v1/experiments/{experiment_id}")
+
+_Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Key = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class GateQuestion(BaseModel):
+    """Which runs are compared, and when a difference is one. A baseline that is not named is looked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    candidateRunId: _Key
+    baselineRunId: _Key | None = None
+    baselineBranch: _Key | None = None
+    margin: Annotated[_Share, Field(description="A loss that is smaller is tolerated.")] = 0.05
+    alpha: Annotated[float, Field(gt=0, lt=1, description="Of all evaluators together.")] = 0.05
+    severityMargin: Annotated[_Share, Field(description="No item may lose more.")] | None = None
+    floor: Annotated[int, Field(ge=0, le=10_000, description="So many trials of each item must pass.")] | None = None
+    margins: Annotated[dict[_Key, _Share], Field(max_length=100, description="Of single evaluators.")] = {}
+    costMargin: Annotated[_Share, Field(description="0.1: it may cost 10 % more.")] | None = None
+    latencyMargin: Annotated[_Share, Field(description="0.1: it may take 10 % longer.")] | None = None
+    thresholds: Annotated[
+        dict[_Key, Annotated[float, Field(allow_inf_nan=False)]],
+        Field(max_length=100, description="Scores of these evaluators pass by other thresholds than they were stored."),
+    ] = {}
+    evaluators: Annotated[list[_Key], Field(min_length=1, max_length=100)] | None = None
+    slices: Annotated[list[_Key], Field(max_length=20, description="Keys of metadata.")] = []
+    unscored: dict[Literal["failed", "skipped", "missing"], Literal["check", "worst", "exclude", "refuse"]] = {}
+    failOnInconclusive: bool = False
+
+
+@router.post("/gate")
+@needs(Permission.READ, by_tenant=True)
+@answers(GateVerdict)
+def gate(experiment_id: str, body: GateQuestion, here: Here, who: Who) -> dict[str, Any]:
+    """Whether a run is worse than a baseline; 409 where one has not finished, or the two cannot be compared.
+
+    The baseline is the newest successful run of the experiment that began before the candidate, has the same version of
+    the dataset, and the branch that is named, or else that of the candidate.
+    """
+    candidate = run_of_experiment(experiment_id, body.candidateRunId, here, who)
+    named = None
+    if body.baselineRunId is not None:
+        named = run_of_experiment(experiment_id, body.baselineRunId, here, who)
+    return _verdict(candidate, named, body, here)
+
+
+def compared_runs(candidate: Run, baseline: Run, options: "Options", here: Context) -> "ComparedRuns":
+    """Two runs compared: at once where that was done before, else as soon as it is its turn.
+
+    Raises:
+        Conflict: one has not finished, or the two cannot be compared.
+        Overloaded: others did not end in time.
+    """
+    comparer = _comparer_of(here)
+    return comparer.compare(comparer.pair(candidate, baseline, options))
+
+
+def _comparer_of(here: Context) -> "RunComparer":
+    """What compares the runs of this server."""
+    return RunComparer(here.run_items, here.kept_comparisons)
+
+
+def run_of_experiment(experiment_id: str, run_id: str, here: Context, who: Who) -> Run:
+    """A run that is named with its experiment.
+
+    Raises:
+        Missing: there is none, or it is of another experiment.
+    """
+    run = run_seen(run_id, here, who)
+    if run.experiment_id != experiment_id:
+        raise Missing(f"the run {run_id} is not of the experiment {experiment_id}")
+    return run
+
+
+def _verdict(candidate: Run, named: Run | None, body: GateQuestion, here: Context) -> dict[str, Any]:
+    before = named or baseline_of(
+        candidate, newest_first(here.runs, candidate.experiment_id), branch=body.baselineBranch
+    )
+    policy = Policy(options=_options(body), fail_on_inconclusive=body.failOnInconclusive)
+    if before is None:
+        decision = _comparer_of(here).without_baseline(candidate, policy)
+    else:
+        decision = compared_runs(candidate, before, policy.options, here).decision(policy)
+    corrected = [] if before is None else corrected_evaluators(here, before, candidate)
+    document = dict(decision.document)
+    return {
+        **document,
+        "warnings": [*document["warnings"], *correction_warnings(corrected, document)],
+        "corrected": corrected,
+        "candidateRunId": candidate.run_id,
+        "baselineRunId": None if before is None else before.run_id,
+    }
+
+
+def _options(body: GateQuestion) -> "Options":
+    from rules.statistics.runs.options import Options  # noqa: PLC0415 - as above
+
+    return Options(
+        margin=body.margin,
+        margins=dict(sorted(body.margins.items())),
+        alpha=body.alpha,
+        severity=body.severityMargin,
+        floor=body.floor,
+        cost_margin=body.costMargin,
+        latency_margin=body.latencyMargin,
+        evaluators=None if body.evaluators is None else tuple(sorted(set(body.evaluators))),
+        thresholds=dict(sorted(body.thresholds.items())),
+        slices=tuple(body.slices),
+        unscored=dict(body.unscored.items()),
+    )

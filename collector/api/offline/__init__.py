@@ -1,0 +1,1 @@
+"""Datasets, experiments and runs over HTTP."""

@@ -1,0 +1,128 @@
+"""Files of datasets over HTTP: read row by row as they come, and written piece by piece."""
+
+import tempfile
+from collections.abc import Iterator
+from http import HTTPStatus
+from threading import BoundedSemaphore
+from typing import Annotated, BinaryIO, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import VersionDocument
+from collector.api.base.context import Context, Here, Who
+from collector.api.offline.datasets import Number, Own, Seen, maker_of, version_answer, version_seen
+from collector.api.traces.export import streamed
+from collector.datasets.export import export_items, is_formula
+from collector.datasets.files import MEDIA_TYPES, BadFile, Format, read_items
+from collector.datasets.item import ItemMaker
+from storage.errors import BadQuery, Conflict, Overloaded
+from storage.offline.datasets import Dataset, Mode, NewItem, Version
+
+router = APIRouter(prefix="/api/v1/datasets/{dataset_id}")
+
+_AT_ONCE: Final = 2
+_imports = BoundedSemaphore(_AT_ONCE)
+"""A guess: an import takes one processor."""
+
+_FILE: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {name: {"schema": {"type": "string", "format": "binary"}} for name in MEDIA_TYPES},
+    }
+}
+_SUFFIX: Final = {form: name for name, form in reversed([*MEDIA_TYPES.items()])}
+
+
+class _Import:
+    """What an import is to do."""
+
+    def __init__(
+        self,
+        form: Annotated[Format | None, Query(alias="format", description="By default as `Content-Type` says.")] = None,
+        mode: Mode = "replace",
+        description: Annotated[str, Query(max_length=2_000)] = "",
+    ) -> None:
+        self.form, self.mode, self.description = form, mode, description
+
+
+@router.post("/import", status_code=HTTPStatus.CREATED, openapi_extra=_FILE)
+@needs(Permission.WRITE, by_tenant=True, takes_files=True)
+@answers(VersionDocument, 200)
+async def import_file(
+    dataset: Own, request: Request, here: Here, who: Who, wanted: Annotated[_Import, Depends()]
+) -> JSONResponse:
+    """Make a version of the items in a file. Where the latest one has the same items, it is that one (200)."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    form = wanted.form or MEDIA_TYPES.get(kind)
+    if form is None:
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send one of {', '.join(MEDIA_TYPES)}, or a format")
+    if not _imports.acquire(blocking=False):
+        raise Overloaded(f"{_AT_ONCE} imports are under way", retry_after_s=5)
+    try:
+        with tempfile.TemporaryFile(dir=here.data) as file:
+            try:
+                async for chunk in request.stream():
+                    await run_in_threadpool(file.write, chunk)
+            except OSError as error:
+                raise Overloaded(f"the file cannot be kept: {error.strerror}", retry_after_s=30) from error
+            file.seek(0)
+            return await run_in_threadpool(_imported, here, who.key_name, dataset, file, (form, wanted))
+    finally:
+        _imports.release()
+
+
+def _imported(
+    here: Context, by: str | None, dataset: Dataset, file: BinaryIO, asked: tuple[Format, _Import]
+) -> JSONResponse:
+    form, wanted = asked
+    now_us = here.now_ns() // 1000
+    try:
+        items = here.datasets.add_items(dataset, _items(file, form, maker_of(here, dataset)), now_us=now_us)
+    except BadFile as error:
+        raise BadQuery(str(error)) from None
+    made = here.datasets.add_version(
+        dataset, items, mode=wanted.mode, description=wanted.description, created_by=by, now_us=now_us
+    )
+    return version_answer(dataset, made)
+
+
+def _items(file: BinaryIO, form: Format, maker: ItemMaker) -> Iterator[NewItem]:
+    for place, text in read_items(file, form):
+        try:
+            yield maker.make(text)
+        except ValueError as error:
+            raise BadFile(f"{place}: {error}") from None
+
+
+@router.get(
+    "/versions/{version}/export",
+    responses={200: {"content": {name: {"schema": {"type": "string", "format": "binary"}} for name in MEDIA_TYPES}}},
+    response_class=Response,
+)
+@needs(Permission.READ, by_tenant=True)
+def export(
+    dataset: Seen, version: Number, here: Here, form: Annotated[Format, Query(alias="format")] = "jsonl"
+) -> Response:
+    """A version as a file; imported again, it is the same version."""
+    return exported_version(here, dataset, version_seen(here, dataset, version), form)
+
+
+def exported_version(here: Context, dataset: Dataset, found: Version, form: Format) -> Response:
+    """A version in one of its forms.
+
+    Raises:
+        Conflict: it cannot have that form.
+    """
+    if form == "csv":
+        wrong = next((each.item_id for each in here.datasets.every_item(found) if is_formula(each.item_id)), None)
+        if wrong is not None:
+            raise Conflict(f"a spreadsheet would compute the id {wrong!r}: export another format than CSV")
+    name = f"{dataset.dataset_id}-{found.version}.{form}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    pieces = export_items(dataset, here.datasets.every_item(found), form)
+    return streamed(pieces, media_type=_SUFFIX[form], headers=headers)

@@ -1,0 +1,270 @@
+"""Datasets over HTTP: what they are called, their versions, what these hold, and how they differ."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.documents.dataset_documents import change_document, dataset_document, item_document, version_document
+from collector.datasets.item import BadItem, ItemMaker, read_item
+from collector.datasets.schema import AgainstSchema, schema_text, schemas_of
+from evaluators.tool_schema import BadSchema
+from storage.errors import BadQuery, Conflict, Missing, require_version
+from storage.offline.datasets import Dataset, DatasetText, Mode, Version
+
+router = APIRouter(prefix="/api/v1/datasets")
+
+_ONE = "/{dataset_id}"
+_VERSION = _ONE + "/versions/{version}"
+
+NAME_PATTERN = r"^[^\s@/\x00-\x1f\x7f]([^@/\x00-\x1f\x7f]{0,198}[^\s@/\x00-\x1f\x7f])?$"
+_MOST_VERSIONS = 1_000
+
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+Description = Annotated[str, Field(max_length=2_000)]
+
+
+class DatasetChange(BaseModel):
+    """What people say of a dataset."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    description: Description = ""
+    tags: list[Tag] = Field(default=[], max_length=50)
+    inputSchema: dict[str, Any] | None = None
+    expectedOutputSchema: dict[str, Any] | None = None
+
+    def text(self) -> DatasetText:
+        """What people say of a dataset, as it is stored.
+
+        Raises:
+            BadQuery: a schema is none.
+        """
+        try:
+            return DatasetText(
+                description=self.description,
+                tags=tuple(dict.fromkeys(self.tags)),
+                input_schema=schema_text(self.inputSchema),
+                expected_schema=schema_text(self.expectedOutputSchema),
+            )
+        except BadSchema as error:
+            raise BadQuery(f"the schema: {error}") from None
+
+
+class NewDataset(DatasetChange):
+    """A dataset that is to be made. Its name is that of `dataset://NAME@VERSION`."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+
+
+class _Page:
+    """Which page of a list."""
+
+    def __init__(
+        self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=1_000)] = 50
+    ) -> None:
+        self.page, self.size = page, size
+
+
+class NewVersion(BaseModel):
+    """The items of a version: all of them, or with `append` those that are added to the version before."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    description: Description = ""
+    mode: Mode = "replace"
+    items: list[dict[str, Any]] = Field(min_length=1)
+
+
+def _seen(dataset_id: str, here: Here, who: Who) -> Dataset:
+    return dataset_seen(here, who, dataset_id)
+
+
+def _own(dataset: Annotated[Dataset, Depends(_seen)], who: Who) -> Dataset:
+    refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
+    return dataset
+
+
+Seen = Annotated[Dataset, Depends(_seen)]
+"""The dataset that the path names, by its name or its id."""
+
+Own = Annotated[Dataset, Depends(_own)]
+"""A dataset that the caller may change."""
+
+Created = Annotated[NewDataset, Depends(exactly(NewDataset))]
+Changed = Annotated[DatasetChange, Depends(exactly(DatasetChange))]
+Versioned = Annotated[NewVersion, Depends(exactly(NewVersion))]
+
+
+_NUMBER = "^(latest|[1-9][0-9]{0,8})$"
+Number = Annotated[str, Path(pattern=_NUMBER, description="A number, or `latest`.")]
+"""Which version a path names."""
+
+
+def dataset_seen(here: Context, who: Caller, key: str) -> Dataset:
+    """The dataset of that name or id: the caller's own before the shared one.
+
+    Raises:
+        Missing: he sees none.
+        Conflict: several tenants have one of that name, and he sees all of them.
+    """
+    found = here.datasets.named(who.sight, key)
+    for tenant in (who.tenant, ""):
+        for each in found:
+            if each.tenant == tenant:
+                return each
+    if len(found) > 1:
+        raise Conflict(f"several tenants have a dataset {key!r}: name it by its id")
+    if not found:
+        raise Missing(f"there is no dataset {key!r} here")
+    return found[0]
+
+
+def version_seen(here: Context, dataset: Dataset, number: str) -> Version:
+    """A version by its number, or `latest`.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.datasets.versions(dataset, version=None if number == "latest" else int(number))
+    if not found:
+        raise Missing(f"the dataset {dataset.name!r} has no version {number}")
+    return found[0]
+
+
+@router.get("", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[DatasetDocument])
+def list_all(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The datasets, by name."""
+    return [dataset_document(each) for each in part.of(here.datasets.all(who.sight))]
+
+
+@router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(NewDataset))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(DatasetDocument)
+def create(body: Created, here: Here, who: Who) -> JSONResponse:
+    """Make a dataset, which has no version yet."""
+    made = here.datasets.create(who.tenant, body.name, body.text(), now_us=here.now_ns() // 1000)
+    headers = {"location": f"/api/v1/datasets/{quote(made.name)}", **tag(made.version)}
+    return JSONResponse(dataset_document(made), status_code=HTTPStatus.CREATED, headers=headers)
+
+
+@router.get(_ONE, responses=TAGGED)
+@needs(Permission.READ, by_tenant=True)
+@answers(DatasetDetail)
+def show(dataset: Seen, here: Here) -> JSONResponse:
+    """One dataset with its versions, newest first."""
+    versions = here.datasets.versions(dataset, most=_MOST_VERSIONS)
+    document = dataset_document(dataset) | {"versions": [version_document(dataset, each) for each in versions]}
+    return JSONResponse(document, headers=tag(dataset.version))
+
+
+@router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(DatasetChange))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(DatasetDocument)
+def put(dataset: Own, body: Changed, here: Here, if_match: IfMatch = "") -> JSONResponse:
+    """Let a dataset say something else about itself. A schema holds for the versions to come."""
+    require_version(dataset.version, seen(if_match))
+    changed = here.datasets.change(dataset, body.text(), now_us=here.now_ns() // 1000)
+    return JSONResponse(dataset_document(changed), headers=tag(changed.version))
+
+
+@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
+@needs(Permission.WRITE, by_tenant=True)
+def delete(dataset: Own, here: Here, if_match: IfMatch = "") -> Response:
+    """Delete a dataset with all versions; runs that used it stay."""
+    require_version(dataset.version, seen(if_match))
+    here.datasets.delete(dataset, now_us=here.now_ns() // 1000)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ONE + "/versions", status_code=HTTPStatus.CREATED, openapi_extra=body_of(NewVersion))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(VersionDocument, 200)
+def add_version(dataset: Own, body: Versioned, here: Here, who: Who) -> JSONResponse:
+    """Make a version of these items. Where the latest one has the same items, it is that one, with the status 200."""
+    maker = maker_of(here, dataset)
+    items = []
+    for number, document in enumerate(body.items):
+        try:
+            items.append(maker.make(read_item(document)))
+        except (BadItem, AgainstSchema) as error:
+            raise BadQuery(f"items[{number}]: {error}") from None
+    now_us = here.now_ns() // 1000
+    wanted = here.datasets.add_items(dataset, items, now_us=now_us)
+    made = here.datasets.add_version(
+        dataset, wanted, mode=body.mode, description=body.description, created_by=who.key_name, now_us=now_us
+    )
+    return version_answer(dataset, made)
+
+
+@router.get(_VERSION)
+@needs(Permission.READ, by_tenant=True)
+@answers(VersionDocument)
+def show_version(dataset: Seen, version: Number, here: Here) -> dict[str, object]:
+    """One version: its number, or `latest`."""
+    return version_document(dataset, version_seen(here, dataset, version))
+
+
+@router.get(_VERSION + "/items")
+@needs(Permission.READ, by_tenant=True)
+@answers(ItemPage)
+def list_items(
+    dataset: Seen,
+    version: Number,
+    here: Here,
+    at: Annotated[_Page, Depends()],
+) -> dict[str, object]:
+    """The items of a version in their order."""
+    found = version_seen(here, dataset, version)
+    items = here.datasets.items(found, first=at.page * at.size, most=at.size + 1)
+    total = {"totalElements": found.item_count}
+    return page_document([item_document(each) for each in items], at.page, at.size) | total
+
+
+@router.get(_VERSION + "/diff")
+@needs(Permission.READ, by_tenant=True)
+@answers(ChangedItemPage)
+def list_changes(
+    dataset: Seen,
+    version: Number,
+    here: Here,
+    at: Annotated[_Page, Depends()],
+    base: Annotated[
+        str | None, Query(pattern=_NUMBER, description="The version to compare with; the one before by default.")
+    ] = None,
+) -> dict[str, object]:
+    """The items that a version adds, removes and changes against another one."""
+    later = version_seen(here, dataset, version)
+    earlier = version_seen(here, dataset, str(later.version - 1) if base is None else base)
+    changes, total = here.datasets.changes(earlier, later, skip=at.page * at.size, most=at.size + 1)
+    summary = {"base": earlier.version, "version": later.version, "totalElements": total}
+    return page_document([change_document(each) for each in changes], at.page, at.size) | summary
+
+
+def maker_of(here: Context, dataset: Dataset) -> ItemMaker:
+    """What makes the items of the next version."""
+    return ItemMaker(schemas=schemas_of(dataset.input_schema, dataset.expected_schema), redact=here.redact)
+
+
+def version_answer(dataset: Dataset, made: tuple[Version, bool]) -> JSONResponse:
+    """A version, and by the status whether it is new."""
+    version, is_new = made
+    return JSONResponse(
+        version_document(dataset, version),
+        status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
+        headers={"location": f"/api/v1/datasets/{quote(dataset.name)}/versions/{version.version}"},
+    )

@@ -1,0 +1,153 @@
+"""Evaluators of the server over HTTP: asked about the items of a run that were reported."""
+
+import json
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import RunEvaluationDocument
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.times import time_text
+from collector.api.offline.runs import Own, Seen
+from collector.live.jobs.run_evaluator import name_of
+from rules.rule_text import JURIES, parse_json
+from storage.errors import BadQuery, Conflict, Missing
+from storage.offline.run_evaluations import Evaluation, NewEvaluation
+from storage.offline.runs import Run
+
+router = APIRouter(prefix="/api/v1/runs/{run_id}")
+
+
+class EvaluationBody(BaseModel):
+    """An evaluator with its configuration, as rules name it; or a judge with its criteria, as `judge-jobs` have it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    evaluator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    config: dict[str, Any] | None = None
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    connectionId: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    jury: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=200)]],
+            Field(min_length=min(JURIES), max_length=max(JURIES)),
+        ]
+        | None
+    ) = None
+    threshold: float | None = Field(default=None, allow_inf_nan=False)
+    evaluatorName: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    criteria: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    evaluationParams: list[str] | None = None
+    minScore: float | None = Field(default=None, allow_inf_nan=False)
+    maxScore: float | None = Field(default=None, allow_inf_nan=False)
+
+    def document(self) -> dict[str, Any]:
+        """The rule that says the same."""
+        told = self.model_dump(exclude_none=True)
+        name = told.pop("name", None)
+        parameters = told.pop("evaluationParams", None)
+        config = dict(told.pop("config", {}))
+        config |= {} if parameters is None else {"evaluationParams": parameters}
+        config |= {} if name is None else {"name": name}
+        called = name or self.evaluatorName or self.evaluator or "evaluation"
+        return {"name": called, **told} | ({"config": config} if config else {})
+
+
+Wanted = Annotated[EvaluationBody, Depends(exactly(EvaluationBody))]
+
+
+@router.get("/evaluations", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[RunEvaluationDocument])
+def list_evaluations(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
+    """What was asked about a run, in that order."""
+    return [evaluation_document(each) for each in part.of(here.run_evaluations.of_run(run.run_id))]
+
+
+@router.post("/evaluations", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RunEvaluationDocument)
+def evaluate(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
+    """Have the items of a run scored, once it has ended; scores of the same name that it has count no more."""
+    return _made(here, run, body, who.key_name)
+
+
+@router.post("/judge-jobs", status_code=HTTPStatus.CREATED, openapi_extra=body_of(EvaluationBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RunEvaluationDocument)
+def judge(run: Own, body: Wanted, here: Here, who: Who) -> JSONResponse:
+    """Have the items of a run scored, in the words of judges."""
+    return _made(here, run, body, who.key_name)
+
+
+@router.get("/judge-jobs", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[RunEvaluationDocument])
+def list_judge_jobs(run: Seen, here: Here, part: Part) -> list[dict[str, object]]:
+    """What was asked about a run, in the words of judges."""
+    return list_evaluations(run, here, part)
+
+
+@router.delete("/evaluations/{evaluation_id}", status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def cancel(run: Own, evaluation_id: str, here: Here) -> Response:
+    """Let an evaluation go no further; what it said stays."""
+    if all(each.evaluation_id != evaluation_id for each in here.run_evaluations.of_run(run.run_id)):
+        raise Missing(f"the run has no evaluation {evaluation_id}")
+    if not here.run_evaluations.set_state(evaluation_id, "cancelled", now_us=here.now_ns() // 1000):
+        raise Conflict("the evaluation is over")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _made(here: Context, run: Run, body: EvaluationBody, by: str | None) -> JSONResponse:
+    if run.status == "CANCELLED":
+        raise Conflict("the run was cancelled, and its items are not all there")
+    if body.evaluator is None and body.criteria is None:
+        raise BadQuery("evaluator: the name of one is needed, or the criteria of a judge")
+    parsed = parse_json(json.dumps(body.document()))
+    rule = here.rules.checked(None, parsed, tenant=run.tenant)
+    name = name_of(rule)
+    if any(
+        each.name == name and each.state in {"waiting", "running"} for each in here.run_evaluations.of_run(run.run_id)
+    ):
+        raise Conflict(f"an evaluation called {name!r} is under way")
+    problem = here.judging.judges.problem_of(here.run_evaluator.active(run.tenant, "", rule))
+    if problem is not None:
+        raise Conflict(problem)
+    new = NewEvaluation(
+        evaluator=rule.evaluator,
+        name=name,
+        configuration=json.dumps(rule.document()),
+        connection=rule.connection,
+        created_by=by,
+    )
+    made = here.run_evaluations.add(run, new, now_us=here.now_ns() // 1000)
+    here.run_evaluator.wake()
+    headers = {"location": f"/api/v1/runs/{run.run_id}/evaluations"}
+    return JSONResponse(evaluation_document(made), status_code=HTTPStatus.CREATED, headers=headers)
+
+
+def evaluation_document(evaluation: Evaluation) -> dict[str, object]:
+    """An evaluation of a run, and how far it is."""
+    rule = json.loads(evaluation.configuration)
+    return {
+        "id": evaluation.evaluation_id,
+        "tenant": evaluation.tenant,
+        "runId": evaluation.run_id,
+        "evaluator": evaluation.evaluator,
+        "evaluatorName": evaluation.name,
+        "config": rule.get("config", {}),
+        "connectionId": evaluation.connection,
+        "status": evaluation.state.upper(),
+        "lastError": evaluation.error,
+        "createdBy": evaluation.created_by,
+        "createdAt": time_text(evaluation.created_at_ns),
+        "completedAt": time_text(evaluation.ended_at_ns),
+    }

@@ -1,0 +1,329 @@
+"""Experiments and runs over HTTP: a run is begun, its items are reported, and it ends."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import (
+    BegunRun,
+    ExperimentDocument,
+    ItemsReceipt,
+    PinnedRun,
+    ReportedKeys,
+    RunChangeReceipt,
+    RunDetail,
+    RunDocument,
+    RunWithEvaluators,
+    TrendDocument,
+)
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.times import time_text
+from collector.api.documents.run_documents import (
+    experiment_document,
+    latest_run_document,
+    run_detail,
+    run_document,
+    run_item_document,
+)
+from collector.api.offline.datasets import NAME_PATTERN, dataset_seen
+from collector.api.offline.run_items import ReportedItems, items_of
+from collector.datasets.item import json_text
+from storage.errors import Conflict, Missing
+from storage.offline.runs import Experiment, NewRun, Run
+
+router = APIRouter(prefix="/api/v1")
+
+_RUN: Final = "/runs/{run_id}"
+_EXPERIMENT: Final = "/experiments/{experiment_id}"
+_IDLE_S: Final = 86_400
+"""A run of which nothing was heard for a day was abandoned, unless it says otherwise. A guess."""
+
+_LONGEST_IDLE_S: Final = 30 * 86_400
+_KEYS: Final = 10_000  # of one answer
+_Short = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class RunBody(BaseModel):
+    """A run that begins. With a `runKey`, whoever begins it again is told of the run that there is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    experimentName: Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+    name: _Short | None = None
+    runKey: _Short | None = None
+    metadata: dict[str, Any] = {}
+    gitSha: _Short | None = None
+    gitBranch: _Short | None = None
+    triggeredBy: _Short | None = None
+    datasetName: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
+    datasetVersion: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    trials: Annotated[int, Field(ge=1, le=10_000)] = 1
+    idleSeconds: Annotated[int, Field(ge=60, le=_LONGEST_IDLE_S)] = _IDLE_S
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> "RunBody":
+        if (self.datasetName is None) is not (self.datasetVersion is None):
+            raise ValueError("datasetName and datasetVersion need each other")
+        return self
+
+
+class RunChange(BaseModel):
+    """How a run ended. `RUNNING` says that it goes on; `verdict` is what a gate said, apart from the status."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: Literal["RUNNING", "SUCCESS", "FAILED", "CANCELLED"] | None = None
+    reason: Annotated[str, Field(max_length=2_000)] | None = None
+    verdict: Literal["PASS", "FAIL", "NO_BASELINE", "INCONCLUSIVE"] | None = None
+
+
+class _Page:
+    """Which page of a list."""
+
+    def __init__(
+        self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=1_000)] = 50
+    ) -> None:
+        self.page, self.size = page, size
+
+
+RunId = Annotated[str, Path(max_length=100)]
+Outcome = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
+At = Annotated[_Page, Depends()]
+
+
+def run_seen(run_id: RunId, here: Here, who: Who) -> Run:
+    """The run that a path names.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.runs.find(who.sight, run_id.lower())
+    if found is None:
+        raise Missing(f"there is no run {run_id} here")
+    return found
+
+
+Seen = Annotated[Run, Depends(run_seen)]
+
+
+def run_owned(run: Seen, who: Who) -> Run:
+    """A run that the caller may change."""
+    refuse_shared(who, run.tenant, f"the run {run.run_id}")
+    return run
+
+
+Own = Annotated[Run, Depends(run_owned)]
+Begun = Annotated[RunBody, Depends(exactly(RunBody))]
+Items = Annotated[ReportedItems, Depends(exactly(ReportedItems))]
+
+
+@router.get("/projects/{project}/experiments", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[ExperimentDocument])
+def list_experiments(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The experiments of a project, by name, each with its latest run."""
+    documents = []
+    for each in part.of(here.runs.experiments(who.sight, project=here.project_named(who, project))):
+        latest = next(iter(here.runs.of_experiment(each.experiment_id)), None)
+        sums = None if latest is None else here.runs.sums([latest.run_id])[latest.run_id]
+        documents.append(experiment_document(each, latest, sums))
+    return documents
+
+
+@router.post(
+    "/projects/{project}/runs",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(RunBody),
+    responses={404: {"description": "The dataset, or its version, is not here."}},
+)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(BegunRun, 200)
+def begin(
+    project: Annotated[str, Path(min_length=1, max_length=200)], body: Begun, here: Here, who: Who
+) -> JSONResponse:
+    """Begin a run, with its project and experiment where there are none. One whose key is known is told of (200)."""
+    run, is_new = here.runs.begin(_new_run(here, who, project, body), now_us=here.now_ns() // 1000)
+    return JSONResponse(
+        {"runId": run.run_id, "experimentId": run.experiment_id, "tenant": run.tenant, "status": run.status},
+        status_code=HTTPStatus.CREATED if is_new else HTTPStatus.OK,
+        headers={"location": f"/api/v1/runs/{run.run_id}"},
+    )
+
+
+def _new_run(here: Context, who: Caller, project: str, body: RunBody) -> NewRun:
+    dataset = None if body.datasetName is None else dataset_seen(here, who, body.datasetName)
+    if dataset is not None and not here.datasets.versions(dataset, version=body.datasetVersion):
+        raise Missing(f"the dataset {dataset.name!r} has no version {body.datasetVersion}")
+    return NewRun(
+        tenant=who.tenant,
+        project=here.project_named(who, project),
+        experiment=body.experimentName,
+        run_key=body.runKey,
+        name=body.name,
+        metadata=json_text(here.redacted(body.metadata)),
+        git_sha=body.gitSha,
+        git_branch=body.gitBranch,
+        triggered_by=body.triggeredBy,
+        dataset_id=None if dataset is None else dataset.dataset_id,
+        dataset=None if dataset is None else dataset.name,
+        dataset_version=body.datasetVersion,
+        trials=body.trials,
+        idle_s=body.idleSeconds,
+        created_by=who.key_name,
+    )
+
+
+@router.get(_EXPERIMENT + "/runs")
+@needs(Permission.READ, by_tenant=True)
+@answers(list[RunDocument])
+def list_runs(experiment_id: str, here: Here, who: Who, at: At) -> list[dict[str, object]]:
+    """The runs of an experiment, newest first, a page at a time."""
+    _experiment(here, who, experiment_id)
+    runs = here.runs.of_experiment(experiment_id, skip=at.page * at.size, most=at.size)
+    sums = here.runs.sums([run.run_id for run in runs])
+    return [run_document(run, sums[run.run_id]) for run in runs]
+
+
+@router.get("/runs")
+@needs(Permission.READ, by_tenant=True)
+@answers(list[RunWithEvaluators])
+def list_latest_runs(
+    here: Here,
+    who: Who,
+    at: At,
+    dataset: Annotated[str | None, Query(max_length=200, alias="datasetName")] = None,
+) -> list[dict[str, object]]:
+    """The runs of all experiments, newest first, a page at a time, with what each evaluator said."""
+    runs = here.runs.latest(who.sight, dataset=dataset, skip=at.page * at.size, most=at.size)
+    sums = here.runs.sums([run.run_id for run in runs])
+    return [latest_run_document(run, sums[run.run_id]) for run in runs]
+
+
+@router.get(_EXPERIMENT + "/trends")
+@needs(Permission.READ, by_tenant=True)
+@answers(TrendDocument)
+def show_trends(
+    experiment_id: str, here: Here, who: Who, limit: Annotated[int, Query(ge=1, le=200)] = 20
+) -> dict[str, object]:
+    """The pass rates of its latest runs that have ended as they should, oldest first."""
+    experiment = _experiment(here, who, experiment_id)
+    ended = [
+        run for run in here.runs.of_experiment(experiment_id, most=10 * limit) if run.status in {"SUCCESS", "FAILED"}
+    ]
+    shown = ended[:limit][::-1]
+    sums = here.runs.sums([run.run_id for run in shown])
+    return {
+        "experimentName": experiment.name,
+        "projectName": experiment.project,
+        "runs": [
+            {
+                "runId": run.run_id,
+                "startedAt": time_text(run.started_at_ns),
+                "passRate": sums[run.run_id].pass_rate,
+                "totalItems": sums[run.run_id].items,
+                "passedItems": sums[run.run_id].passed,
+            }
+            for run in shown
+        ],
+    }
+
+
+@router.get(_RUN)
+@needs(Permission.READ, by_tenant=True)
+@answers(RunDetail)
+def show(run: Seen, here: Here, at: At, outcome: Outcome | None = None) -> dict[str, object]:
+    """A run, what its items sum up to, and a page of these in the order in which they came."""
+    sums = here.runs.sums([run.run_id])[run.run_id]
+    items = here.run_items.page(run.run_id, outcome=outcome, skip=at.page * at.size, most=at.size + 1)
+    return run_detail(run, sums) | {
+        "items": page_document([run_item_document(each) for each in items], at.page, at.size)
+    }
+
+
+@router.get(_RUN + "/keys")
+@needs(Permission.READ, by_tenant=True)
+@answers(ReportedKeys)
+def list_keys(run: Seen, here: Here, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> dict[str, object]:
+    """Which items were reported, for whoever goes on with a run; `next` is where the list goes on."""
+    found = here.run_items.keys(run.run_id, after=after, most=_KEYS + 1)
+    return {
+        "content": [{"itemKey": key, "trial": trial} for _, key, trial in found[:_KEYS]],
+        "next": found[_KEYS - 1][0] if len(found) > _KEYS else None,
+    }
+
+
+@router.post(_RUN + "/items", status_code=HTTPStatus.CREATED, openapi_extra=body_of(ReportedItems))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(ItemsReceipt)
+def report(run: Own, body: Items, here: Here, request: Request) -> dict[str, object]:
+    """Report items, each once for its key and trial, however often it is told, also after a crash."""
+    items, scores = items_of(here, run, body, request.headers.get("idempotency-key"))
+    told = here.run_items.add(run, items, scores, now_us=here.now_ns() // 1000)
+    return {
+        "status": "ok",
+        "stored": told.stored,
+        "alreadyPresent": told.already_present,
+        "conflicting": list(told.conflicting),
+    }
+
+
+@router.patch(_RUN)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RunChangeReceipt)
+def patch(run: Own, body: RunChange, here: Here) -> dict[str, object]:
+    """Let a run have ended, once; or note what a gate said of it."""
+    if body.status == "RUNNING":
+        if run.status != "RUNNING":
+            raise Conflict(f"the run is {run.status}, and does not begin again")
+        here.runs.touch(run, now_us=here.now_ns() // 1000)
+    elif body.status is not None:
+        run = here.runs.end(run, body.status, reason=body.reason, now_us=here.now_ns() // 1000)
+        here.run_evaluator.wake()
+    if body.verdict is not None:
+        run = here.runs.set_verdict(run, body.verdict)
+    return {"status": "updated", "runStatus": run.status, "verdict": run.verdict}
+
+
+@router.post(_RUN + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(PinnedRun)
+def pin(run: Own, here: Here) -> dict[str, object]:
+    """Keep a run beyond its expiry."""
+    return _pinned(here, run, keep=True)
+
+
+@router.delete(_RUN + "/pin")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(PinnedRun)
+def unpin(run: Own, here: Here) -> dict[str, object]:
+    """Keep it no longer."""
+    return _pinned(here, run, keep=False)
+
+
+@router.delete(_RUN, status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def delete(run: Own, here: Here) -> Response:
+    """Delete a run with its items and scores."""
+    here.runs.delete(run.run_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _pinned(here: Context, run: Run, *, keep: bool) -> dict[str, object]:
+    run = here.runs.pin(run, keep=keep, now_us=here.now_ns() // 1000)
+    return {"runId": run.run_id, "pinned": run.is_pinned}
+
+
+def _experiment(here: Context, who: Caller, experiment_id: str) -> Experiment:
+    found = here.runs.experiments(who.sight, experiment_id=experiment_id)
+    if not found:
+        raise Missing(f"there is no experiment {experiment_id} here")
+    return found[0]

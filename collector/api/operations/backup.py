@@ -1,0 +1,55 @@
+"""A copy of the database over HTTP."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from fastapi import APIRouter
+from fastapi.responses import Response, StreamingResponse
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here
+from collector.api.base.problems import problem
+from storage.store import Store
+
+router = APIRouter(prefix="/api/v1")
+
+_CHUNK_BYTES = 1 << 20
+
+
+def open_backup(store: Store, data: Path) -> BinaryIO:
+    """A copy of the database, open for reading; it takes room in the data directory until it is closed.
+
+    Raises:
+        Overloaded: not now.
+        OSError: there is no room for it.
+    """
+    with tempfile.NamedTemporaryFile(dir=data, prefix="backup-") as file:
+        store.backup(Path(file.name))
+        return Path(file.name).open("rb")
+
+
+@router.get(
+    "/backup",
+    responses={
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+        503: {"description": "Not now, or there is no room for the copy."},
+    },
+    response_class=Response,
+)
+@needs(Permission.ADMINISTER)
+def backup(here: Here) -> Response:
+    """The database as a DuckDB file: everything that was answered before, as of one moment."""
+    try:
+        file = here.backup()
+    except OSError as error:
+        return problem(503, f"the copy cannot be written: {error.strerror}")
+    return StreamingResponse(chunks(file), media_type="application/octet-stream")
+
+
+def chunks(file: BinaryIO) -> Iterator[bytes]:
+    """The copy in pieces; it is closed, and thereby gone, after the last."""
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,28 @@
+"""How the server stands, over HTTP."""
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from collector.api.answers.declared import answers
+from collector.api.answers.server import StatusDocument
+from collector.api.base.context import Here
+from collector.api.documents.status_documents import condition_document, rule_counts_document, status_document
+from collector.api.rules.rule_problems import problems_of
+
+router = APIRouter()
+
+
+@router.get("/api/v1/status")
+@answers(StatusDocument)
+def status(here: Here) -> JSONResponse:
+    """What is stored, what is behind, what is to be judged, what failed of late, what was spent today."""
+    now_ns = here.now_ns()
+    server: dict[str, object] = {
+        "state": here.state,
+        "overloaded": here.overloaded(),
+        "backlogBytes": here.backlog_bytes(),
+        "conditions": [condition_document(each) for each in here.conditions.lasting],
+    }
+    found = here.status.status(now_ns)
+    rules = rule_counts_document(here.rules.kept(), here.rules.problems, problems_of(here))
+    return JSONResponse(status_document(found, rules, server=server, now_ns=now_ns))

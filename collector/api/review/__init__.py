@@ -1,0 +1,1 @@
+"""What people say, and judges measured against it, over HTTP."""

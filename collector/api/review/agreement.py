@@ -1,0 +1,107 @@
+"""Whether people agree, over HTTP."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.access.keys import TENANT_PATTERN
+from collector.api.access.tenants import tenant_of
+from collector.api.answers.annotating import AgreementDocument
+from collector.api.answers.declared import answers
+from collector.api.base.context import Context, Here, Who
+from collector.api.review.annotations import VERDICT
+from collector.api.review.corrected_documents import measured_document
+from rules.statistics.agreeing import Agreement, Disagreed, OneVote, agreement
+from storage.errors import Missing
+from storage.review.labels import PersonVote, VotesOf
+
+router = APIRouter(prefix="/api/v1/agreement")
+
+_DAY_US: Final = 86_400_000_000
+_MOST_PAIRS: Final = 100
+
+
+class AgreementQuery(BaseModel):
+    """Votes on which question, and perhaps on what is in one queue alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The question.")
+    queue: str | None = Field(default=None, max_length=100, description="The id of a queue; its question counts.")
+    days: int | None = Field(default=None, ge=1, le=3_650, description="Only votes of so many days.")
+    tenant: str | None = Field(default=None, pattern=TENANT_PATTERN, description="Whose votes, for who sees all.")
+
+
+@router.get("", responses={404: {"description": "There is no such queue here."}})
+@needs(Permission.READ, by_tenant=True)
+@answers(AgreementDocument)
+def show_agreement(here: Here, who: Who, asked: Annotated[AgreementQuery, Query()]) -> dict[str, object]:
+    """How far people agree beyond chance, each two of them, by label and month, and what they see differently."""
+    tenant, name = tenant_of(who, asked.tenant), asked.name
+    if asked.queue is not None:
+        queue = here.reviews.queues.get(asked.queue, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
+        if queue is None:
+            raise Missing(f"there is no review queue {asked.queue}")
+        tenant, name = queue.tenant, queue.question
+    from_us = None if asked.days is None else here.now_ns() // 1000 - asked.days * _DAY_US
+    found = agreement_of(here, VotesOf(tenant=tenant, name=name, queue_id=asked.queue, from_us=from_us))
+    return {"name": name, "tenant": tenant, **_document(*found)}
+
+
+def agreement_of(here: Context, wanted: VotesOf) -> tuple[Agreement, dict[str, PersonVote]]:
+    """How far people agree, and what each thing that was judged is."""
+    votes = here.labels.votes(wanted)
+    of = {each.target_key: each for each in votes}
+    said = [
+        OneVote(
+            target=each.target_key,
+            author=each.author,
+            value=each.label if each.label is not None else float(each.score or 0),
+            at_us=each.at_us,
+        )
+        for each in votes
+    ]
+    return agreement(said), of
+
+
+def _document(found: Agreement, of: dict[str, PersonVote]) -> dict[str, object]:
+    return {
+        "metric": found.metric,
+        "votes": found.votes,
+        "targets": found.targets,
+        "shared": found.shared,
+        "inWords": found.in_words,
+        "alpha": measured_document(found.alpha),
+        "fleissKappa": measured_document(found.fleiss),
+        "raters": found.raters,
+        "fleissTargets": found.fleiss_targets,
+        "pairs": [
+            {
+                "one": each.one,
+                "other": each.other,
+                "targets": each.targets,
+                "agreed": each.agreed,
+                "kappa": measured_document(each.kappa),
+            }
+            for each in found.pairs[:_MOST_PAIRS]
+        ],
+        "labels": [
+            {"label": each.label, "votes": each.votes, "agreed": each.agreed, "instead": dict(each.instead)}
+            for each in found.labels
+        ],
+        "months": [{"month": each.month, "targets": each.targets, "alpha": each.alpha} for each in found.months],
+        "disagreed": [_disagreed(each, of[each.target]) for each in found.disagreed],
+    }
+
+
+def _disagreed(found: Disagreed, about: PersonVote) -> dict[str, object]:
+    return {
+        "target": about.target,
+        "traceId": about.trace_id,
+        "spanId": about.span_id,
+        "runId": about.run_id,
+        "itemResultId": None if about.item_number is None else str(about.item_number),
+        "votes": dict(found.votes),
+    }

@@ -1,0 +1,396 @@
+"""Annotations over HTTP: votes of people on traces, spans and items of runs, scores of applications and their users."""
+
+import json
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, refuse_shared, sight_of, tenant_of
+from collector.api.answers.annotating import AnnotationDocument, ScoresReceipt
+from collector.api.answers.declared import answers
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.ids import HexSpan, HexTrace
+from collector.api.base.problems import problem
+from collector.api.base.times import time_text
+from collector.api.offline.runs import Own, Seen
+from collector.api.review.session_targets import session_target
+from collector.datasets.item import BadItem, json_text
+from storage.errors import BadQuery, Missing
+from storage.offline.runs import Run
+from storage.review.annotations import Annotation, AnnotationsLike, AnnotationTarget, NewAnnotation, Source
+
+router = APIRouter(prefix="/api/v1")
+
+VERDICT: Final = "verdict"
+"""The question that an annotation answers unless another is named: was that right?"""
+
+MOST_NOTE: Final = 10_000
+_MOST_SCORES: Final = 100
+"""Of one request. Each takes the writer 7 ms while 100,000 annotations are stored."""
+
+_OF_TRACE: Final = "/traces/{trace_id}/annotation"
+_OF_ITEM: Final = "/runs/{run_id}/items/{number}/annotation"
+
+Verdict = Literal["CORRECT", "INCORRECT", "UNSURE"]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+Note = Annotated[str, Field(max_length=MOST_NOTE)]
+ItemNumber = Annotated[str, Field(pattern="^[0-9]{1,18}$")]
+SpanId = Annotated[HexSpan | None, Query(alias="spanId", description="A span of the trace; without it, the trace.")]
+Question = Annotated[Name, Query(alias="name", description="Which question it answers.")]
+
+
+class AnnotationBody(BaseModel):
+    """A vote. Without a verdict it has a label or a score, for a question of the operator's own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = VERDICT
+    verdict: Verdict | None = None
+    label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    note: Note | None = None
+    overriddenExpectedOutput: Any = None
+    adjudicates: bool = Field(default=False, description="It decides, whatever others voted.")
+    by: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Who votes, on a server that asks for no key."
+    )
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> "AnnotationBody":
+        if self.verdict is not None and self.label is not None:
+            raise ValueError("a verdict is a label: send one of them")
+        if self.verdict is None and self.label is None and self.score is None:
+            raise ValueError("send a verdict, a label or a score")
+        return self
+
+
+class ScoreBody(BaseModel):
+    """What an application, or a user of it, says of a trace, a span, a session or an item of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    sessionId: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    itemResultId: ItemNumber | None = None
+    name: Name
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    label: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    comment: Note | None = None
+    source: Literal["application", "user"] = "application"
+    author: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="The user, or what judged; without it the name of the key."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ScoreBody":
+        named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
+        if len(named) != 1 or (self.spanId and not self.traceId):
+            raise ValueError("a score is about a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+        if self.score is None and self.label is None and self.comment is None:
+            raise ValueError("send a score, a label or a comment")
+        return self
+
+
+class ScoresBody(BaseModel):
+    """Scores, all of which are stored, or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scores: Annotated[list[ScoreBody], Field(min_length=1, max_length=_MOST_SCORES)]
+
+
+class AnnotationFilters(BaseModel):
+    """Which annotations are listed."""
+
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    sessionId: Annotated[str, Field(max_length=1_000)] | None = None
+    itemResultId: ItemNumber | None = None
+    name: Annotated[str, Field(max_length=200)] | None = None
+    history: bool = Field(default=False, description="What was changed or taken back later, too.")
+    page: int = Field(default=0, ge=0, le=100_000)
+    size: int = Field(default=100, ge=1, le=1_000)
+
+    def like(self) -> AnnotationsLike:
+        """What the store is asked for."""
+        return AnnotationsLike(
+            trace_id=self.traceId and self.traceId.lower(),
+            span_id=self.spanId and self.spanId.lower(),
+            session_id=self.sessionId,
+            item_number=None if self.itemResultId is None else int(self.itemResultId),
+            name=self.name,
+            history=self.history,
+        )
+
+
+Voted = Annotated[AnnotationBody, Depends(exactly(AnnotationBody))]
+Scored = Annotated[ScoresBody, Depends(exactly(ScoresBody))]
+
+
+@router.get("/annotations")
+@needs(Permission.READ, by_tenant=True)
+@answers(list[AnnotationDocument])
+def list_annotations(here: Here, who: Who, filters: Annotated[AnnotationFilters, Query()]) -> list[dict[str, object]]:
+    """What was said, the latest first."""
+    found = here.annotations.like(filters.like(), tenant=who.sight, most=filters.size, skip=filters.page * filters.size)
+    return [annotation_document(each) for each in found]
+
+
+@router.post(
+    "/scores",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(ScoresBody),
+    responses={404: {"description": "The session or the item of a run is not here."}},
+)
+@needs(Permission.SEND, by_tenant=True)
+@answers(ScoresReceipt)
+def score(body: Scored, here: Here, who: Who, tenant: Tenant = None) -> dict[str, object]:
+    """Store what an application or its users say. The same again, from the same author, is stored once.
+
+    A trace that has not come yet may be scored; a session or an item of a run has to be there.
+    """
+    whose = tenant_of(who, tenant)
+    said = [_score(here, who, whose, each) for each in body.scores]
+    stored = here.annotations.add(said, now_us=here.now_ns() // 1000)
+    return {"tenant": whose, "stored": stored, "unchanged": len(said) - stored}
+
+
+@router.put(_OF_TRACE, openapi_extra=body_of(AnnotationBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AnnotationDocument)
+def annotate_trace(
+    trace_id: str, body: Voted, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None
+) -> dict[str, object]:
+    """Vote on a trace or a span of it; a vote of the caller's before this one stays in the history."""
+    return vote_on(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), body)
+
+
+@router.get(_OF_TRACE)
+@needs(Permission.READ, by_tenant=True)
+@answers(AnnotationDocument)
+def show_of_trace(
+    trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
+) -> Response:
+    """The vote that counts: the adjudicator's, else the latest of a person."""
+    target = _target(here, sight_of(who, tenant), trace_id, span_id)
+    return _counting(here, target, name)
+
+
+@router.delete(_OF_TRACE, status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def withdraw_of_trace(
+    trace_id: str, here: Here, who: Who, tenant: Tenant = None, span_id: SpanId = None, name: Question = VERDICT
+) -> Response:
+    """Take the caller's vote back; it stays in the history."""
+    withdraw(here, who, own_target(here, tenant_of(who, tenant), trace_id, span_id), name)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.put(_OF_ITEM, openapi_extra=body_of(AnnotationBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AnnotationDocument)
+def annotate_item(run: Own, number: int, body: Voted, here: Here, who: Who) -> dict[str, object]:
+    """Vote on an item of a run."""
+    return vote_on(here, who, item_target(here, run, number), body)
+
+
+@router.get(_OF_ITEM)
+@needs(Permission.READ, by_tenant=True)
+@answers(AnnotationDocument)
+def show_of_item(run: Seen, number: int, here: Here, name: Question = VERDICT) -> Response:
+    """The vote that counts: the adjudicator's, else the latest of a person."""
+    return _counting(here, item_target(here, run, number), name)
+
+
+@router.delete(_OF_ITEM, status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def withdraw_of_item(run: Own, number: int, here: Here, who: Who, name: Question = VERDICT) -> Response:
+    """Take the caller's vote back; it stays in the history."""
+    withdraw(here, who, item_target(here, run, number), name)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def own_target(here: Context, tenant: str, trace_id: str, span_id: str | None) -> AnnotationTarget:
+    """A trace of this tenant, or a span of it.
+
+    Raises:
+        Missing: it is not there.
+        Forbidden: it is shared.
+    """
+    found = _target(here, tenant, trace_id, span_id)
+    if found.tenant != tenant:
+        raise Missing(f"no trace {trace_id[:64]} here that is yours to vote on")
+    return found
+
+
+def item_target(here: Context, run: Run, number: int) -> AnnotationTarget:
+    """An item of a run.
+
+    Raises:
+        Missing: it is not there.
+    """
+    if not 0 < number < 2**62 or not here.run_items.by_number(run.run_id, [number]):
+        raise Missing("this run has no such item")
+    return AnnotationTarget(
+        tenant=run.tenant, target="run_item", project=run.project, run_id=run.run_id, item_number=number
+    )
+
+
+def voted(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> NewAnnotation:
+    """A vote as it is stored."""
+    source: Source = "adjudicator" if body.adjudicates else "person"
+    return NewAnnotation(
+        about=about,
+        name=body.name,
+        label=body.verdict or body.label,
+        score=body.score,
+        note=here.redacted(body.note),
+        expected=expected_text(here, body.overriddenExpectedOutput),
+        source=source,
+        author=author_of(who, body.by),
+    )
+
+
+def author_of(who: Caller, by: str | None = None) -> str:
+    """Who votes: the name of the key; on a server that asks for none, whoever he says he is."""
+    return who.key_name or by or "anonymous"
+
+
+def withdraw(here: Context, who: Caller, about: AnnotationTarget, name: str) -> None:
+    """Take back what the caller said, as a person and as an adjudicator."""
+    sources: tuple[Source, ...] = ("person", "adjudicator")
+    author = author_of(who)
+    said = [NewAnnotation(about=about, name=name, source=each, author=author, withdrawn=True) for each in sources]
+    here.annotations.add(said, now_us=here.now_ns() // 1000)
+
+
+def counting(found: list[Annotation]) -> Annotation | None:
+    """Which of the votes on one target counts: the adjudicator's, else the latest of a person."""
+    votes = [each for each in found if each.source in {"person", "adjudicator"}]
+    return next((each for each in votes if each.source == "adjudicator"), votes[0] if votes else None)
+
+
+def votes_on(here: Context, about: AnnotationTarget, name: str | None = None) -> list[Annotation]:
+    """What is said of exactly this target, the latest first."""
+    like = AnnotationsLike(trace_id=about.trace_id, span_id=about.span_id, item_number=about.item_number, name=name)
+    if about.session_id is not None:
+        like = AnnotationsLike(session_id=about.session_id, name=name)
+    found = here.annotations.like(like, tenant=about.tenant)
+    return [each for each in found if (each.target, each.tenant) == (about.target, about.tenant)]
+
+
+def annotation_document(said: Annotation) -> dict[str, object]:
+    """What somebody said."""
+    return {
+        "tenant": said.tenant,
+        "target": said.target,
+        "projectName": said.project,
+        "traceId": said.trace_id,
+        "spanId": said.span_id,
+        "sessionId": said.session_id,
+        "runId": said.run_id,
+        "itemResultId": None if said.item_number is None else str(said.item_number),
+        "name": said.name,
+        "verdict": said.label if said.label in {"CORRECT", "INCORRECT", "UNSURE"} else None,
+        "label": said.label,
+        "score": said.score,
+        "passed": said.passed,
+        "note": said.note,
+        "overriddenExpectedOutput": None if said.expected is None else json.loads(said.expected),
+        "source": said.source,
+        "author": said.author,
+        "withdrawn": said.withdrawn,
+        "superseded": said.superseded,
+        "createdAt": time_text(said.created_at_ns),
+    }
+
+
+def vote_on(here: Context, who: Caller, about: AnnotationTarget, body: AnnotationBody) -> dict[str, object]:
+    """Store a vote; it as it stands.
+
+    Raises:
+        Forbidden: what is voted on is shared.
+    """
+    refuse_shared(who, about.tenant, "what is voted on")
+    said = voted(here, who, about, body)
+    here.annotations.add([said], now_us=here.now_ns() // 1000)
+    mine = (said.author, said.source)
+    found = next(each for each in votes_on(here, about, said.name) if (each.author, each.source) == mine)
+    return annotation_document(found)
+
+
+def _counting(here: Context, about: AnnotationTarget, name: str) -> Response:
+    found = counting(votes_on(here, about, name))
+    if found is None:
+        return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
+    return JSONResponse(annotation_document(found))
+
+
+def expected_text(here: Context, expected: Any) -> str | None:  # noqa: ANN401 - JSON
+    """A correction as it is stored.
+
+    Raises:
+        BadQuery: it cannot be.
+    """
+    try:
+        return None if expected is None else json_text(here.redacted(expected))
+    except BadItem as error:
+        raise BadQuery(f"overriddenExpectedOutput: {error}") from None
+
+
+def _target(here: Context, sight: str | None, trace_id: str, span_id: str | None) -> AnnotationTarget:
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight, max_spans=1)
+    span = span_id and span_id.lower()
+    if outline is None:
+        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
+    if span is not None and here.outlines.span(outline, span) is None:
+        raise Missing(f"the trace has no span {span}")
+    summary = outline.summary
+    return AnnotationTarget(
+        tenant=summary.tenant or "",
+        target="span" if span else "trace",
+        project=summary.project,
+        trace_id=summary.trace_id,
+        span_id=span,
+    )
+
+
+def _score(here: Context, who: Caller, tenant: str, body: ScoreBody) -> NewAnnotation:
+    return NewAnnotation(
+        about=_scored(here, tenant, body),
+        name=body.name,
+        label=body.label,
+        score=body.score,
+        note=here.redacted(body.comment),
+        source=body.source,
+        author=body.author or author_of(who),
+    )
+
+
+def _scored(here: Context, tenant: str, body: ScoreBody) -> AnnotationTarget:
+    """What a score is about; of a trace that has not come its project is not known."""
+    if body.itemResultId is not None:
+        item = here.run_items.find(tenant, int(body.itemResultId))
+        run = None if item is None else here.runs.find(tenant, item["run_id"])
+        if run is None or run.tenant != tenant:
+            raise Missing(f"no item {body.itemResultId} of a run here")
+        return item_target(here, run, int(body.itemResultId))
+    if body.sessionId is not None:
+        return session_target(here, tenant, body.sessionId)
+    trace_id, span = str(body.traceId).lower(), body.spanId and body.spanId.lower()
+    outline = here.outlines.of_trace(trace_id, tenant=tenant, max_spans=1)
+    is_here = outline is not None and outline.summary.tenant == tenant
+    return AnnotationTarget(
+        tenant=tenant,
+        target="span" if span else "trace",
+        project=outline.summary.project if outline is not None and is_here else None,
+        trace_id=trace_id,
+        span_id=span,
+    )

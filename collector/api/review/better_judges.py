@@ -1,0 +1,233 @@
+"""A judge made better: another version asked about what people voted on, and examples for its prompt."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.annotating import JudgeTrialDocument, LabelledExamples
+from collector.api.answers.declared import answers
+from collector.api.base.context import Context, Here, Who
+from collector.api.review.annotations import VERDICT
+from collector.api.review.corrected_documents import measured_document
+from collector.api.review.judged_by_people import SOURCES
+from collector.api.review.review_content import reviewed
+from collector.api.rules.body import BODY
+from collector.api.rules.rules import Body, about_of, find, find_own
+from collector.evaluation.rule_trial import Example
+from collector.live.rules.lanes import lane_of
+from evaluators.judges.criteria import MAX_EXAMPLE
+from evaluators.model import text_of
+from rules.rule import Rule
+from rules.statistics.calibration import calibrate, confusion_of
+from rules.statistics.formulas.pairs import mcnemar_exact
+from storage.errors import BadQuery, Missing
+from storage.judging.job_results import JobResult
+from storage.records import JsonValue
+from storage.review.annotations import AnnotationTarget
+from storage.review.labels import JudgedByRule, LabelledResult
+
+router = APIRouter(prefix="/api/v1/projects/{project:path}/trace-eval-rules/{rule_id}")
+
+_AT_ONCE: Final = 10
+"""Examples that are asked about together; a connection's own limits hold as well. A guess."""
+
+_MOST: Final = 100
+_ALPHA: Final = 0.05
+
+
+class LabelledQuery(BaseModel):
+    """On which labels: how many at most, as many that people pass as they fail, and what question they answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    labels: int = Field(default=20, ge=2, le=_MOST, description="At most so many, passes and fails in turns.")
+    name: str = Field(default=VERDICT, min_length=1, max_length=200, description="The question that the votes answer.")
+    source: Literal["people", "user", "application"] = "people"
+
+
+@router.post("/judge-trial", openapi_extra=BODY)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(JudgeTrialDocument)
+def try_judge(
+    project: str, rule_id: str, body: Body, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
+) -> dict[str, object]:
+    """What another version of a rule's judge says of what people voted on, beside what the one in force said.
+
+    The judge is asked, and paid like any judge, as often as there are labels; nothing else is stored. What either
+    version is shown as examples is held out.
+    """
+    kept = find_own(here, who, project, rule_id)
+    about = about_of(here, who, project)
+    rule = here.rules.checked(about, body.parsed, tenant=who.tenant)
+    if lane_of(rule) != "judge":
+        raise BadQuery(f"evaluator: {rule.evaluator} asks no judge; `tracejury rules test` tries out checks")
+    shown = _example_traces(rule)
+    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, asked)
+    tested = [each for each in labelled if each.trace_id not in shown and not each.is_example]
+    chosen = _in_turns(tested, asked.labels)
+    results = _asked(here, who.tenant, kept.stored.rule_id, rule, chosen)
+    return _trial(chosen, results, held_out=len(labelled) - len(tested))
+
+
+@router.get("/labelled-examples")
+@needs(Permission.READ, by_tenant=True)
+@answers(LabelledExamples)
+def labelled_examples(
+    project: str, rule_id: str, here: Here, who: Who, asked: Annotated[LabelledQuery, Query()]
+) -> dict[str, object]:
+    """What people voted on, as `examples` of an `llm_judge`: passes and fails in turns, those first that it got wrong.
+
+    Whoever puts them into the prompt holds them out of the test: their labels do not measure that judge any more.
+    """
+    kept = find(here, who, project, rule_id)
+    labelled = _labelled(here, who.tenant, kept.stored.rule_id, about_of(here, who, project), asked)
+    labelled.sort(key=lambda each: each.label is each.judged)
+    found = (_example(here, who.tenant, each) for each in _in_turns(labelled, asked.labels, shuffled=False))
+    return {"ruleId": kept.stored.rule_id, "examples": [each for each in found if each is not None]}
+
+
+def _labelled(
+    here: Context, tenant: str, rule_id: str, about: str | None, asked: LabelledQuery
+) -> list[LabelledResult]:
+    """What the judge in force said last of each thing that people voted on and agree about."""
+    wanted = JudgedByRule(
+        tenant=tenant, rule_id=rule_id, project=about, from_us=None, name=asked.name, sources=SOURCES[asked.source]
+    )
+    latest = next(iter(here.labels.judged(wanted)), None)
+    if latest is None:
+        return []
+    results = here.labels.results(wanted)
+    return [each for each in results if each.fingerprint == latest.fingerprint and each.label is not None]
+
+
+def _in_turns(results: Sequence[LabelledResult], most: int, *, shuffled: bool = True) -> list[LabelledResult]:
+    """As many that people pass as they fail, in an order that has nothing to do with either."""
+
+    def lot(each: LabelledResult) -> str:
+        return hashlib.sha256(f"{each.trace_id}/{each.span_id}".encode()).hexdigest()
+
+    ordered = sorted(results, key=lot) if shuffled else list(results)
+    sides = [[each for each in ordered if each.label is verdict] for verdict in (False, True)]
+    fails = min(len(sides[0]), max(most // 2, most - len(sides[1])))
+    return [*sides[0][:fails], *sides[1][: most - fails]]
+
+
+def _asked(here: Context, tenant: str, rule_id: str, rule: Rule, chosen: Sequence[LabelledResult]) -> list[JobResult]:
+    found: list[JobResult] = []
+    for first in range(0, len(chosen), _AT_ONCE):
+        examples = [_to_judge(tenant, each) for each in chosen[first : first + _AT_ONCE]]
+        found += here.trials.ask(tenant, rule_id, rule, examples).results
+    return found
+
+
+def _to_judge(tenant: str, result: LabelledResult) -> Example:
+    return Example(
+        tenant=tenant,
+        project=result.project,
+        seq=result.seq,
+        trace_id=result.trace_id,
+        span_id=result.span_id,
+        session_id=result.session_id,
+        name="",
+        service="",
+        start_ns=0,
+        settles_at_ns=None,
+        settled=True,
+    )
+
+
+def _trial(chosen: Sequence[LabelledResult], results: Sequence[JobResult], *, held_out: int) -> dict[str, object]:
+    both = [(was, now) for was, now in zip(chosen, results, strict=True) if now.passed is not None]
+    mended = sum(was.judged is not was.label and now.passed is was.label for was, now in both)
+    spoilt = sum(was.judged is was.label and now.passed is not was.label for was, now in both)
+    p_value = mcnemar_exact(spoilt, mended)
+    flips = [(was, now) for was, now in both if was.judged is not now.passed]
+    return {
+        "labels": len(both),
+        "heldOut": held_out,
+        "failed": len(chosen) - len(both),
+        "current": _version([(was.label, was.judged, was) for was, _ in both]),
+        "candidate": _version([(was.label, bool(now.passed), now) for was, now in both]),
+        "mended": mended,
+        "spoilt": spoilt,
+        "pValue": p_value,
+        "inWords": _in_words(len(both), mended, spoilt, p_value),
+        "flips": [_flip(was, now) for was, now in flips],
+        "problems": sorted({now.reason or "" for now in results if now.passed is None})[:5],
+    }
+
+
+def _version(said: Sequence[tuple[bool | None, bool, LabelledResult | JobResult]]) -> dict[str, object] | None:
+    """How people and one version judge alike; None where nothing was judged."""
+    if not said:
+        return None
+    passed = sum(verdict for _, verdict, _ in said)
+    table = confusion_of((people, verdict) for people, verdict, _ in said)
+    found = calibrate(table, judged_passed=passed, judged_failed=len(said) - passed)
+    costs = [each.cost_usd for _, _, each in said if each.cost_usd is not None]
+    return {
+        "fingerprint": said[0][2].fingerprint,
+        "agreement": measured_document(found.agreement),
+        "sensitivity": measured_document(found.sensitivity),
+        "specificity": measured_document(found.specificity),
+        "kappa": measured_document(found.kappa),
+        "costUsdEach": sum(costs) / len(costs) if costs else None,
+    }
+
+
+def _in_words(labels: int, mended: int, spoilt: int, p_value: float) -> str:
+    if not labels:
+        return "Nothing can be said: people voted on nothing that the judge in force judged, or it could not be asked."
+    told = f"Of {labels} labels it gets {mended} right that were wrong, and {spoilt} wrong that were right"
+    if p_value >= _ALPHA:
+        return f"{told}: with these labels neither version can be called the better one."
+    return f"{told}: it is {'better' if mended > spoilt else 'worse'}."
+
+
+def _flip(was: LabelledResult, now: JobResult) -> dict[str, object]:
+    return {
+        "traceId": was.trace_id,
+        "spanId": was.span_id,
+        "peoplePassed": was.label,
+        "before": was.judged,
+        "after": now.passed,
+        "reason": now.reason,
+    }
+
+
+def _example_traces(rule: Rule) -> set[str]:
+    """The traces that a rule's judge is shown as examples."""
+    listed = rule.configuration.get("examples")
+    named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return {str(each["traceId"]) for each in named if each.get("traceId") is not None}
+
+
+def _example(here: Context, tenant: str, result: LabelledResult) -> dict[str, object] | None:
+    about = AnnotationTarget(
+        tenant=tenant,
+        target="trace" if result.span_id is None else "span",
+        project=result.project,
+        trace_id=result.trace_id,
+        span_id=result.span_id,
+    )
+    try:
+        content = reviewed(here, about)
+    except Missing:
+        return None
+    if content.output is None:
+        return None
+    return {
+        "input": None if content.input is None else _text(content.input),
+        "output": _text(content.output),
+        "passed": bool(result.label),
+        "traceId": result.trace_id,
+        "spanId": result.span_id,
+    }
+
+
+def _text(value: JsonValue) -> str:
+    return (value if isinstance(value, str) else text_of(value))[:MAX_EXAMPLE]

@@ -1,0 +1,254 @@
+"""Items of datasets that come from what is stored: traces, spans, sessions, items of runs."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.answers.declared import answers
+from collector.api.answers.offline import VersionDocument
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.times import time_text
+from collector.api.offline.datasets import Description, dataset_seen, maker_of, version_answer
+from collector.api.review.annotations import counting
+from collector.conventions.trace import read_trace
+from collector.datasets.item import BadItem, ItemText
+from collector.datasets.promotion import (
+    Correction,
+    PromotedTurn,
+    case_of_session,
+    corrected,
+    item_of_case,
+    item_of_result,
+    named_after,
+)
+from collector.evaluation.trace_case import case_of_trace
+from evaluators.model import Case
+from storage.errors import BadQuery, Missing
+from storage.offline.datasets import Dataset, Item, Version
+from storage.query.traces_like import TracesLike
+from storage.records import Trace
+from storage.review.annotations import AnnotationsLike
+
+router = APIRouter(prefix="/api/v1/datasets")
+
+_MOST_TURNS: Final = 100
+_SESSION_S: Final = 10.0
+"""Guesses: a longer conversation makes no case that a person could look at."""
+
+
+def _expecting(expected: Any, *, use_output: bool = False) -> Correction:  # noqa: ANN401 - JSON
+    """What a person adds; what is no object is the output that he expects."""
+    wrapped = expected if expected is None or isinstance(expected, dict) else {"output": expected}
+    return Correction(expected=wrapped, use_output=use_output)
+
+
+class Promoted(BaseModel):
+    """What becomes an item: a trace, a span of it, a session, or an item of a run; and what is expected, if known."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    traceId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{32}$")
+    spanId: str | None = Field(default=None, pattern="^[0-9a-fA-F]{16}$")
+    sessionId: str | None = Field(default=None, min_length=1, max_length=1_000)
+    itemResultId: str | None = Field(default=None, pattern="^[0-9]{1,18}$")
+    overriddenExpectedOutput: Any = None
+    useOutput: bool = Field(default=False, description="What came out is what is expected.")
+
+    def correction(self) -> Correction:
+        """What a person adds; what is no object is the output that he expects."""
+        return _expecting(self.overriddenExpectedOutput, use_output=self.useOutput)
+
+    def key(self) -> tuple[str, ...]:
+        """What it is called by, after what kind of thing it is.
+
+        Raises:
+            BadQuery: it names nothing, or more than one thing.
+        """
+        named = [each for each in (self.traceId, self.sessionId, self.itemResultId) if each is not None]
+        if len(named) != 1 or (self.spanId and not self.traceId):
+            raise BadQuery("an item is promoted from a traceId and perhaps a spanId, a sessionId, or an itemResultId")
+        if self.itemResultId is not None:
+            return "result", self.itemResultId
+        if self.sessionId is not None:
+            return "session", self.sessionId
+        span = () if self.spanId is None else (self.spanId.lower(),)
+        return ("span" if span else "trace", str(self.traceId).lower(), *span)
+
+
+class Promotion(BaseModel):
+    """What is added to a dataset that there is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    datasetName: str = Field(min_length=1, max_length=200)
+    description: Description = ""
+    items: list[Promoted] = Field(min_length=1, max_length=200)
+
+
+Wanted = Annotated[Promotion, Depends(exactly(Promotion))]
+
+
+@router.post(
+    "/promote",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(Promotion),
+    responses={404: {"description": "The dataset, or what is to be promoted, is not here."}},
+)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(VersionDocument, 200)
+def promote(body: Wanted, here: Here, who: Who) -> JSONResponse:
+    """Make a version with the items of the latest one and these. What it has already is not added again (200).
+
+    An item is a copy: it stays when its trace expires. Promoted again with another expectation, it has that one. What
+    an annotation says would have been right is expected, unless the request says otherwise.
+    """
+    return version_answer(*promoted(here, who, dataset_seen(here, who, body.datasetName), body))
+
+
+def promoted(here: Context, who: Caller, dataset: Dataset, body: Promotion) -> tuple[Dataset, tuple[Version, bool]]:
+    """The dataset with the version that has the items, and whether that is new.
+
+    Raises:
+        BadQuery: something makes no item.
+        Forbidden: the dataset is not the caller's to change.
+        Missing: what is to be promoted is not there for the dataset.
+    """
+    refuse_shared(who, dataset.tenant, f"the dataset {dataset.name!r}")
+    latest = here.datasets.versions(dataset)
+    ids = {_id_of(here, dataset, each): each for each in body.items}
+    there = {item.item_id: item for item in here.datasets.items_by_id(latest[0], list(ids))} if latest else {}
+    maker = maker_of(here, dataset)
+    items = []
+    for item_id, each in ids.items():
+        try:
+            items.append(maker.make(_text(here, dataset, item_id, each, there.get(item_id))))
+        except ValueError as error:
+            raise BadQuery(f"{' '.join(each.key())}: {error}") from None
+    now_us = here.now_ns() // 1000
+    wanted = here.datasets.add_items(dataset, items, now_us=now_us)
+    return dataset, here.datasets.add_version(
+        dataset, wanted, mode="append", description=body.description, created_by=who.key_name, now_us=now_us
+    )
+
+
+def id_in(here: Context, dataset: Dataset, wanted: Promoted) -> str:
+    """What the item is called in a dataset."""
+    return _id_of(here, dataset, wanted)
+
+
+def corrected_by_people(here: Context, tenant: str | None, wanted: Promoted) -> object:
+    """What the annotation that counts says would have been right; None where nobody says it."""
+    kind, key, *span = wanted.key()
+    if kind == "session":
+        return None
+    of_item = AnnotationsLike(item_number=int(key)) if kind == "result" else None
+    like = of_item or AnnotationsLike(trace_id=key, span_id=span[0] if span else None)
+    about = {"result": "run_item"}.get(kind, kind)
+    votes = [each for each in here.annotations.like(like, tenant=tenant) if each.target == about and each.expected]
+    found = counting(votes)
+    return None if found is None or found.expected is None else json.loads(found.expected)
+
+
+def recorded_case(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> Case:
+    """The case that a trace, or a span of it, is.
+
+    Raises:
+        Missing: it is not there for this tenant.
+    """
+    trace = here.queries.trace(trace_id, tenant=tenant)
+    if trace is None:
+        raise Missing(f"no trace {trace_id} here; it may have expired")
+    return _case(here, trace, span_id)
+
+
+def _text(here: Context, dataset: Dataset, item_id: str, wanted: Promoted, stored: Item | None) -> ItemText:
+    """What the item says. One that is there already stays as it is, but for what is expected of it by now."""
+    correction = _correction(here, dataset, wanted)
+    if stored is None:
+        return _recorded(here, dataset, item_id, wanted)
+    if correction.use_output and correction.expected is None:
+        correction = Correction(expected=_recorded(here, dataset, item_id, wanted).expected_outputs)
+    return corrected(stored, correction)
+
+
+def _correction(here: Context, dataset: Dataset, wanted: Promoted) -> Correction:
+    """What is expected: as the request says, else as an annotation says."""
+    said = wanted.correction()
+    if said.expected is not None or said.use_output:
+        return said
+    return _expecting(corrected_by_people(here, dataset.tenant, wanted))
+
+
+def _recorded(here: Context, dataset: Dataset, item_id: str, wanted: Promoted) -> ItemText:
+    correction = _correction(here, dataset, wanted)
+    kind, key, *span = wanted.key()
+    names = {"session": "sessionId", "result": "itemResultId"}.get(kind, "traceId"), "spanId"
+    source = {"kind": kind, **dict(zip(names, (key, *span), strict=False)), "promotedAt": time_text(here.now_ns())}
+    if kind == "result":
+        told = _result(here, dataset, key)
+        source |= {"runId": told["run_id"], "traceId": told["trace_id"]}
+        return item_of_result(told, item_id, source, correction)
+    if kind == "session":
+        return item_of_case(_session(here, dataset, key), item_id, source, correction)
+    trace = _trace(here, dataset, key)
+    source["project"] = trace.summary.project
+    case = _case(here, trace, span[0] if span else None)
+    return item_of_case(case, item_id, source, correction)
+
+
+def _id_of(here: Context, dataset: Dataset, wanted: Promoted) -> str:
+    """What the item is called. One of a run on this dataset is the item that it was a run of."""
+    kind, key, *rest = wanted.key()
+    if kind == "result":
+        told = _result(here, dataset, key)
+        if told["dataset_item_id"] is not None and told["dataset_id"] == dataset.dataset_id:
+            return str(told["dataset_item_id"])
+    return named_after(kind, key, *rest)
+
+
+def _result(here: Context, dataset: Dataset, number: str) -> Mapping[str, Any]:
+    found = here.run_items.find(dataset.tenant, int(number))
+    if found is None:
+        raise Missing(f"no item {number} of a run here that the dataset {dataset.name!r} may have")
+    return found
+
+
+def _trace(here: Context, dataset: Dataset, trace_id: str) -> Trace:
+    """A trace of the dataset's tenant, or of none: those of others are not for whoever sees the dataset."""
+    found = here.queries.trace(trace_id, tenant=dataset.tenant)
+    if found is None:
+        raise Missing(f"no trace {trace_id} here that the dataset {dataset.name!r} may have")
+    return found
+
+
+def _case(here: Context, trace: Trace, span_id: str | None) -> Case:
+    spans = [span for span in trace.spans if span_id in {None, span.span_id}]
+    logs = [log for log in trace.logs if span_id in {None, log.span_id}]
+    if not spans:
+        raise Missing(f"the trace {trace.summary.trace_id} has no span {span_id}")
+    return case_of_trace(read_trace(spans, logs, here.own_keys), spans)
+
+
+def _session(here: Context, dataset: Dataset, session_id: str) -> Case:
+    like = TracesLike(session=session_id)
+    listed = here.listing.traces(like, limit=_MOST_TURNS, tenant=dataset.tenant, within_s=_SESSION_S)
+    if not listed.traces:
+        raise Missing(f"no trace of the session {session_id} here")
+    if listed.next is not None:
+        raise BadItem(f"the session has more than {_MOST_TURNS} traces, or they could not be found in time")
+    turns = []
+    for summary in sorted(listed.traces, key=lambda each: each.start_ns):
+        trace = _trace(here, dataset, summary.trace_id)
+        reading = read_trace(trace.spans, trace.logs, here.own_keys)
+        answered = reading.output if reading.final_response is None else reading.final_response
+        turns.append(PromotedTurn(asked=reading.input, answered=answered))
+    return case_of_session(turns)

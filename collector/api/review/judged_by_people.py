@@ -1,0 +1,137 @@
+"""Judges against people: what was voted on beside what each judge said, and what follows for any pass rate of it."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collector.api.base.context import Context
+from collector.api.review.annotations import VERDICT
+from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
+from rules.statistics.correcting import Confusion, DrawnLabel, Measured
+from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference
+from storage.review.annotations import Source
+from storage.review.labels import JudgedByRule, JudgedCount, LabelledResult
+
+SOURCES: Final[Mapping[str, Sequence[Source]]] = {
+    "people": ("person", "adjudicator"),
+    "user": ("user",),
+    "application": ("application",),
+}
+"""Whose votes are taken for the truth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgainstPeople:
+    """One judge of a rule, and what people say of its results.
+
+    `left_out` labels were chosen by something that tells of the judge, and not by chance: they correct nothing.
+    """
+
+    judge: JudgedCount
+    results: Sequence[LabelledResult]
+    calibration: Calibration
+    people: Measured
+    left_out: int
+
+    @property
+    def disagreements(self) -> list[LabelledResult]:
+        """What people see otherwise, the latest first."""
+        return [each for each in self.results if each.label is not None and each.label is not each.judged]
+
+    @property
+    def months(self) -> list[tuple[str, Confusion]]:
+        """What people and the judge said of the results of each month."""
+        by_month: dict[str, list[LabelledResult]] = {}
+        for each in self.results:
+            month = f"{dt.datetime.fromtimestamp(each.created_us / 1_000_000, dt.UTC):%Y-%m}"
+            by_month.setdefault(month, []).append(each)
+        return [(month, _confusion(held)) for month, held in sorted(by_month.items())]
+
+    @property
+    def in_words(self) -> str:
+        """What follows for whoever reads the judge's rate."""
+        said = in_words(self.calibration)
+        if not self.left_out:
+            return said
+        if all(each.is_example for each in self.results if each.is_chosen):
+            return f"{said} {self.left_out} labels are left out: the judge was shown them as examples."
+        return (
+            f"{said} {self.left_out} labels are left out: they were chosen for being near the threshold or disputed. "
+            "Let the queue draw a random share of the rule as well, and they count with their weight."
+        )
+
+    def of_release(self, release: str | None, passed: int, failed: int) -> JudgedSide:
+        """What was judged of a release, with the labels of that release."""
+        own = [each for each in self.results if each.release == release and not each.is_chosen]
+        return JudgedSide(passed=passed, failed=failed, labels=_confusion(own))
+
+
+def judges_against_people(here: Context, wanted: JudgedByRule) -> list[JudgeAgainstPeople]:
+    """Each judge of a rule against people, the latest first."""
+    results = here.labels.results(wanted)
+    return [
+        _against_people(each, [result for result in results if result.fingerprint == each.fingerprint])
+        for each in here.labels.judged(wanted)
+    ]
+
+
+def judge_against_people(
+    here: Context, *, tenant: str, rule_id: str, project: str | None, fingerprint: str | None
+) -> JudgeAgainstPeople | None:
+    """One judge of a rule against what people say in any time; None where it has no results, or nobody has voted."""
+    wanted = JudgedByRule(
+        tenant=tenant, rule_id=rule_id, project=project, from_us=None, name=VERDICT, sources=SOURCES["people"]
+    )
+    own = [each for each in here.labels.results(wanted) if each.fingerprint == fingerprint]
+    if not own:
+        return None
+    counts = (each for each in here.labels.judged(wanted) if each.fingerprint == fingerprint)
+    judged = next(counts, None)
+    return None if judged is None else _against_people(judged, own)
+
+
+def difference_for_people(
+    found: JudgeAgainstPeople | None, baseline: JudgedSide, candidate: JudgedSide
+) -> CorrectedDifference | None:
+    """What of a difference is left once the judge's errors are taken out; None while too little is known."""
+    return None if found is None else corrected_difference(baseline, candidate, found.calibration)
+
+
+def _against_people(judge: JudgedCount, results: Sequence[LabelledResult]) -> JudgeAgainstPeople:
+    drawn = _drawn(results)
+    blind = [each for each in results if not each.is_chosen]
+    found = calibrate(_confusion(blind), judged_passed=judge.passed, judged_failed=judge.failed, drawn=drawn)
+    left_out = 0 if found.method == "by_weight" else sum(each.is_chosen and each.label is not None for each in results)
+    return JudgeAgainstPeople(
+        judge=judge,
+        results=results,
+        calibration=found,
+        people=alpha_of_people([each.votes for each in results if each.votes]),
+        left_out=left_out,
+    )
+
+
+def _drawn(results: Sequence[LabelledResult]) -> list[DrawnLabel]:
+    """The labels of the queue that draws from all results and has most of them, with the chance that each had."""
+    known = [each for each in results if each.label is not None and not each.is_example]
+    queues = Counter(
+        entry.queue_id
+        for each in known
+        for entry in each.entries or ()
+        if entry.whole and entry.probability is not None
+    )
+    if not queues:
+        return []
+    ((queue_id, _),) = queues.most_common(1)
+    chances = [(each, each.chance_in(queue_id)) for each in known]
+    return [
+        DrawnLabel(people=bool(each.label), judged=each.judged, probability=chance)
+        for each, chance in chances
+        if chance is not None
+    ]
+
+
+def _confusion(results: Sequence[LabelledResult]) -> Confusion:
+    return confusion_of((each.label, each.judged) for each in results)

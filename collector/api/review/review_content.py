@@ -1,0 +1,166 @@
+"""What a reviewer sees of an entry: what is to be judged, and once he may know it what others said."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from collector.api.base.context import Context
+from collector.api.review.annotations import votes_on
+from collector.conventions.span import read_span
+from collector.conventions.trace import read_trace
+from storage.errors import Missing
+from storage.records import JsonValue, Message, SpanReading, TraceToolCall
+from storage.review.annotations import Annotation, AnnotationTarget
+from storage.review.review_queues import ReviewEntry, ReviewQueue
+
+MOST_MESSAGES: Final = 200
+"""The last ones of a conversation. A guess: more than a person reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """What there is to judge. `earlier` messages of the conversation are left out."""
+
+    input: JsonValue = None
+    output: JsonValue = None
+    expected: JsonValue = None
+    conversation: Sequence[Message] = ()
+    earlier: int = 0
+    calls: Sequence[TraceToolCall] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultToReview:
+    """What a judge, or a check, said."""
+
+    name: str
+    outcome: str
+    passed: bool | None
+    score: float | None
+    threshold: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What others said of an entry."""
+
+    results: Sequence[ResultToReview]
+    votes: Sequence[Annotation]
+
+
+def is_hidden(queue: ReviewQueue, entry: ReviewEntry) -> bool:
+    """Whether somebody must not know yet what others said, nor why the entry is here, which would tell it, too."""
+    return queue.blind and not entry.is_mine
+
+
+def told_of(here: Context, queue: ReviewQueue, entry: ReviewEntry) -> Told | None:
+    """What others said; None while it is hidden from whoever asked for the entry."""
+    if is_hidden(queue, entry):
+        return None
+    results = _scores(here, entry) if entry.target == "run_item" else _evaluations(here, entry)
+    return Told(results=results, votes=votes_on(here, entry.about, queue.question))
+
+
+def reviewed(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    """What there is to judge.
+
+    Raises:
+        Missing: it has gone meanwhile.
+    """
+    if entry.target == "run_item":
+        return _item(here, entry)
+    return _span(here, entry) if entry.target == "span" else _trace(here, entry)
+
+
+def _trace(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    trace = here.queries.trace(str(entry.trace_id), tenant=entry.tenant)
+    if trace is None or trace.summary.tenant != entry.tenant:
+        raise _gone()
+    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    return Reviewed(
+        input=reading.input,
+        output=reading.output if reading.final_response is None else reading.final_response,
+        conversation=reading.conversation[-MOST_MESSAGES:],
+        earlier=max(len(reading.conversation) - MOST_MESSAGES, 0),
+        calls=reading.tool_calls,
+    )
+
+
+def _span(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    outline = here.outlines.of_trace(str(entry.trace_id), tenant=entry.tenant, max_spans=1)
+    found = None if outline is None else here.outlines.span(outline, str(entry.span_id))
+    if outline is None or found is None or outline.summary.tenant != entry.tenant:
+        raise _gone()
+    span = found.span
+    reading = read_span(span, found.logs, here.own_keys)
+    said = (*(reading.input_messages or ()), *(reading.output_messages or ()))
+    times = {"start_ns": span.start_ns, "end_ns": span.end_ns}
+    return Reviewed(
+        input=reading.input,
+        output=reading.output,
+        conversation=said[-MOST_MESSAGES:],
+        earlier=max(len(said) - MOST_MESSAGES, 0),
+        calls=[] if reading.tool_name is None else [_call(reading, span.span_id, times)],
+    )
+
+
+def _call(reading: SpanReading, span_id: str, times: Mapping[str, Any]) -> TraceToolCall:
+    return TraceToolCall(
+        ordinal=0,
+        span_id=span_id,
+        call_id=reading.tool_call_id,
+        name=str(reading.tool_name),
+        arguments=reading.tool_arguments,
+        result=reading.tool_result,
+        is_error=reading.error is not None,
+        error=reading.error,
+        **times,
+    )
+
+
+def _item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Reviewed:
+    item = _run_item(here, entry)
+    error = item["error"]
+    return Reviewed(
+        input=json.loads(item["inputs"]),
+        output=json.loads(item["actual_outputs"]) if error is None else {"error": error},
+        expected=json.loads(item["expected_outputs"]) or None,
+    )
+
+
+def _run_item(here: Context, entry: ReviewEntry | AnnotationTarget) -> Mapping[str, Any]:
+    found = here.run_items.by_number(str(entry.run_id), [entry.item_number or 0])
+    if not found:
+        raise _gone()
+    return found[0]
+
+
+def _scores(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
+    return [
+        ResultToReview(
+            **{name: score.get(name) for name in ("name", "outcome", "passed", "score", "threshold", "reason")}
+        )
+        for score in _run_item(here, entry)["scores"]
+    ]
+
+
+def _evaluations(here: Context, entry: ReviewEntry) -> list[ResultToReview]:
+    found = here.judgements.of_trace(str(entry.trace_id), tenant=entry.tenant).evaluations
+    return [
+        ResultToReview(
+            name=each.name or each.rule,
+            outcome=each.outcome,
+            passed=each.passed,
+            score=each.score,
+            threshold=each.threshold,
+            reason=each.reason,
+        )
+        for each in found
+        if each.span_id == entry.span_id and not each.superseded
+    ]
+
+
+def _gone() -> Missing:
+    return Missing("what this entry is about is not here any more")

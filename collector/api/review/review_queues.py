@@ -1,0 +1,389 @@
+"""Queues of what people are to judge, over HTTP: what each asks, what is in it, and how far it is."""
+
+import json
+import uuid
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, refuse_shared, tenant_of
+from collector.api.answers.declared import answers
+from collector.api.answers.reviewing import (
+    AddedEntries,
+    ReviewEntryDetail,
+    ReviewEntryPage,
+    ReviewProgress,
+    ReviewQueueDocument,
+)
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.ids import HexSpan, HexTrace
+from collector.api.base.pages import PARTED, Part, page_document
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.offline.runs import At
+from collector.api.review.annotations import (
+    VERDICT,
+    ItemNumber,
+    Name,
+    author_of,
+    item_target,
+    own_target,
+)
+from collector.api.review.review_documents import entry_detail, entry_document, progress_document, queue_document
+from collector.live.upkeep.review_feeder import feeds_of
+from storage.errors import BadQuery, Missing, require_version
+from storage.offline.runs import Run
+from storage.review.annotations import AnnotationTarget
+from storage.review.review_feeding import FeedPolicy
+from storage.review.review_queues import MOST_ENTRIES, Answer, NewEntry, QueueText, ReviewEntry, ReviewQueue
+
+router = APIRouter(prefix="/api/v1/review-queues")
+
+_ONE: Final = "/{queue_id}"
+_ENTRY: Final = "/{queue_id}/entries/{entry_id}"
+_MOST_TARGETS: Final = 200
+"""Of one request; each is looked up. A guess."""
+
+_MOST_FEEDS: Final = 20
+
+MOST_LABELS: Final = 9
+"""Each has a key, and there are nine of these."""
+
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+EntryId = Annotated[str, Path(max_length=100)]
+By = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="Who reviews, on a server that asks for no key."),
+]
+
+
+class FeedBody(BaseModel):
+    """Which results of a rule become entries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ruleId: Annotated[str, Field(min_length=1, max_length=100)]
+    policy: FeedPolicy
+    share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the results that the policy fits.")
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.1, description="Of `uncertainty`: how far from the threshold a score is near it."
+    )
+    againstRuleId: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="Of `disagreement`: another rule whose results may be other."
+    )
+
+
+class QueueBody(BaseModel):
+    """What a queue asks, and of how many people."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    question: Name = Field(default=VERDICT, description="The `name` of the annotations that answer it.")
+    instructions: Annotated[str, Field(max_length=10_000)] = ""
+    answer: Answer = Field(default="label", description="What a vote is: a label, a score from low to high, or a text.")
+    low: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 0
+    high: Annotated[float, Strict(), Field(allow_inf_nan=False, description="Of a score.")] = 1
+    labels: Annotated[list[Label], Field(min_length=2, max_length=MOST_LABELS)] = ["CORRECT", "INCORRECT", "UNSURE"]
+    reviewers: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(
+        default=1, description="People who look at each entry."
+    )
+    blind: Annotated[bool, Strict()] = Field(
+        default=True, description="Whoever has not voted is told nothing of what others said."
+    )
+
+    feeds: Annotated[list[FeedBody], Field(max_length=_MOST_FEEDS)] = []
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "QueueBody":
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError("each label stands once")
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+        if self.answer != "label" and self.question == VERDICT:
+            raise ValueError("verdicts are labels: name another question for scores or texts")
+        return self
+
+    def text(self) -> QueueText:
+        """As it is stored."""
+        return QueueText(
+            name=self.name,
+            question=self.question,
+            instructions=self.instructions,
+            answer=self.answer,
+            low=self.low if self.answer == "score" else None,
+            high=self.high if self.answer == "score" else None,
+            labels=self.labels,
+            reviewers=self.reviewers,
+            blind=self.blind,
+            feeds=json.dumps([each.model_dump() for each in self.feeds]),
+        )
+
+
+class TargetBody(BaseModel):
+    """A trace, a span of it, or an item of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    traceId: HexTrace | None = None
+    spanId: HexSpan | None = None
+    itemResultId: ItemNumber | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "TargetBody":
+        if (self.traceId is None) is (self.itemResultId is None) or (self.spanId and not self.traceId):
+            raise ValueError("an entry is about a traceId and perhaps a spanId, or about an itemResultId")
+        return self
+
+
+class EntriesBody(BaseModel):
+    """What is added: targets that are named, or the items of a run, or a random share of these."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    targets: Annotated[list[TargetBody], Field(max_length=_MOST_TARGETS)] = []
+    runId: Annotated[str, Field(max_length=100)] | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = Field(default=1, description="Of the run's items.")
+
+    @model_validator(mode="after")
+    def _something(self) -> "EntriesBody":
+        if bool(self.targets) is (self.runId is not None):
+            raise ValueError("send targets or a runId")
+        return self
+
+
+class EntryFilters(BaseModel):
+    """Which entries are listed."""
+
+    done: bool | None = Field(default=None, description="Those on which enough people voted, or the others.")
+    by: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+def queue_seen(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
+    """The queue that a path names.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000)
+    if found is None:
+        raise Missing(f"there is no review queue {queue_id}")
+    return found
+
+
+Seen = Annotated[ReviewQueue, Depends(queue_seen)]
+
+
+def queue_owned(queue: Seen, who: Who) -> ReviewQueue:
+    """A review queue that the caller may change, or vote in."""
+    refuse_shared(who, queue.tenant, f"the review queue {queue.name!r}")
+    return queue
+
+
+Own = Annotated[ReviewQueue, Depends(queue_owned)]
+
+
+def queue_to_vote_in(queue_id: Annotated[str, Path(max_length=100)], here: Here, who: Who) -> ReviewQueue:
+    """A review queue that the caller may vote in, without how far it is: nobody who votes waits until that is counted.
+
+    Raises:
+        Missing: there is none.
+    """
+    found = here.reviews.queues.get(queue_id, tenant=who.sight, now_us=here.now_ns() // 1000, counted=False)
+    if found is None:
+        raise Missing(f"there is no review queue {queue_id}")
+    refuse_shared(who, found.tenant, f"the review queue {found.name!r}")
+    return found
+
+
+Voting = Annotated[ReviewQueue, Depends(queue_to_vote_in)]
+Queued = Annotated[QueueBody, Depends(exactly(QueueBody))]
+Added = Annotated[EntriesBody, Depends(exactly(EntriesBody))]
+
+
+@router.get("", responses=PARTED)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+@answers(list[ReviewQueueDocument])
+def list_queues(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The queues by name, and how far each is."""
+    found = here.reviews.queues.all(tenant=who.sight, now_us=here.now_ns() // 1000)
+    return [queue_document(each, who) for each in part.of(found)]
+
+
+@router.post("", status_code=HTTPStatus.CREATED, responses=TAGGED_NEW, openapi_extra=body_of(QueueBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(ReviewQueueDocument)
+def create_queue(body: Queued, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """Make a queue; 409 if there is one of that name."""
+    queue_id, now_us = uuid.uuid4().hex, here.now_ns() // 1000
+    whose = tenant_of(who, tenant)
+    check_feeds(here, whose, body)
+    here.reviews.queues.create(queue_id, body.text(), tenant=whose, by=who.key_name, now_us=now_us)
+    headers = {"location": f"{router.prefix}/{queue_id}", **tag(1)}
+    return JSONResponse(queue_document(_again(here, queue_id), who), HTTPStatus.CREATED, headers)
+
+
+@router.get(_ONE, responses=TAGGED)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+@answers(ReviewQueueDocument)
+def show_queue(queue: Seen, who: Who) -> JSONResponse:
+    """A review queue."""
+    return JSONResponse(queue_document(queue, who), headers=tag(queue.version))
+
+
+@router.put(_ONE, responses=TAGGED | GUARDED, openapi_extra=body_of(QueueBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(ReviewQueueDocument)
+def replace_queue(queue: Own, body: Queued, here: Here, who: Who, if_match: IfMatch = "") -> JSONResponse:
+    """Let it ask something else; what is in it stays. Votes count for the question that they answered."""
+    require_version(queue.version, seen(if_match))
+    check_feeds(here, queue.tenant, body)
+    here.reviews.queues.replace(queue, body.text(), now_us=here.now_ns() // 1000)
+    return JSONResponse(queue_document(_again(here, queue.queue_id), who), headers=tag(queue.version + 1))
+
+
+@router.delete(_ONE, status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
+@needs(Permission.WRITE, by_tenant=True)
+def delete_queue(queue: Own, here: Here, if_match: IfMatch = "") -> Response:
+    """Delete it with its entries; votes stay."""
+    require_version(queue.version, seen(if_match))
+    here.reviews.queues.delete(queue)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.get(_ONE + "/progress")
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+@answers(ReviewProgress)
+def show_progress(queue: Seen, here: Here) -> dict[str, object]:
+    """How far it is, and what each person did."""
+    return progress_document(queue, here.reviews.queues.progress(queue, now_us=here.now_ns() // 1000))
+
+
+@router.get(_ONE + "/entries")
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+@answers(ReviewEntryPage)
+def list_entries(
+    queue: Seen, here: Here, who: Who, at: At, filters: Annotated[EntryFilters, Query()]
+) -> dict[str, object]:
+    """What is in it, in the order in which it was added."""
+    author, now_us = author_of(who, filters.by), here.now_ns() // 1000
+    found = here.reviews.queues.entries(
+        queue, author=author, done=filters.done, now_us=now_us, most=at.size + 1, skip=at.page * at.size
+    )
+    return page_document([entry_document(queue, each) for each in found], at.page, at.size)
+
+
+@router.post(
+    _ONE + "/entries",
+    status_code=HTTPStatus.CREATED,
+    openapi_extra=body_of(EntriesBody),
+)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AddedEntries)
+def add_entries(queue: Own, body: Added, here: Here, who: Who) -> dict[str, object]:
+    """Add what is named, or the items of a run; what is in the queue already is not added again."""
+    entries = (
+        [NewEntry(about=queue_target(here, queue, each), reason="hand") for each in body.targets]
+        if body.runId is None
+        else entries_of_run(here, queue, body.runId, body.share)
+    )
+    now_us = here.now_ns() // 1000
+    return {"added": here.reviews.queues.add(queue, entries, by=who.key_name, now_us=now_us)}
+
+
+@router.get(_ENTRY)
+@needs(Permission.SEE_QUEUES, by_tenant=True)
+@answers(ReviewEntryDetail)
+def show_entry(queue: Seen, entry_id: EntryId, here: Here, who: Who, by: By = None) -> dict[str, object]:
+    """An entry with what there is to judge, and what others said if the asker may know it."""
+    return entry_detail(here, queue, entry_in(here, queue, entry_id, author_of(who, by)))
+
+
+@router.delete(_ENTRY, status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def remove_entry(queue: Own, entry_id: EntryId, here: Here) -> Response:
+    """Take it out of the queue; votes stay."""
+    here.reviews.queues.remove(queue, entry_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ONE + "/fill")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AddedEntries)
+def fill(queue: Own, here: Here) -> dict[str, object]:
+    """Let its feeds draw from the results that there are now; the server does so by itself every few seconds."""
+    return {"added": here.reviews.feeding.fill(queue, feeds_of(queue), now_us=here.now_ns() // 1000)}
+
+
+def entry_in(here: Context, queue: ReviewQueue, entry_id: str, author: str) -> ReviewEntry:
+    """An entry of a queue, as somebody sees it.
+
+    Raises:
+        Missing: it is not there.
+    """
+    found = here.reviews.queues.entry(queue, entry_id, author=author, now_us=here.now_ns() // 1000)
+    if found is None:
+        raise Missing("this queue has no such entry; what it was about may have expired")
+    return found
+
+
+def check_feeds(here: Context, tenant: str, body: QueueBody) -> None:
+    """Refuse rules that a tenant has not.
+
+    Raises:
+        BadQuery: there is no such rule.
+    """
+    known = {kept.stored.rule_id for kept in here.rules.kept() if kept.stored.tenant in {tenant, ""}}
+    for each in body.feeds:
+        unknown = {each.ruleId, each.againstRuleId or each.ruleId} - known
+        if unknown:
+            raise BadQuery(f"feeds: there is no rule {min(unknown)}")
+
+
+def _again(here: Context, queue_id: str) -> ReviewQueue:
+    found = here.reviews.queues.get(queue_id, tenant=None, now_us=here.now_ns() // 1000)
+    if found is None:
+        raise Missing("the review queue was deleted meanwhile")
+    return found
+
+
+def queue_target(here: Context, queue: ReviewQueue, body: TargetBody) -> AnnotationTarget:
+    """What is named, if it is of the queue's tenant."""
+    if body.itemResultId is None:
+        return own_target(here, queue.tenant, str(body.traceId), body.spanId)
+    item = here.run_items.find(queue.tenant, int(body.itemResultId))
+    run = None if item is None else _run(here, queue, item["run_id"])
+    if run is None:
+        raise Missing(f"no item {body.itemResultId} of a run here")
+    return item_target(here, run, int(body.itemResultId))
+
+
+def entries_of_run(here: Context, queue: ReviewQueue, run_id: str, share: float) -> list[NewEntry]:
+    """The items of a run, each with the chance to be drawn.
+
+    Raises:
+        Missing: there is no such run of the queue's tenant.
+    """
+    run = _run(here, queue, run_id.lower())
+    if run is None:
+        raise Missing(f"there is no run {run_id} here")
+    items: list[Any] = here.run_items.keys(run.run_id, after=0, most=MOST_ENTRIES)
+    return [
+        NewEntry(
+            about=AnnotationTarget(
+                tenant=run.tenant, target="run_item", project=run.project, run_id=run.run_id, item_number=number
+            ),
+            reason="run",
+            probability=share,
+        )
+        for number, *_ in items
+    ]
+
+
+def _run(here: Context, queue: ReviewQueue, run_id: str) -> Run | None:
+    run = here.runs.find(queue.tenant, run_id)
+    return run if run is not None and run.tenant == queue.tenant else None

@@ -1,0 +1,149 @@
+"""Reviewing over HTTP: the next entry of a queue, the vote on it, leaving it out, and taking that back."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.reviewing import NextReview, ReviewEntryDetail
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.exact_json import body_of, exactly
+from collector.api.base.times import time_text
+from collector.api.review.annotations import Note, author_of, expected_text
+from collector.api.review.review_documents import entry_detail
+from collector.api.review.review_queues import By, EntryId, Voting, entry_in
+from storage.errors import BadQuery
+from storage.review.annotations import NewAnnotation, Source
+from storage.review.review_queues import ReviewQueue
+from storage.review.review_turns import ReviewTurn
+
+router = APIRouter(prefix="/api/v1/review-queues")
+
+_NEXT: Final = "/{queue_id}/next"
+_ENTRY: Final = "/{queue_id}/entries/{entry_id}"
+
+
+class VoteBody(BaseModel):
+    """A vote: a label, a score, or in the note a text, as the queue wants it; and what would have been right."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    score: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+    note: Note | None = None
+    overriddenExpectedOutput: Any = None
+
+
+Voted = Annotated[VoteBody, Depends(exactly(VoteBody))]
+
+
+@router.post(_NEXT)
+@needs(Permission.REVIEW, by_tenant=True)
+@answers(NextReview)
+def take_next(queue: Voting, here: Here, who: Who, by: By = None) -> dict[str, object]:
+    """Give the asker an entry that he has not voted on and that has room; it is his until the lease ends.
+
+    Who asks again before he has voted is given the same one, with a new lease.
+    """
+    turn = turn_of(here, who, by)
+    entry_id = here.reviews.turns.next(queue, turn)
+    if entry_id is None:
+        return {"entry": None, "leasedUntil": None}
+    return {
+        "entry": entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author)),
+        "leasedUntil": time_text((turn.now_us + turn.lease_us) * 1_000),
+    }
+
+
+@router.put(
+    _ENTRY + "/vote",
+    openapi_extra=body_of(VoteBody),
+    responses={409: {"description": "Enough others voted on it, or look at it."}},
+)
+@needs(Permission.REVIEW, by_tenant=True)
+@answers(ReviewEntryDetail)
+def vote(queue: Voting, entry_id: EntryId, body: Voted, here: Here, who: Who, by: By = None) -> dict[str, object]:
+    """Answer the queue's question; the vote is stored before it is answered, with what may be known from then on."""
+    turn = turn_of(here, who, by)
+    cast_vote(here, queue, entry_id, body, turn, goes_on=False)
+    return entry_detail(here, queue, entry_in(here, queue, entry_id, turn.author))
+
+
+@router.delete(_ENTRY + "/vote", status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.REVIEW, by_tenant=True)
+def undo(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """Take back the asker's vote, or that he left the entry out, and give it to him again if it has room."""
+    take_back(here, queue, entry_id, turn_of(here, who, by))
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post(_ENTRY + "/skip", status_code=HTTPStatus.NO_CONTENT, responses={409: {"description": "He voted on it."}})
+@needs(Permission.REVIEW, by_tenant=True)
+def skip(queue: Voting, entry_id: EntryId, here: Here, who: Who, by: By = None) -> Response:
+    """Leave it to others: the asker is not given it again."""
+    here.reviews.turns.skip(queue, entry_id, turn_of(here, who, by), goes_on=False)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def turn_of(here: Context, who: Caller, by: str | None) -> ReviewTurn:
+    """Who acts now."""
+    lease_us = int(here.reviews.lease_s * 1_000_000)
+    return ReviewTurn(author=author_of(who, by), now_us=here.now_ns() // 1000, lease_us=lease_us)
+
+
+def cast_vote(
+    here: Context, queue: ReviewQueue, entry_id: str, body: VoteBody, turn: ReviewTurn, *, goes_on: bool
+) -> str | None:
+    """Store a vote; with `goes_on` the id of the next entry.
+
+    Raises:
+        BadQuery: it is no answer to the queue's question, or the correction cannot be stored.
+        Conflict: enough others voted on it, or look at it.
+        Missing: the entry is not there.
+    """
+    _check_answer(queue, body)
+    said = NewAnnotation(
+        about=entry_in(here, queue, entry_id, turn.author).about,
+        name=queue.question,
+        label=body.label,
+        score=body.score,
+        note=here.redacted(body.note),
+        expected=expected_text(here, body.overriddenExpectedOutput),
+        source="person",
+        author=turn.author,
+    )
+    return here.reviews.turns.vote(queue, entry_id, said, turn, goes_on=goes_on)
+
+
+def _check_answer(queue: ReviewQueue, body: VoteBody) -> None:
+    is_score, is_text = queue.answer == "score", queue.answer == "text"
+    if queue.answer == "label" and body.label not in queue.labels:
+        raise BadQuery(f"label: one of {', '.join(queue.labels)}")
+    if queue.answer != "label" and body.label is not None:
+        raise BadQuery(f"label: this queue is answered with a {queue.answer}")
+    if is_score is (body.score is None):
+        raise BadQuery(f"score: {'must be given' if is_score else 'this queue is answered without one'}")
+    if is_score and not (queue.low or 0) <= (body.score or 0) <= (1 if queue.high is None else queue.high):
+        raise BadQuery(f"score: from {queue.low:g} to {queue.high:g}")
+    if is_text and not (body.note or "").strip():
+        raise BadQuery("note: must be given, the text is the answer")
+
+
+def take_back(here: Context, queue: ReviewQueue, entry_id: str, turn: ReviewTurn) -> None:
+    """Take back a vote, or that an entry was left out.
+
+    Raises:
+        Missing: the entry is not there.
+    """
+    about = entry_in(here, queue, entry_id, turn.author).about
+    sources: tuple[Source, ...] = ("person", "adjudicator")
+    withdrawn = [
+        NewAnnotation(about=about, name=queue.question, source=each, author=turn.author, withdrawn=True)
+        for each in sources
+    ]
+    here.reviews.turns.undo(queue, entry_id, withdrawn, turn)

@@ -1,0 +1,68 @@
+"""Votes of people on sessions, over HTTP. The id is a parameter, since it may hold anything."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse, Response
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, sight_of, tenant_of
+from collector.api.answers.annotating import AnnotationDocument
+from collector.api.answers.declared import answers
+from collector.api.base.context import Here, Who
+from collector.api.base.exact_json import body_of
+from collector.api.base.problems import problem
+from collector.api.review.annotations import (
+    VERDICT,
+    AnnotationBody,
+    Question,
+    Voted,
+    annotation_document,
+    counting,
+    vote_on,
+    votes_on,
+    withdraw,
+)
+from collector.api.review.session_targets import session_seen, session_target
+
+router = APIRouter(prefix="/api/v1/session-annotation")
+
+_NOT_HERE: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"description": "There is no such session, or no vote on it."}
+}
+
+SessionId = Annotated[str, Query(alias="sessionId", min_length=1, max_length=1_000)]
+
+
+@router.put("", responses=_NOT_HERE, openapi_extra=body_of(AnnotationBody))
+@needs(Permission.WRITE, by_tenant=True)
+@answers(AnnotationDocument)
+def annotate_session(
+    session_id: SessionId, body: Voted, here: Here, who: Who, tenant: Tenant = None
+) -> dict[str, object]:
+    """Vote on a session; a vote of the caller's before this one stays in the history."""
+    return vote_on(here, who, session_target(here, tenant_of(who, tenant), session_id), body)
+
+
+@router.get("", responses=_NOT_HERE)
+@needs(Permission.READ, by_tenant=True)
+@answers(AnnotationDocument)
+def show_of_session(
+    session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
+) -> Response:
+    """The vote that counts: the adjudicator's, else the latest of a person."""
+    found = counting(votes_on(here, session_seen(here, sight_of(who, tenant), session_id), name))
+    if found is None:
+        return problem(HTTPStatus.NOT_FOUND, "nobody has voted on it")
+    return JSONResponse(annotation_document(found))
+
+
+@router.delete("", status_code=HTTPStatus.NO_CONTENT, responses=_NOT_HERE)
+@needs(Permission.WRITE, by_tenant=True)
+def withdraw_of_session(
+    session_id: SessionId, here: Here, who: Who, tenant: Tenant = None, name: Question = VERDICT
+) -> Response:
+    """Take the caller's vote back; it stays in the history."""
+    withdraw(here, who, session_target(here, tenant_of(who, tenant), session_id), name)
+    return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -1,0 +1,1 @@
+"""Rules, their connections, jobs and backfills, over HTTP."""

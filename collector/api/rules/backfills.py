@@ -1,0 +1,108 @@
+"""Running rules over what was stored before them, over HTTP."""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.access.keys import Instant
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import BackfillDocument
+from collector.api.base.context import Here, Who
+from collector.api.base.ids import HexTrace
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.problems import problem
+from collector.api.base.times import within_reach
+from collector.api.documents.rule_documents import backfill_document
+from collector.api.rules.rules import RULES, find_own
+from storage.errors import Conflict, Missing
+from storage.judging.backfills import Backfill
+
+router = APIRouter(prefix="/api/v1")
+
+_PATH: Final = f"{RULES}/{{rule_id}}/backfills"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_US: Final = 1_000
+
+MOST_CHOSEN: Final = 200
+"""Traces of one backfill that names them; a guess."""
+
+
+class Bounds(BaseModel):
+    """Between which instants the spans start that are looked at; up to now where nothing else is said.
+
+    With `traceIds`, spans of these traces only.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    from_time: Annotated[Instant, Field(alias="from")]
+    to_time: Annotated[Instant | None, Field(alias="to")] = None
+    trace_ids: Annotated[list[HexTrace] | None, Field(alias="traceIds", min_length=1, max_length=MOST_CHOSEN)] = None
+
+
+@router.post(_PATH, status_code=HTTPStatus.CREATED)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(BackfillDocument)
+def start(project: str, rule_id: str, bounds: Bounds, here: Here, who: Who) -> JSONResponse:
+    """Run a rule over what is stored."""
+    kept = find_own(here, who, project, rule_id)
+    from_ns = _ns(bounds.from_time)
+    to_ns = here.now_ns() if bounds.to_time is None else _ns(bounds.to_time)
+    if from_ns >= to_ns:
+        return problem(HTTPStatus.BAD_REQUEST, "from: must be before to")
+    chosen = None if bounds.trace_ids is None else [each.lower() for each in bounds.trace_ids]
+    backfill_id = here.backfills.start(kept.active, from_ns, to_ns, trace_ids=chosen)
+    place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{rule_id}/backfills/{backfill_id}"
+    return JSONResponse(
+        backfill_document(_find(here, rule_id, backfill_id)),
+        status_code=HTTPStatus.CREATED,
+        headers={"location": place},
+    )
+
+
+@router.get(_PATH, responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[BackfillDocument])
+def list_backfills(project: str, rule_id: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The runs of a rule, newest first. Those of a shared rule are about everybody's spans, so no tenant sees them."""
+    find_own(here, who, project, rule_id)
+    return [backfill_document(each) for each in part.of(here.backfills.of_rule(rule_id))]
+
+
+@router.get(f"{_PATH}/{{backfill_id}}")
+@needs(Permission.READ, by_tenant=True)
+@answers(BackfillDocument)
+def show(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> dict[str, object]:
+    """One run."""
+    find_own(here, who, project, rule_id)
+    return backfill_document(_find(here, rule_id, backfill_id))
+
+
+@router.delete(f"{_PATH}/{{backfill_id}}", status_code=HTTPStatus.NO_CONTENT)
+@needs(Permission.WRITE, by_tenant=True)
+def cancel(project: str, rule_id: str, backfill_id: str, here: Here, who: Who) -> Response:
+    """Let a run go no further; what it found stays."""
+    find_own(here, who, project, rule_id)
+    found = _find(here, rule_id, backfill_id)
+    if found.state != "running":
+        raise Conflict(f"the backfill {backfill_id} is {found.state}")
+    here.backfills.cancel(backfill_id)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _find(here: Here, rule_id: str, backfill_id: str) -> Backfill:
+    for each in here.backfills.of_rule(rule_id):
+        if each.backfill_id == backfill_id:
+            return each
+    raise Missing(f"the rule {rule_id} has no backfill {backfill_id}")
+
+
+def _ns(instant: datetime) -> int:
+    since = instant - _EPOCH
+    return within_reach(((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * _US)

@@ -1,0 +1,81 @@
+"""The body of a request that is a rule: JSON, or YAML as in a file."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from collector.api.documents.rule_documents import READ_ONLY
+from collector.api.rules.body_schemas import RULE
+from rules.errors import BadRule, Problem
+from rules.rule_text import RuleText, parse_json, parse_rule
+from rules.tree import MAX_CHARACTERS
+
+_MAX_BYTES: Final = 4 * MAX_CHARACTERS
+
+_JSON: Final = "application/json"
+# Nothing that a form of another site can send without asking first.
+_PARSERS: Final[Mapping[str, Callable[[str], RuleText]]] = {
+    _JSON: functools.partial(parse_json, passing_over=READ_ONLY),
+    "application/yaml": parse_rule,
+    "application/x-yaml": parse_rule,
+    "text/yaml": parse_rule,
+}
+
+
+BODY: Final[dict[str, object]] = {
+    "requestBody": {
+        "required": True,
+        "description": "A rule, as docs/rules.md has it.",
+        "content": {
+            _JSON: {"schema": RULE},
+            "application/yaml": {"schema": {"type": "string"}},
+        },
+    }
+}
+"""What the document says of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBody:
+    """A rule that was sent, and how it was written."""
+
+    parsed: RuleText
+    text: str
+
+
+async def rule_body(request: Request) -> RuleBody:
+    """The rule in a request.
+
+    Raises:
+        HTTPException: it is neither JSON nor YAML, or too large.
+        BadRule: it is no rule.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _PARSERS:
+        told = f"send the rule as {' or '.join(list(_PARSERS)[:2])}"
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > _MAX_BYTES:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a rule has at most {_MAX_BYTES} bytes")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRule([Problem(line=1, key="", message=f"is not UTF-8: {error.reason}")]) from None
+    parsed = _PARSERS[kind](text)
+    return RuleBody(parsed=parsed, text=_without_read_only(text) if kind == _JSON else text)
+
+
+def _without_read_only(text: str) -> str:
+    """A JSON object without what an answer of ours tells beside a rule; as it is where it has none of that."""
+    document = json.loads(text)
+    if not document.keys() & READ_ONLY:
+        return text
+    return json.dumps({key: value for key, value in document.items() if key not in READ_ONLY}, ensure_ascii=False)

@@ -1,0 +1,135 @@
+"""Connections to models over HTTP. No answer holds a key, nor does any error."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from collector.access.permission import Permission, needs
+from collector.api.access.owned import connection_seen, connections_seen, own_connection, spent_over_connections
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import ConnectionDocument, ConnectionTrialDocument
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.problems import problem
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.documents.connection_documents import connection_document
+from collector.api.rules.body_schemas import CHANGED_CONNECTION, CONNECTION
+from collector.connection_text import BadText, ConnectionProblem
+from collector.live.judges.connection_trial import try_connection
+from evaluators.wire import parse_json
+from storage.errors import Conflict, Missing, Overloaded
+
+router = APIRouter(prefix="/api/v1/llm-connections")
+
+_MAX_BODY_BYTES = 1 << 20
+_STATUS: dict[type[Exception], int] = {BadText: 400, Missing: 404, Conflict: 409, Overloaded: 503}
+
+
+def _body(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.get("", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[ConnectionDocument])
+def list_connections(here: Here, who: Who, part: Part) -> list[dict[str, Any]]:
+    """All of them, by name; a key with a tenant sees its own and those that its rules may use."""
+    spent = spent_over_connections(here, who)
+    return [connection_document(each, spent) for each in part.of(connections_seen(here, who))]
+
+
+@router.post("", status_code=201, openapi_extra=_body(CONNECTION), responses=TAGGED_NEW)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionDocument)
+async def create(request: Request, here: Here, who: Who) -> Response:
+    """Add one."""
+    try:
+        document = await _document(request)
+        created = await asyncio.to_thread(here.judging.connections.create, document, who.tenant)
+    except tuple(_STATUS) as error:
+        return _failed(error)
+    place = {"location": f"{router.prefix}/{created.connection_id}"}
+    return JSONResponse(
+        connection_document(created, spent_over_connections(here, who)), 201, place | tag(created.row.version)
+    )
+
+
+@router.get("/{connection_id}", responses=TAGGED)
+@needs(Permission.READ, by_tenant=True)
+@answers(ConnectionDocument)
+def show(connection_id: str, here: Here, who: Who) -> Response:
+    """A connection."""
+    try:
+        found = connection_seen(here, who, connection_id)
+    except Missing as error:
+        return _failed(error)
+    return JSONResponse(connection_document(found, spent_over_connections(here, who)), headers=tag(found.row.version))
+
+
+@router.put("/{connection_id}", openapi_extra=_body(CHANGED_CONNECTION), responses=TAGGED | GUARDED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionDocument)
+async def replace(connection_id: str, request: Request, here: Here, who: Who, if_match: IfMatch = "") -> Response:
+    """Make it what the body says; a key that the body does not mention stays."""
+    try:
+        own_connection(here, who, connection_id)
+        document = await _document(request)
+        change = partial(here.judging.connections.replace, connection_id, document, seen=seen(if_match))
+        replaced = await asyncio.to_thread(change)
+    except tuple(_STATUS) as error:
+        return _failed(error)
+    return JSONResponse(
+        connection_document(replaced, spent_over_connections(here, who)), headers=tag(replaced.row.version)
+    )
+
+
+@router.delete("/{connection_id}", status_code=204, responses=GUARDED)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete(connection_id: str, here: Here, who: Who, if_match: IfMatch = "") -> Response:
+    """Take it away, with its key."""
+    try:
+        own_connection(here, who, connection_id)
+        here.judging.connections.delete(connection_id, seen=seen(if_match))
+    except tuple(_STATUS) as error:
+        return _failed(error)
+    return Response(status_code=204)
+
+
+@router.post("/{connection_id}/test")
+@needs(Permission.ADMINISTER, by_tenant=True)
+@answers(ConnectionTrialDocument)
+def test(connection_id: str, here: Here, who: Who) -> Response:
+    """Ask its model one tiny question; 200 also where it fails, because the question was answered: it does not work."""
+    connections, budgets = here.judging.connections, here.judging.budgets
+    try:
+        found = own_connection(here, who, connection_id)
+    except Missing as error:
+        return _failed(error)
+    return JSONResponse(asyncio.run(try_connection(found, connections, budgets)).document())
+
+
+async def _document(request: Request) -> dict[str, Any]:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY_BYTES:
+            raise BadText([ConnectionProblem(key="", message=f"the body is longer than {_MAX_BODY_BYTES >> 20} MiB")])
+    try:
+        document = parse_json(body.decode())
+    except ValueError:  # its message may hold a part of the body
+        raise BadText([ConnectionProblem(key="", message="the body is not JSON in UTF-8")]) from None
+    if not isinstance(document, dict):
+        raise BadText(
+            [ConnectionProblem(key="", message="the body must be an object, as in {name: …, baseUrl: …, model: …}")]
+        )
+    return document
+
+
+def _failed(error: Exception) -> JSONResponse:
+    problems = [{"key": each.key, "message": each.message} for each in getattr(error, "problems", ())]
+    headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, Overloaded) else {}
+    status = next(code for kind, code in _STATUS.items() if isinstance(error, kind))
+    return problem(status, str(error), problems=problems or None, headers=headers)

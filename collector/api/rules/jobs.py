@@ -1,0 +1,103 @@
+"""Jobs over HTTP: what is evaluated, what failed, and once more, please."""
+
+import time
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import JobPage, RetriedJob, RetriedJobs
+from collector.api.base.context import Here, Who
+from collector.api.base.problems import problem
+from collector.api.documents.job_documents import job_document, refusal
+from storage.judging.jobs import JobFilter
+from storage.judging.repeating import MOST_RETRIED
+
+router = APIRouter(prefix="/api/v1/jobs")
+
+_MAX_PAGE = 10_000
+_LAST_ID = 2**63 - 1
+
+State = Literal["waiting", "held", "ready", "claimed", "scored", "failed", "skipped", "superseded"]
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class JobQuery(BaseModel):
+    """Which jobs: in a state, of a rule by name or id, of a trace."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: State | None = None
+    rule: Text | None = None
+    trace: Text | None = None
+    page: int = Field(default=0, ge=0, le=_MAX_PAGE)
+    size: int = Field(default=50, ge=1, le=200)
+
+
+class Failed(BaseModel):
+    """Which failed evaluations: of a rule by name or id, with a kind of error; all where neither is given.
+
+    With `over_budget` or `rule_disabled`, those that were left out for that.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    rule: Text | None = None
+    error_kind: Text | None = Field(default=None, alias="errorKind")
+
+
+@router.get("")
+@needs(Permission.READ, by_tenant=True)
+@answers(JobPage)
+def list_jobs(here: Here, who: Who, wanted: Annotated[JobQuery, Query()]) -> dict[str, object]:
+    """Jobs, newest first."""
+    filters = JobFilter(
+        state=wanted.state,
+        rule=wanted.rule,
+        trace_id=None if wanted.trace is None else wanted.trace.lower(),
+        tenant=who.sight,
+    )
+    rows = here.jobs.page(filters, limit=wanted.size + 1, skipped=wanted.page * wanted.size)
+    content = [job_document(row) for row in rows[: wanted.size]]
+    return {
+        "content": content,
+        "number": wanted.page,
+        "size": wanted.size,
+        "numberOfElements": len(content),
+        "first": wanted.page == 0,
+        "last": len(rows) <= wanted.size,
+    }
+
+
+@router.post("/{job_id}/retry")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RetriedJob)
+def retry_job(job_id: Annotated[int, Path(ge=0, le=_LAST_ID)], here: Here, who: Who) -> JSONResponse:
+    """Evaluate again what failed, as a new job; one that waits for its next attempt has it now."""
+    repeated = here.jobs.retry([job_id], now_us=_now_us(), tenant=who.sight)
+    here.jobs_changed()
+    if job_id not in repeated.refused:
+        return JSONResponse({"retried": repeated.jobs})
+    state = repeated.refused[job_id]
+    status = HTTPStatus.NOT_FOUND if state is None else HTTPStatus.CONFLICT
+    return problem(status, f"job {job_id}: {refusal(state)}")
+
+
+@router.post("/retry")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RetriedJobs)
+def retry_failed(failed: Failed, here: Here, who: Who) -> JSONResponse:
+    """Evaluate again what failed, the oldest first."""
+    repeated = here.jobs.retry_failed(
+        rule=failed.rule, error_kind=failed.error_kind, now_us=_now_us(), tenant=who.sight
+    )
+    here.jobs_changed()
+    return JSONResponse({"retried": repeated.jobs, "more": repeated.jobs == MOST_RETRIED})
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,60 @@
+"""Judging a span or a trace at once, over HTTP."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, sight_of
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import JudgedNowDocument
+from collector.api.base.context import Here, Who
+from collector.api.rules.judging_now import judge_now, offer_of, target_of
+from collector.api.rules.rules import RULES, find_own
+
+router = APIRouter(prefix="/api/v1")
+
+
+class ToJudge(BaseModel):
+    """A trace, or a span of it."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
+
+    trace_id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
+    span_id: Annotated[str | None, Field(pattern=r"^[0-9a-fA-F]{16}$")] = None
+    price_only: Annotated[bool, Field(description="Tell what it costs at most, and ask nobody.")] = False
+
+
+@router.post(f"{RULES}/{{rule_id}}/judge")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(JudgedNowDocument)
+def judge(project: str, rule_id: str, wanted: ToJudge, here: Here, who: Who, tenant: Tenant = None) -> dict[str, Any]:
+    """Have a rule judge a span or a trace now, whether its conditions match it or not.
+
+    A score is stored in place of what the rule said of it before; monitors do not count it.
+    """
+    kept = find_own(here, who, project, rule_id)
+    target = target_of(here, sight_of(who, tenant), wanted.trace_id, wanted.span_id)
+    offer = offer_of(here, kept, target)
+    most = {"costUsdAtMost": offer.usd, "model": ", ".join(each.model for each in offer.terms) or None}
+    if wanted.price_only:
+        return most | {"result": None, "jobId": None}
+    found = judge_now(here, kept, target)
+    result = found.result
+    return most | {
+        "jobId": found.job_id,
+        "result": {
+            "outcome": result.outcome,
+            "score": result.score,
+            "passed": result.passed,
+            "threshold": result.threshold,
+            "reason": result.reason,
+            "errorKind": result.error_kind,
+            "calls": found.calls,
+            "inputTokens": found.taken.input_tokens,
+            "outputTokens": found.taken.output_tokens,
+            "costUsd": found.usd,
+        },
+    }

@@ -1,0 +1,185 @@
+"""Judging a span or a trace at once, because somebody wants to know: for the API's route and for the page alike."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collector.access.caller import Caller
+from collector.api.base.context import Context
+from collector.conventions.values import text_of
+from collector.evaluation.rule_trial import Example
+from collector.live.jobs.trials import TrialAnswers, most_of
+from collector.live.judges.judges import JudgeTerms
+from collector.live.rules.lanes import lane_of
+from collector.live.rules.rules_in_force import KeptRule
+from evaluators.chat.request import cost_usd
+from evaluators.chat.request_budget import Estimate
+from evaluators.errors import BadConfiguration
+from storage.errors import BadQuery, Conflict, Missing
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import JudgedByHand
+from storage.judging.judgements import TargetToJudge
+from storage.records import Span
+
+_US: Final = 1_000
+_NOWHERE: Final = "this rule does not judge it now: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOffer:
+    """A rule that can judge something now, and what that costs at most."""
+
+    kept: KeptRule
+    terms: Sequence[JudgeTerms] = ()  # of several, they vote; none: it asks no model, or cannot, and `problem` says why
+    usd: float | None = None  # None: it costs nothing, or a model has no price
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandVerdict:
+    """What came of it. Only a score is stored: what broke says nothing of the target."""
+
+    result: JobResult
+    calls: int
+    taken: Estimate
+    usd: float | None
+    job_id: int | None  # None: it is not stored
+
+
+def target_of(here: Context, tenant: str | None, trace_id: str, span_id: str | None) -> TargetToJudge:
+    """A span, or a trace, that somebody who sees the spans of this tenant wants judged; None: those of all.
+
+    Raises:
+        Missing: it is not stored.
+    """
+    key, outline = trace_id.lower(), here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=1)
+    if outline is not None:
+        span = None if span_id is None else span_id.lower()
+        found = here.judgements.target(key, span, tenant=outline.summary.tenant)
+        if found is not None:
+            return found
+    raise Missing(f"there is no such {'trace' if span_id is None else 'span'} here")
+
+
+def offers(here: Context, who: Caller, target: TargetToJudge) -> list[RuleOffer]:
+    """The rules of the caller that can judge it now, by name; also where their conditions leave it out."""
+    able = [kept for kept in here.rules.kept() if who.owns(kept.stored.tenant) and _why_not(kept, target) is None]
+    return [_offer(here, kept) for kept in sorted(able, key=lambda kept: kept.active.rule.name)]
+
+
+def offer_of(here: Context, kept: KeptRule, target: TargetToJudge) -> RuleOffer:
+    """What it costs at most to have a rule judge it.
+
+    Raises:
+        BadQuery: the rule does not judge such a thing, or not now.
+        Conflict: its judge cannot be asked.
+    """
+    why = _why_not(kept, target)
+    if why is not None:
+        raise BadQuery(_NOWHERE + why)
+    offer = _offer(here, kept)
+    if offer.problem is not None:
+        raise Conflict(offer.problem)
+    return offer
+
+
+def judge_now(here: Context, kept: KeptRule, target: TargetToJudge) -> HandVerdict:
+    """Have a rule judge it, and store the score in place of what the rule said before.
+
+    The judge is paid like any, and takes no more than was offered.
+
+    Raises:
+        BadQuery, Conflict: as `offer_of`.
+        Overloaded: others are at it, or it cannot be stored now.
+    """
+    offer = offer_of(here, kept, target)
+    rule, example = kept.active.rule, _example(target)
+    if offer.terms:
+        told = here.trials.ask(kept.stored.tenant, kept.stored.rule_id, rule, [example])
+    else:
+        results = here.trials.evaluate(rule, [example])
+        told = TrialAnswers(results=results, calls=0, taken=Estimate(input_tokens=0, output_tokens=0), usd=None)
+    (result,) = told.results
+    return HandVerdict(
+        result=result,
+        calls=told.calls,
+        taken=told.taken,
+        usd=told.usd,
+        job_id=_stored(here, kept, target, result) if result.outcome == "scored" else None,
+    )
+
+
+def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
+    """Why a rule cannot judge something now; None where it can."""
+    rule, wanted = kept.active.rule, "TRACE" if target.span_id is None else "SPAN"
+    if rule.target != wanted:
+        return f"it is about each {rule.target.lower()}"
+    if not rule.enabled:
+        return "it is switched off"
+    if kept.stored.tenant not in {"", target.tenant} or rule.project not in {None, target.project}:
+        return "it is about other projects"
+    if lane_of(rule) == "code":
+        return "it runs a program, which judges what its conditions match"
+    if wanted == "TRACE" and target.is_open:
+        return "the trace has not settled; spans of it may still come"
+    return None
+
+
+def _offer(here: Context, kept: KeptRule) -> RuleOffer:
+    if lane_of(kept.active.rule) != "judge":
+        return RuleOffer(kept=kept)
+    try:
+        terms = here.trials.terms(kept.stored.tenant, kept.stored.rule_id, kept.active.rule)
+    except BadConfiguration as error:
+        return RuleOffer(kept=kept, problem=str(error))
+    costs = []
+    for each in terms:
+        most = most_of(each.max_output_tokens)
+        costs.append(cost_usd(each.price, most.input_tokens, most.output_tokens))
+    return RuleOffer(kept=kept, terms=terms, usd=None if None in costs else sum(filter(None, costs)))
+
+
+def _example(target: TargetToJudge) -> Example:
+    return Example(
+        tenant=target.tenant,
+        project=target.project,
+        seq=target.seq,
+        trace_id=target.trace_id,
+        span_id=target.span_id,
+        session_id=None,
+        name="",
+        service="",
+        start_ns=0,
+        settles_at_ns=None,
+        settled=True,
+    )
+
+
+def _stored(here: Context, kept: KeptRule, target: TargetToJudge, result: JobResult) -> int:
+    judged = JudgedByHand(
+        revision=kept.active.revision,
+        seq=target.seq,
+        tenant=target.tenant,
+        project=target.project,
+        trace_id=target.trace_id,
+        span_id=target.span_id,
+        release=_release(here, kept, target),
+        result=result,
+    )
+    return here.jobs.store_by_hand(judged, now_us=time.time_ns() // _US)
+
+
+def _release(here: Context, kept: KeptRule, target: TargetToJudge) -> str | None:
+    """What the rule tells releases apart by, of the span, or of the first one of the trace."""
+    outline = here.outlines.of_trace(target.trace_id, tenant=target.tenant, max_spans=1)
+    if outline is None:
+        return None
+    first = next((each.span_id for each in outline.spans), "")
+    whole = here.outlines.span(outline, target.span_id or first)
+    return None if whole is None else _attribute(whole.span, kept.active.rule.compare_by)
+
+
+def _attribute(span: Span, name: str) -> str | None:
+    found: Sequence[str | None] = [text_of(of.get(name)) for of in (span.attributes, span.resource.attributes)]
+    return next((text for text in found if text is not None), None)

@@ -1,0 +1,67 @@
+"""The playground over HTTP: models go on with a conversation, beside each other, within the budgets of judges."""
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter
+
+from collector.access.permission import Permission, needs
+from collector.api.answers.declared import answers
+from collector.api.answers.playing import PlaygroundDocument
+from collector.api.base.context import Here, Who
+from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
+from collector.live.judges.playground_trace import reply_message
+
+router = APIRouter(prefix="/api/v1/playground")
+
+
+@router.post("")
+@needs(Permission.WRITE, by_tenant=True)
+@answers(PlaygroundDocument)
+async def play(body: PlaygroundBody, here: Here, who: Who) -> dict[str, Any]:
+    """Ask models to go on with a conversation; 200 also where one does not answer, because that is what came of it.
+
+    Each request is paid like one of a judge, by the project and the connection, and stored as a trace of its own, which
+    rules pass over.
+    """
+    question = question_of(who, body)
+    wanted = await asyncio.to_thread(priced, here, question, body)
+    if body.price_only:
+        given = [StoredAnswer(priced=each, given=None) for each in wanted]
+    else:
+        given = await played(here, who, question, wanted, body)
+    return {"atMost": _most(wanted), "answers": [_answer(each) for each in given]}
+
+
+def _most(wanted: list[PricedAnswer]) -> dict[str, Any]:
+    """What all of it takes at most; of what has no price the USD are not known."""
+    terms = [each.terms for each in wanted if each.terms is not None]
+    usd = [each.usd for each in terms]
+    return {
+        "calls": len(terms),
+        "inputTokens": sum(each.most.input_tokens for each in terms),
+        "outputTokens": sum(each.most.output_tokens for each in terms),
+        "costUsd": None if None in usd else sum(amount for amount in usd if amount is not None),
+    }
+
+
+def _answer(answer: StoredAnswer) -> dict[str, Any]:
+    terms, given, problem = answer.priced.terms, answer.given, answer.priced.problem
+    failed: dict[str, str | None] | None = None
+    if problem is not None:
+        failed = {"kind": "bad_configuration", "message": problem}
+    if given is not None and given.error is not None:
+        failed = {"kind": given.error_kind, "message": given.error}
+    reply = None if given is None else given.reply
+    return {
+        "connectionId": answer.priced.wish.connection if terms is None else terms.found.connection_id,
+        "connection": None if terms is None else terms.found.row.name,
+        "model": answer.priced.wish.model if terms is None else terms.asked.model,
+        "atMost": _most([answer.priced]),
+        "message": None if reply is None else reply_message(reply),
+        "isCutOff": False if reply is None else reply.is_cut_off,
+        "usage": given.usage.to_document() if given is not None and given.usage is not None else None,
+        "failure": failed,
+        "traceId": answer.trace_id,
+        "notStored": answer.not_stored,
+    }

@@ -1,0 +1,186 @@
+"""The playground, for the API's route and for the page alike: what is wanted, its price, the answers, their traces."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from collector.access.caller import Caller
+from collector.api.answers.base import JsonObject
+from collector.api.base.context import Context
+from collector.conventions.definitions import definitions_of, once_by_name
+from collector.doors.status import failure_of
+from collector.live.judges.playground import (
+    MOST_ANSWERS,
+    AnswerTerms,
+    AnswerWish,
+    GivenAnswer,
+    PlaygroundQuestion,
+)
+from collector.live.judges.playground_trace import PlaygroundOrigin, trace_of
+from evaluators.chat.dialogue import ROLES, Dialogue, NotSendable
+from evaluators.errors import BadConfiguration
+from storage.errors import BadQuery
+from storage.records import Message
+
+log = logging.getLogger(__name__)
+
+_MOST_MESSAGES: Final = 500
+_MOST_TOOLS: Final = 200
+_MOST_OUTPUT: Final = 200_000
+_NAME: Final = 200
+"""Guesses: more than a person reads, and than an agent is offered."""
+
+
+class WishBody(BaseModel):
+    """An answer that is wanted: over which connection, and of which of its models."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
+
+    connection_id: Annotated[str, Field(min_length=1, max_length=_NAME, description="By its id or its name.")]
+    model: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=_NAME,
+            description="Another model than that of the connection, which must not be a shared one.",
+        ),
+    ] = None
+
+
+class OriginBody(BaseModel):
+    """The span whose conversation it was."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
+
+    trace_id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
+    span_id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
+
+
+class PlaygroundBody(BaseModel):
+    """A conversation, and which models are to go on with it."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
+
+    messages: Annotated[
+        list[JsonObject],
+        Field(
+            min_length=1,
+            max_length=_MOST_MESSAGES,
+            description="In the form in which spans tell them: role and parts; a text alone may stand in content.",
+        ),
+    ]
+    tools: Annotated[
+        list[JsonObject], Field(max_length=_MOST_TOOLS, description="name, description, and parameters (JSON Schema).")
+    ] = []
+    answers: Annotated[list[WishBody], Field(min_length=1, max_length=MOST_ANSWERS)]
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
+    max_output_tokens: Annotated[int | None, Field(ge=1, le=_MOST_OUTPUT)] = None
+    reasoning_effort: Annotated[str | None, Field(pattern=r"^[a-z]{1,20}$")] = None
+    project: Annotated[str | None, Field(min_length=1, max_length=_NAME, description="Whose budget counts too.")] = None
+    origin: Annotated[OriginBody | None, Field(description="Of which span it was the conversation.")] = None
+    price_only: Annotated[bool, Field(description="Tell what it costs at most, and ask nobody.")] = False
+
+    @field_validator("messages")
+    @classmethod
+    def _are_messages(cls, messages: list[JsonObject]) -> list[JsonObject]:
+        return [_message(place, message) for place, message in enumerate(messages)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedAnswer:
+    """An answer that is wanted, and what it takes at most, or why it cannot be asked for."""
+
+    wish: AnswerWish
+    terms: AnswerTerms | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
+    """What came of an answer that was wanted, and the trace that tells of it."""
+
+    priced: PricedAnswer
+    given: GivenAnswer | None  # None: it could not be asked for
+    trace_id: str | None = None
+    not_stored: str | None = None  # why there is no trace of it
+
+
+def question_of(who: Caller, body: PlaygroundBody) -> PlaygroundQuestion:
+    """What is asked, on behalf of the caller's tenant."""
+    return PlaygroundQuestion(
+        tenant=who.tenant,
+        project=body.project,
+        dialogue=Dialogue(
+            messages=body.messages, tools=once_by_name(definitions_of(list(body.tools))), top_p=body.top_p
+        ),
+        max_output_tokens=body.max_output_tokens,
+        temperature=body.temperature,
+        reasoning_effort=body.reasoning_effort,
+    )
+
+
+def priced(here: Context, question: PlaygroundQuestion, body: PlaygroundBody) -> list[PricedAnswer]:
+    """What each answer takes at most. Nobody is asked."""
+    wishes = [AnswerWish(connection=each.connection_id, model=each.model) for each in body.answers]
+    return [_priced(here, question, wish) for wish in wishes]
+
+
+def _priced(here: Context, question: PlaygroundQuestion, wish: AnswerWish) -> PricedAnswer:
+    try:
+        return PricedAnswer(wish=wish, terms=here.playground.terms(question, wish), problem=None)
+    except (BadConfiguration, BadQuery, NotSendable) as error:
+        return PricedAnswer(wish=wish, terms=None, problem=str(error))
+
+
+async def played(
+    here: Context, who: Caller, question: PlaygroundQuestion, wanted: Sequence[PricedAnswer], body: PlaygroundBody
+) -> list[StoredAnswer]:
+    """The answers, each of which is stored as a trace of its own before it is told.
+
+    Raises:
+        Overloaded: others are at it; nobody was asked.
+    """
+    terms = [each.terms for each in wanted if each.terms is not None]
+    given = iter(await asyncio.to_thread(here.playground.ask, question, terms) if terms else ())
+    answers = [StoredAnswer(priced=each, given=None if each.terms is None else next(given)) for each in wanted]
+    return list(await asyncio.gather(*(_stored(here, who, question, each, body.origin) for each in answers)))
+
+
+async def _stored(
+    here: Context, who: Caller, question: PlaygroundQuestion, answer: StoredAnswer, origin: OriginBody | None
+) -> StoredAnswer:
+    """The answer with its trace. That it is not stored now is no reason not to tell what was paid for."""
+    if answer.given is None:
+        return answer
+    told = None
+    if origin is not None:
+        told = PlaygroundOrigin(trace_id=origin.trace_id.lower(), span_id=origin.span_id.lower())
+    trace = trace_of(question, answer.given, told)
+    try:
+        receipt = await here.reader.take(trace.body, who)
+    except Exception as error:  # noqa: BLE001 - the answer is there, and told whatever becomes of its trace
+        failure = failure_of(error)
+        log.warning("an answer of the playground is not stored: %s", failure.message)
+        return replace(answer, not_stored=failure.message)
+    return replace(answer, trace_id=trace.trace_id) if receipt.accepted else replace(answer, not_stored=receipt.message)
+
+
+def _message(place: int, message: JsonObject) -> Message:
+    role, parts, content = message.get("role"), message.get("parts"), message.get("content")
+    if role not in (*ROLES, "developer"):
+        raise ValueError(f"{place}.role: must be one of {', '.join(ROLES)}")
+    if parts is None and isinstance(content, str):
+        return {"role": str(role), "parts": [{"type": "text", "content": content}]}
+    if not isinstance(parts, list) or not all(_is_part(part) for part in parts):
+        raise ValueError(f"{place}.parts: must be a list of objects, each with a type, or content a text instead")
+    return {"role": str(role), "parts": parts}
+
+
+def _is_part(part: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(part, dict) and isinstance(part.get("type"), str)

@@ -1,0 +1,229 @@
+"""Rules and projects over HTTP."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.answers.declared import answers
+from collector.api.answers.judging import ExplainedTrace, ProjectDocument, RuleDocument, RuleList, RuleTrialDocument
+from collector.api.base.context import Here, Who
+from collector.api.base.pages import PARTED, Part
+from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
+from collector.api.documents.rule_documents import project_document, rule_document, rules_document
+from collector.api.documents.trial_document import trial_document
+from collector.api.rules.body import BODY, RuleBody, rule_body
+from collector.api.rules.rule_problems import problems_of
+from collector.evaluation.rule_check import check_evaluator
+from collector.evaluation.rule_trial import Parameters, explain_trace, try_rule
+from collector.live.rules.rules_in_force import KeptRule
+from storage.errors import Missing
+
+router = APIRouter(prefix="/api/v1")
+
+RULES: Final = "/projects/{project:path}/trace-eval-rules"
+"""The rules of a project, by its name, which may have a slash in it, or by its id; or by `*` those about all."""
+
+ALL: Final = "*"
+
+_LONGEST_S = 3_660 * 86_400
+_LEAST_S = 1.0
+_MOST_NEWEST = 10_000_000
+_NS = 1_000_000_000
+
+Body = Annotated[RuleBody, Depends(rule_body)]
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReference:
+    """A rule that is to be changed, by its project (None: all) and its id."""
+
+    project: str | None
+    rule_id: str
+
+
+def _named(project: str, rule_id: str, here: Here, who: Who) -> RuleReference:
+    find_own(here, who, project, rule_id)
+    return RuleReference(about_of(here, who, project), rule_id)
+
+
+@router.get("/projects", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[ProjectDocument])
+def list_projects(here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The projects that were made, and those that traces name, by name."""
+    return [dict(project_document(project)) for project in part.of(here.rulebook.projects(who.sight))]
+
+
+@router.get("/trace-eval-rules", responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(RuleList)
+def list_all(here: Here, who: Who, part: Part) -> dict[str, object]:
+    """All rules, what each did of late, and what is wrong with the files of the folder."""
+    activity = here.status.rule_activity(here.now_ns(), who.sight)
+    ids = here.rulebook.project_ids(who.sight)
+    problems = here.rules.problems if who.sees_all else ()
+    problem_of = problems_of(here)
+    return dict(rules_document(part.of(_kept(here, who)), ids, activity, problems, problem_of))
+
+
+@router.get(RULES, responses=PARTED)
+@needs(Permission.READ, by_tenant=True)
+@answers(list[RuleDocument])
+def list_rules(project: str, here: Here, who: Who, part: Part) -> list[dict[str, object]]:
+    """The rules that are about a project, oldest first; those about all are among them."""
+    about = {about_of(here, who, project), None}
+    ids = here.rulebook.project_ids(who.sight)
+    found = [kept for kept in _kept(here, who) if kept.stored.project in about]
+    problem_of = problems_of(here)
+    return [dict(rule_document(kept, ids, problem_of)) for kept in part.of(found)]
+
+
+@router.post(RULES, status_code=HTTPStatus.CREATED, openapi_extra=BODY, responses=TAGGED_NEW)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RuleDocument)
+def create(project: str, body: Body, here: Here, who: Who) -> JSONResponse:
+    """Put a rule in force, and make the project if this is its first."""
+    kept = here.rules.create(about_of(here, who, project, make=True), body.parsed, body.text, tenant=who.tenant)
+    place = f"/api/v1/projects/{quote(project, safe='*')}/trace-eval-rules/{kept.stored.rule_id}"
+    return _answer(here, kept, status=HTTPStatus.CREATED, headers={"location": place})
+
+
+class TrialQuery(BaseModel):
+    """What is asked about a rule that is tried out."""
+
+    window_s: Annotated[float, Field(alias="lastSeconds", gt=0, le=_LONGEST_S)] = 86_400
+    newest: Annotated[int, Field(ge=1, le=_MOST_NEWEST)] | None = Field(
+        default=None, description="Of more spans, so many of the newest: `windowSeconds` is shorter then."
+    )
+    trace: str | None = None
+    prompt: bool = False
+
+
+@router.post(f"{RULES}/test", openapi_extra=BODY)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RuleTrialDocument | ExplainedTrace)
+def try_out(
+    project: str,
+    body: Body,
+    here: Here,
+    who: Who,
+    asked: Annotated[TrialQuery, Query()],
+) -> JSONResponse:
+    """What a rule would match of what is stored, and what that would cost; or what becomes of one trace, and why.
+
+    With `prompt`, also what its judge would be asked about the newest example; nobody is asked.
+    """
+    rule = here.rules.checked(about_of(here, who, project, make=True), body.parsed, tenant=who.tenant)
+
+    def ask(select: str, parameters: Parameters) -> Sequence[Sequence[Any]]:
+        limits = here.sql_limits
+        return here.queries.sql(select, parameters, max_rows=limits.rows, timeout_s=limits.seconds).rows
+
+    trace = asked.trace
+    if trace is None:
+        window_s = asked.window_s if asked.newest is None else _window_s(here, who, asked.window_s, asked.newest)
+        trial = try_rule(rule, check_evaluator(body.parsed), window_s, ask, tenant=who.tenant or None)
+        document = trial_document(trial)
+        if asked.prompt:
+            document["prompt"] = here.trials.preview(rule, trial.examples[0]).document() if trial.examples else None
+        return JSONResponse(document)
+    explained = explain_trace(rule, trace.strip().lower(), ask, tenant=who.tenant or None)
+    if explained is None:
+        raise Missing(f"no trace {trace} here")
+    return JSONResponse(explained)
+
+
+def _window_s(here: Here, who: Caller, window_s: float, newest: int) -> float:
+    """A time that ends now, shorter where more spans than so many started in it."""
+    now_ns = here.now_ns()
+    start_ns, _ = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), newest, tenant=who.tenant or None)
+    return window_s if start_ns is None else min(max((now_ns - start_ns) / _NS, _LEAST_S), window_s)
+
+
+@router.get(f"{RULES}/{{rule_id}}", responses=TAGGED)
+@needs(Permission.READ, by_tenant=True)
+@answers(RuleDocument)
+def show(project: str, rule_id: str, here: Here, who: Who) -> JSONResponse:
+    """One rule."""
+    return _answer(here, find(here, who, project, rule_id))
+
+
+@router.put(f"{RULES}/{{rule_id}}", openapi_extra=BODY, responses=TAGGED | GUARDED)
+@needs(Permission.WRITE, by_tenant=True)
+@answers(RuleDocument)
+def replace(
+    one: Annotated[RuleReference, Depends(_named)], body: Body, here: Here, if_match: IfMatch = ""
+) -> JSONResponse:
+    """Let a rule say something else."""
+    return _answer(here, here.rules.replace(one.project, one.rule_id, body.parsed, body.text, seen=seen(if_match)))
+
+
+@router.delete(f"{RULES}/{{rule_id}}", status_code=HTTPStatus.NO_CONTENT, responses=GUARDED)
+@needs(Permission.WRITE, by_tenant=True)
+def delete(one: Annotated[RuleReference, Depends(_named)], here: Here, if_match: IfMatch = "") -> Response:
+    """Take a rule out of force; what came of it stays."""
+    here.rules.delete(one.project, one.rule_id, seen=seen(if_match))
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def about_of(here: Here, who: Caller, key: str, *, make: bool = False) -> str | None:
+    """The name of the project that is called so, or has this id, of those that the caller sees; None for all projects.
+
+    With `make`, one that is not there will be: its first rule makes it.
+
+    Raises:
+        Missing: there is none.
+    """
+    if key == ALL:
+        return None
+    found = here.rulebook.project(who.sight, key)
+    if found is None and not make:
+        raise Missing(f"there is no project {key!r}")
+    return key if found is None else found.name
+
+
+def find(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
+    """The rule of that id that is about a project, or about all, if the caller sees it.
+
+    Raises:
+        Missing: there is none.
+    """
+    about = about_of(here, who, project)
+    kept = here.rules.find(about, rule_id)
+    if not who.sees(kept.stored.tenant):
+        raise Missing(f"there is no rule {rule_id}")
+    return kept
+
+
+def find_own(here: Here, who: Caller, project: str, rule_id: str) -> KeptRule:
+    """A rule that the caller may change.
+
+    Raises:
+        Missing: there is none.
+        Forbidden: it is shared.
+    """
+    kept = find(here, who, project, rule_id)
+    refuse_shared(who, kept.stored.tenant, f"the rule {kept.stored.name!r}")
+    return kept
+
+
+def _kept(here: Here, who: Caller) -> list[KeptRule]:
+    return [kept for kept in here.rules.kept() if who.sees(kept.stored.tenant)]
+
+
+def _answer(
+    here: Here, kept: KeptRule, *, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] = NO_HEADERS
+) -> JSONResponse:
+    document = rule_document(kept, here.rulebook.project_ids(), problems_of(here))
+    return JSONResponse(document, status_code=status, headers={**headers, **tag(kept.stored.version)})

@@ -1,0 +1,1 @@
+"""The application: its routes, what each request passes first, and its contract."""

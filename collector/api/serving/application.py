@@ -1,0 +1,114 @@
+"""The API as one ASGI application."""
+
+from fastapi import Depends, FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
+
+from collector.access.origin import Names
+from collector.api.access import audit, keys
+from collector.api.alerting import alert_mutes, alerts, metric_monitors, monitors, quality, webhooks
+from collector.api.base import caller
+from collector.api.base.asking_again import AskingAgain
+from collector.api.base.context import Context, check_caller
+from collector.api.base.problems import answer_problems
+from collector.api.gating import run_diff, run_gate
+from collector.api.offline import dataset_files, datasets, run_evaluations, run_export, runs
+from collector.api.operations import backup, health, metrics, status
+from collector.api.review import (
+    agreement,
+    annotations,
+    better_judges,
+    calibration,
+    dataset_promotion,
+    review_queues,
+    reviewing,
+    session_annotations,
+)
+from collector.api.rules import backfills, connections, jobs, judge_now, playground, rules
+from collector.api.serving import contract
+from collector.api.serving.gate import Gate
+from collector.api.serving.repetition import Repetitions
+from collector.api.serving.site import Site
+from collector.api.traces import deletions, export, jaeger, jaeger_v3, retention, saved_views, sessions, sql, traces
+
+_MODULES = (
+    alert_mutes,
+    alerts,
+    annotations,
+    audit,
+    backfills,
+    backup,
+    agreement,
+    better_judges,
+    calibration,
+    caller,
+    connections,
+    contract,
+    dataset_promotion,
+    datasets,
+    dataset_files,
+    deletions,
+    export,
+    health,
+    jaeger,
+    jaeger_v3,
+    jobs,
+    judge_now,
+    keys,
+    metric_monitors,
+    metrics,
+    monitors,
+    playground,
+    quality,
+    retention,
+    review_queues,
+    reviewing,
+    rules,
+    run_evaluations,
+    run_export,
+    run_diff,
+    run_gate,
+    runs,
+    saved_views,
+    session_annotations,
+    sessions,
+    sql,
+    status,
+    traces,
+    webhooks,
+)
+ROUTERS = tuple(module.router for module in _MODULES)
+
+
+def routes() -> list[BaseRoute]:
+    """Every route of the API."""
+    return [route for router in ROUTERS for route in router.routes]
+
+
+def make_application(context: Context, names: Names, site: Site) -> FastAPI:
+    """The application over a running server's parts; `names` is what the server is called, `site` its pages."""
+    application = FastAPI(
+        title="Tracejury", openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(check_caller)]
+    )
+    application.state.context = context
+    site.attach(application)
+    for router in ROUTERS:
+        application.include_router(router)
+    for router in site.routers:
+        application.include_router(router, include_in_schema=False, dependencies=[Depends(site.check_form)])
+    answer_problems(application)
+    contract.describe(application, routes())
+    application.add_middleware(AskingAgain)
+    application.add_middleware(Repetitions)
+    application.add_middleware(
+        Gate, authenticator=context.authenticator, names=names, routes=routes(), site=site, watch=context.watch
+    )
+    if names.origins:
+        application.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(names.origins),
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["ETag", "Idempotency-Replayed", "Link", "Location", "Retry-After", "X-Request-Id"],
+        )
+    return application

@@ -1,0 +1,262 @@
+"""What every request to the API passes first: a number, who asks, whether he may, and a note of what came of it."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from secrets import token_hex
+from typing import Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from collector.access.authenticator import Authenticator
+from collector.access.caller import Caller, RequestInfo
+from collector.access.errors import AccessRefused, Unauthenticated
+from collector.access.origin import Names
+from collector.access.permission import Need, Permission, changes, need_of
+from collector.api.base.problems import answer
+from collector.api.serving.site import Site
+from collector.doors.otlp_http import address_of
+from collector.doors.status import failure_of
+from collector.logs import request_id
+from collector.observing import INTERNAL_HEADER, FinishedWork, Watch, now_ns
+
+log = logging.getLogger(__name__)
+
+MAX_JSON_BYTES: Final = 8 << 20
+"""A request that is not of spans may be this large. A guess: an SQL statement of 1 MiB with all its parameters."""
+
+MAX_FILE_BYTES: Final = 1 << 30
+"""A request with a file may be this large; it is not held in memory. A guess: a million items of a kilobyte."""
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_JSON: Final = re.compile(r"application/([a-z0-9.-]+\+)?json")
+_YAML: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})  # which rules are sent as
+_FORM: Final = "application/x-www-form-urlencoded"
+_PROGRAMS: Final = ("/api/", "/jaeger/")  # what begins so is asked by programs, whatever they accept
+
+
+class Gate:
+    """An ASGI application in front of the API's own."""
+
+    def __init__(
+        self,
+        application: ASGIApp,
+        *,
+        authenticator: Authenticator,
+        names: Names,
+        routes: Sequence[BaseRoute],
+        site: Site | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        """`watch` hears of each request that was answered, but for those that send spans."""
+        self._watch = watch
+        self._application = application
+        self._authenticator = authenticator
+        self._names = names
+        self._site = site
+        pages = [] if site is None else site.routes
+        self._of_pages = frozenset(map(id, pages))
+        self._routes = [*routes, *pages]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through, or answer why not."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        visit = RequestInfo(
+            method=scope["method"],
+            path=scope["path"],
+            address=address_of(scope),
+            request_id=_request_id(headers),
+        )
+        request_id.set(visit.request_id)
+        need, is_page, route = self._asked(scope, headers)
+        answered = partial(self._authenticator.traffic.answered, visit.method, route)
+        passage = _Passage(visit, send, lambda: self._allowed(scope), answered)
+        state = scope.setdefault("state", {})
+        state.update(
+            need=need,
+            request_id=visit.request_id,
+            problem_page=self._site.problem_page if self._site and is_page else None,
+        )
+        try:
+            caller = self._enter(scope, headers, visit, is_page=is_page)
+        except AccessRefused as error:
+            failure = failure_of(error)
+            state.update(caller=error.caller)
+            if not (is_page and isinstance(error, Unauthenticated) and "authorization" not in headers):
+                self._authenticator.journal.note(visit, error.caller, failure.http_status, failure.message)
+            if need.permission is Permission.SEND:
+                self._authenticator.traffic.not_decoded("http", failure.reason, 0)
+            refusal = answer(Request(scope), failure.http_status, failure.message, headers=failure.http_headers())
+            await refusal(scope, receive, passage.send)
+            return
+        state.update(caller=caller)
+        if need.permission is not Permission.SEND:
+            most_bytes = MAX_FILE_BYTES if need.takes_files else MAX_JSON_BYTES
+            unfit = _unfit(Request(scope), most_bytes, is_page=is_page)
+            if unfit is not None:
+                await unfit(scope, receive, passage.send)
+                self._note(visit, caller, passage.status, need)
+                return
+            receive = _bounded(receive, most_bytes)
+        began_ns = now_ns()
+        try:
+            await self._application(scope, receive, passage.send)
+        except asyncio.CancelledError:  # the time for stopping is over; what it changes may be done all the same
+            if passage.is_answered:
+                raise
+            await answer(Request(scope), 503, _STOPPED, headers={"retry-after": "5"})(scope, receive, passage.send)
+        finally:
+            passage.close()
+            log.debug("%s %s: %d", visit.method, visit.path, passage.status)
+            self._note(visit, caller, passage.status, need, only_looked=bool(state.get("only_looked")))
+            if self._watch is not None and need.permission is not Permission.SEND and INTERNAL_HEADER not in headers:
+                self._watch(_answered(scope, visit, passage.status, began_ns))
+
+    def _enter(self, scope: Scope, headers: Headers, visit: RequestInfo, *, is_page: bool) -> Caller:
+        need: Need = scope["state"]["need"]
+        authorization = headers.get("authorization")
+
+        def without_key() -> None:
+            self._names.check(headers.get("host"), headers.get("origin"), changes=changes(visit.method))
+
+        if need.permission is Permission.SEND:
+            return self._authenticator.enter_to_send(authorization, visit, without_key)
+        signed_in = self._site.key_of(scope) if self._site and is_page else None
+        return self._authenticator.enter(authorization, visit, need, without_key, signed_in=signed_in)
+
+    def _asked(self, scope: Scope, headers: Headers) -> tuple[Need, bool, str | None]:
+        """What is needed for what is asked, whether it is a page, and its route; no route is one if a person asks."""
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                need = need_of(found.get("endpoint"), scope["method"])
+                return need, id(route) in self._of_pages, getattr(route, "path", None)
+        is_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(_PROGRAMS)
+        return need_of(None, scope["method"]), is_page, None
+
+    def _allowed(self, scope: Scope) -> str:
+        """The methods of a path: routes differ by them, and each by itself knows its own only.
+
+        A path that is written out is no id: there is no rule that is called `test`.
+        """
+        here = [route for route in self._routes if route.matches(scope)[0] is not Match.NONE]
+        fewest = min((_parameters(route) for route in here), default=0)
+        here = [route for route in here if _parameters(route) == fewest]
+        return ", ".join(sorted(method for route in here for method in getattr(route, "methods", None) or ()))
+
+    def _note(self, visit: RequestInfo, caller: Caller, status: int, need: Need, *, only_looked: bool = False) -> None:
+        """Spans that were taken are no entry: there are too many of them, and each span says when it came.
+
+        Nor is a form that only asked what it would do.
+        """
+        writing = {Permission.WRITE, Permission.REVIEW, Permission.ADMINISTER}
+        is_write = need.permission in writing and changes(visit.method)
+        if (is_write and not only_looked) or status == HTTPStatus.FORBIDDEN:
+            self._authenticator.journal.note(visit, caller, status)
+
+
+def _answered(scope: Scope, visit: RequestInfo, status: int, began_ns: int) -> FinishedWork:
+    """A request that was answered, for whoever traces the server; called by its route, of which there are few."""
+    route = getattr(scope.get("route"), "path", None)
+    told = {
+        "http.request.method": visit.method,
+        "http.route": route,
+        "http.response.status_code": status,
+        "tracejury.request_id": visit.request_id,
+    }
+    failed = "server error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
+    name = f"{visit.method} {route}" if route else visit.method
+    return FinishedWork(name=name, began_ns=began_ns, kind="server", failed=failed, told=told)
+
+
+class _Passage:
+    """The way back: every answer gets the number of its request."""
+
+    def __init__(
+        self, visit: RequestInfo, send: Send, allowed: Callable[[], str], answered: Callable[[int], None]
+    ) -> None:
+        self._visit = visit
+        self._send = send
+        self._allowed = allowed
+        self._answered = answered
+        self.status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # until the answer says otherwise
+        self.is_answered = False
+
+    def close(self) -> None:
+        """Count what went wrong before there was an answer: that to an unexpected failure is given elsewhere."""
+        if not self.is_answered:
+            self._answered(self.status)
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.is_answered = True
+            self._answered(self.status)
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._visit.request_id or ""
+            headers["x-content-type-options"] = "nosniff"
+            headers.setdefault("cache-control", "no-store")
+            if self.status == HTTPStatus.METHOD_NOT_ALLOWED:
+                headers["allow"] = self._allowed()
+        await self._send(message)
+
+
+def _parameters(route: BaseRoute) -> int:
+    return str(getattr(route, "path", "")).count("{")
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    """The one that the caller gave it, if it is harmless, else a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
+
+
+def _unfit(request: Request, most_bytes: int, *, is_page: bool) -> Any:  # noqa: ANN401 - an answer, or None
+    """The answer to a body that is not what is taken here, or too large; None where it may be read."""
+    length = request.headers.get("content-length", "")
+    has_body = "transfer-encoding" in request.headers or length not in {"", "0"}
+    if not has_body:
+        return None
+    if length.isdecimal() and int(length) > most_bytes:
+        return answer(request, 413, _too_large(most_bytes))
+    if not changes(request.method) or most_bytes == MAX_FILE_BYTES:  # the route looks at the type of a file
+        return None
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if is_page and media_type != _FORM:
+        return answer(request, 415, f"content-type {media_type or '(none)'} is not taken here; pages send {_FORM}")
+    if not is_page and not _JSON.fullmatch(media_type) and media_type not in _YAML:
+        told = f"content-type {media_type or '(none)'} is not taken here; use application/json"
+        return answer(request, 415, told)
+    return None
+
+
+_STOPPED: Final = "the server stopped before this was done; look whether it was, and ask again"
+
+
+def _too_large(most_bytes: int) -> str:
+    return f"the body is larger than {most_bytes} bytes, which is the limit"
+
+
+def _bounded(receive: Receive, most_bytes: int) -> Receive:
+    """A `receive` that raises an HTTPException (413) where a body has more bytes than it may."""
+    received = 0
+
+    async def receive_some() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > most_bytes:
+            raise HTTPException(413, _too_large(most_bytes))
+        return message
+
+    return receive_some

@@ -1,0 +1,149 @@
+"""Creating requests that may be repeated: with the same `Idempotency-Key`, what was done once is told again."""
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from collector.access.caller import Caller
+from collector.access.permission import Need, Permission
+from collector.api.base.problems import problem
+
+KEY_PATTERN: Final = "^[!-~]{1,200}$"
+
+_KEY: Final = re.compile(KEY_PATTERN)
+_REMEMBERED_S: Final = 3600.0
+_REMEMBERED: Final = 1_000
+_ANSWER_BYTES: Final = 64 << 10
+"""Guesses: an hour is longer than clients repeat themselves, and a thousand answers of this size are 64 MB at most."""
+
+_FIRST_FAILURE: Final = 400
+
+
+@dataclass(slots=True, kw_only=True)
+class _Done:
+    """A request that was made, and its answer as far as there is one."""
+
+    digest: bytes
+    since_s: float
+    messages: list[Message] = field(default_factory=list)
+    is_complete: bool = False
+
+
+_Name = tuple[str | None, str, str]
+
+
+class Repetitions:
+    """Answers of the last hour, in memory only, because some hold a secret that is told once.
+
+    A restart forgets them. What failed was not done, and may be tried again.
+    """
+
+    def __init__(self, application: ASGIApp, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._application = application
+        self._clock_s = clock_s
+        self._done: OrderedDict[_Name, _Done] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or tell its answer again."""
+        key = Headers(scope=scope).get("idempotency-key") if _may_be_repeated(scope) else None
+        if key is None:
+            await self._application(scope, receive, send)
+            return
+        if not _KEY.fullmatch(key):
+            wrong = "Idempotency-Key: must be 1 to 200 visible ASCII characters"
+            await problem(400, wrong)(scope, receive, send)
+            return
+        try:
+            body = await _read(receive)
+        except HTTPException as error:
+            await problem(error.status_code, str(error.detail))(scope, receive, send)
+            return
+        except ClientDisconnect:
+            return
+        caller: Caller = scope["state"]["caller"]
+        name = (caller.key_id, scope["path"], key)
+        digest = hashlib.sha256(scope.get("query_string", b"") + b"\n" + body).digest()
+        self._forget()
+        before = self._done.get(name)
+        if before is None:
+            await self._first(name, _Done(digest=digest, since_s=self._clock_s()), scope, _again(body), send)
+        elif before.digest != digest:
+            other = "this Idempotency-Key was used for another request; use a new one"
+            await problem(409, other)(scope, receive, send)
+        elif not before.is_complete:
+            running = "a request with this Idempotency-Key is being worked on"
+            await problem(409, running, headers={"retry-after": "1"})(scope, receive, send)
+        else:
+            for message in before.messages:
+                await send(dict(message))
+
+    async def _first(self, name: _Name, done: _Done, scope: Scope, receive: Receive, send: Send) -> None:
+        self._done[name] = done
+        status, nbytes = _FIRST_FAILURE, 0
+
+        async def send_and_keep(message: Message) -> None:
+            nonlocal status, nbytes
+            status = message.get("status", status)
+            nbytes += len(message.get("body", b""))
+            if nbytes <= _ANSWER_BYTES:
+                kept = dict(message)
+                if "headers" in kept:
+                    kept["headers"] = [*kept["headers"], (b"idempotency-replayed", b"true")]
+                done.messages.append(kept)
+            await send(message)
+
+        try:
+            await self._application(scope, receive, send_and_keep)
+        finally:
+            if status < _FIRST_FAILURE and nbytes <= _ANSWER_BYTES:
+                done.is_complete = True
+            else:
+                self._done.pop(name, None)
+
+    def _forget(self) -> None:
+        while self._done:
+            oldest = next(iter(self._done.values()))
+            if len(self._done) < _REMEMBERED and self._clock_s() - oldest.since_s < _REMEMBERED_S:
+                return
+            self._done.popitem(last=False)
+
+
+def _may_be_repeated(scope: Scope) -> bool:
+    """Whether it is a request that makes something.
+
+    Spans that are sent twice are known by their ids, and files, which are not held in memory, by what is in them.
+    """
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    need: Need = scope["state"]["need"]
+    return need.permission in {Permission.WRITE, Permission.ADMINISTER} and not need.takes_files
+
+
+async def _read(receive: Receive) -> bytes:
+    parts = []
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _again(body: bytes) -> Receive:
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    return receive

@@ -1,0 +1,1 @@
+"""Traces, spans and sessions over HTTP: found, read, exported, deleted."""

@@ -1,0 +1,163 @@
+"""Deleting traces over HTTP, and how far that is."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, tenant_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import MAX_ITEMS, MAX_PAGE, page_document
+from collector.api.base.problems import problem
+from collector.api.base.times import DATE_TIME, stored_ns, time_text
+from storage.errors import Missing
+from storage.upkeep.deletions import DELETING, ERASING, Deletion, DeletionCriteria
+from storage.upkeep.rewriting import Progress
+
+router = APIRouter(prefix="/api/v1")
+
+
+class Rewritten(BaseModel):
+    """How far the pass over the disk is, which all deletions of that time share."""
+
+    done: int = Field(description="Row groups that were written anew.")
+    total: int = Field(description="How many there are to be, as an estimate.")
+
+
+class DeletionDocument(BaseModel):
+    """A deletion, and how far it is."""
+
+    id: str
+    tenantId: str | None
+    state: str = Field(description="deleting; erasing: no rows are left, but bytes on the disk; done")
+    filters: list[str] = Field(description="The names of the filters; what they said is forgotten with the rows.")
+    deletedTraces: int
+    deletedSpans: int
+    more: bool = Field(description="Whether there may be rows still.")
+    lookedThrough: float = Field(description="How much of what was stored was looked through, from 0 to 1.")
+    rowGroups: Rewritten | None = Field(description="While a pass over the disk is under way.")
+    createdAt: str
+    createdBy: str | None = Field(description="The name of a key.")
+    rowsGoneAt: str | None
+    finishedAt: str | None
+
+
+class DeletionPage(BaseModel):
+    """A page of deletions."""
+
+    content: list[DeletionDocument]
+    number: int
+    size: int
+    numberOfElements: int
+    first: bool
+    last: bool
+
+
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": DeletionDocument, "description": "No rows are left."},
+    202: {
+        "model": DeletionDocument,
+        "description": "It goes on; the same request joins it.",
+        "headers": {"Location": {"description": "Where to see how far it is.", "schema": {"type": "string"}}},
+    },
+}
+
+
+@router.delete("/traces/{trace_id}", responses=_ANSWERS)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """Delete a trace from every table, and from the disk soon after."""
+    wanted = DeletionCriteria(tenant=tenant_of(who, tenant), trace_id=trace_id.lower())
+    if not here.eraser.erasure.is_stored(wanted):
+        raise Missing(f"no trace {trace_id} here")
+    return _delete(here, who, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRequest:
+    """Which traces are to go; all of it has to be true of them."""
+
+    project: str | None = None
+    session_id: Annotated[str | None, Query(alias="sessionId")] = None
+    user_id: Annotated[str | None, Query(alias="userId")] = None
+    before: Annotated[str | None, Query(json_schema_extra=DATE_TIME)] = None
+
+
+@router.delete("/traces", responses=_ANSWERS)
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_traces(
+    here: Here, who: Who, named: Annotated[DeletionRequest, Depends()], tenant: Tenant = None
+) -> JSONResponse:
+    """Delete the traces that all of these are true of."""
+    if named == DeletionRequest():
+        return problem(400, "name what is to go: project, sessionId, userId, before")
+    try:
+        before_ns = None if named.before is None else stored_ns(named.before)
+    except ValueError:
+        return problem(400, f"before: {named.before!r} is no time such as 2026-11-21T10:00:00Z")
+    wanted = DeletionCriteria(
+        tenant=tenant_of(who, tenant),
+        project=named.project,
+        session_id=named.session_id,
+        user_id=named.user_id,
+        before_ns=before_ns,
+    )
+    return _delete(here, who, wanted)
+
+
+@router.get("/deletions", responses={200: {"model": DeletionPage}})
+@needs(Permission.ADMINISTER, by_tenant=True)
+def list_deletions(
+    here: Here,
+    who: Who,
+    page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0,
+    size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50,
+) -> JSONResponse:
+    """What was asked to be deleted, the latest first; a key with a tenant sees what is of its tenant."""
+    found = here.eraser.deletions.page(tenant=who.sight, skip=page * size, most=size + 1)
+    documents = [deletion_document(each, here.eraser.erasure.progress) for each in found]
+    return JSONResponse(page_document(documents, page, size))
+
+
+@router.get("/deletions/{deletion_id}", responses={200: {"model": DeletionDocument}})
+@needs(Permission.ADMINISTER, by_tenant=True)
+def show_deletion(deletion_id: str, here: Here, who: Who) -> JSONResponse:
+    """How far a deletion is."""
+    found = here.eraser.deletions.find(deletion_id, who.sight)
+    if found is None:
+        raise Missing(f"no deletion {deletion_id} here")
+    return JSONResponse(deletion_document(found, here.eraser.erasure.progress))
+
+
+def _delete(here: Context, who: Caller, wanted: DeletionCriteria) -> JSONResponse:
+    deletion = here.eraser.delete(wanted, now_us=here.now_ns() // 1000, created_by=who.key_name)
+    document = deletion_document(deletion, here.eraser.erasure.progress)
+    if deletion.state != DELETING:
+        return JSONResponse(document)
+    place = {"location": f"/api/v1/deletions/{deletion.deletion_id}"}
+    return JSONResponse(document, status_code=HTTPStatus.ACCEPTED, headers=place)
+
+
+def deletion_document(deletion: Deletion, progress: Progress) -> dict[str, object]:
+    """A deletion as JSON."""
+    has_pass = deletion.state == ERASING and progress.total > 0
+    return {
+        "id": deletion.deletion_id,
+        "tenantId": deletion.wanted.tenant or None,
+        "state": deletion.state,
+        "filters": list(deletion.filters),
+        "deletedTraces": deletion.traces,
+        "deletedSpans": deletion.spans,
+        "more": deletion.state == DELETING,
+        "lookedThrough": round(deletion.share, 3),
+        "rowGroups": {"done": progress.done, "total": progress.total} if has_pass else None,
+        "createdAt": time_text(deletion.created_at_ns),
+        "createdBy": deletion.created_by,
+        "rowsGoneAt": time_text(deletion.rows_gone_at_ns),
+        "finishedAt": time_text(deletion.finished_at_ns),
+    }

@@ -1,0 +1,99 @@
+"""All spans of a time as one stream."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter, Query
+from fastapi.responses import Response, StreamingResponse
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here, Who
+from collector.api.base.problems import problem
+from collector.api.base.times import DATE_TIME, stored_ns
+from collector.api.traces.sql_formats import FORMS
+from collector.otlp.encode import LINES_TYPE, json_lines
+
+router = APIRouter(prefix="/api/v1")
+
+
+class _Chunks:
+    """A file that hands out what was written to it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        """Keep a copy."""
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: it is all here."""
+
+    def close(self) -> None:
+        """Do nothing: there is no file."""
+
+    def take(self) -> bytes:
+        """What was written since."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+_ARROW_TYPE = FORMS["arrow"].media_type
+
+
+@router.get(
+    "/export/spans",
+    responses={
+        200: {
+            "content": {
+                _ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}},
+                LINES_TYPE: {"schema": {"type": "string"}},
+            }
+        },
+        503: {"description": "As many exports run as may at once; try again later."},
+    },
+    response_class=Response,
+)
+@needs(Permission.READ, by_tenant=True)
+def spans(
+    here: Here,
+    who: Who,
+    start: Annotated[str, Query(alias="from", json_schema_extra=DATE_TIME)],
+    end: Annotated[str, Query(alias="to", json_schema_extra=DATE_TIME)],
+    form: Annotated[Literal["arrow", "otlp-json"], Query(alias="format")] = "arrow",
+) -> Response:
+    """The spans that start between two times, by their start, however many; it ends when the client leaves.
+
+    As Arrow the rows of the view `spans`; as OTLP/JSON lines, each an `ExportTraceServiceRequest` of some hundred spans
+    and at most 1 MiB, unless it holds a single span.
+    """
+    try:
+        from_ns, to_ns = stored_ns(start), stored_ns(end)
+    except ValueError:
+        return problem(400, "from and to are times such as 2026-11-21T00:00:00Z")
+    if form == "arrow":
+        pieces = _arrow(here.exports.rows(from_ns, to_ns, tenant=who.sight))
+        return streamed(pieces, media_type=_ARROW_TYPE)
+    return streamed(json_lines(here.exports.spans(from_ns, to_ns, tenant=who.sight)), media_type=LINES_TYPE)
+
+
+def streamed(pieces: Iterator[bytes], *, media_type: str, headers: dict[str, str] | None = None) -> Response:
+    """An answer piece by piece. What is wrong before the first one is still told by the status."""
+    first = next(pieces, b"")
+    return StreamingResponse(chain([first], pieces), media_type=media_type, headers=headers)
+
+
+def _arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    first = next(batches)  # an empty one, for the schema
+    chunks = _Chunks()
+    with pa.ipc.new_stream(pa.PythonFile(chunks, mode="w"), first.schema) as writer:
+        yield chunks.take()
+        for batch in batches:
+            writer.write_batch(batch)
+            yield chunks.take()
+    yield chunks.take()

@@ -1,0 +1,112 @@
+"""The query API of Jaeger 1, as its UI and Grafana's data source ask: a façade over the stored traces."""
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here, Who
+from collector.api.traces.jaeger_documents import answer, failure, operation_documents, trace_document
+from collector.api.traces.jaeger_search import (
+    MOST_TRACES,
+    BadSearchParameter,
+    duration_ns,
+    padded,
+    span_like,
+    tags_of,
+    traces_in_short,
+)
+from storage.query.search import SpanLike
+
+router = APIRouter(prefix="/jaeger/api", include_in_schema=False)  # Jaeger says what it is
+
+_DEFAULT_LOOKBACK_NS = 2 * 86_400 * 1_000_000_000
+_DEFAULT_LIMIT = 20
+_FARTHEST_US = (2**63 - 1) // 1000
+
+
+@router.get("/services")
+@needs(Permission.READ, by_tenant=True)
+def services(here: Here, who: Who) -> JSONResponse:
+    """The services that sent spans."""
+    return answer(here.search.services(tenant=who.sight))
+
+
+@router.get("/services/{service:path}/operations")
+@needs(Permission.READ, by_tenant=True)
+def operations_of(service: str, here: Here, who: Who) -> JSONResponse:
+    """What a service's spans are called."""
+    return answer(sorted({name for name, _ in here.search.operations(service, tenant=who.sight)}))
+
+
+@router.get("/operations")
+@needs(Permission.READ, by_tenant=True)
+def operations(
+    here: Here, who: Who, service: str, span_kind: Annotated[str, Query(alias="spanKind")] = ""
+) -> JSONResponse:
+    """The operations of a service, with the kinds of their spans."""
+    return answer(operation_documents(here.search.operations(service, tenant=who.sight), span_kind))
+
+
+@router.get("/dependencies")
+@needs(Permission.READ, by_tenant=True)
+def dependencies() -> JSONResponse:
+    """Which services call which: nobody computes that here."""
+    return answer([])
+
+
+@router.get("/traces/{trace_id}")
+@needs(Permission.READ, by_tenant=True)
+def trace(trace_id: str, here: Here, who: Who) -> JSONResponse:
+    """One trace; leading zeros of its id may be left out."""
+    found = here.queries.trace(padded(trace_id), tenant=who.sight)
+    return failure(404, "trace not found") if found is None else answer([trace_document(found)])
+
+
+class _Find(BaseModel):
+    """The parameters of a search, as Jaeger names them; what it does not know is let pass."""
+
+    service: str = ""
+    operation: str = ""
+    tags: str = ""
+    tag: list[str] = []
+    trace_ids: list[str] = Field(default=[], alias="traceID")
+    start: int | None = None
+    end: int | None = None
+    min_duration: str = Field(default="", alias="minDuration")
+    max_duration: str = Field(default="", alias="maxDuration")
+    limit: int = _DEFAULT_LIMIT
+
+
+@router.get("/traces")
+@needs(Permission.READ, by_tenant=True)
+def traces(here: Here, who: Who, find: Annotated[_Find, Query()]) -> JSONResponse:
+    """Traces that have a span like this, times in microseconds; or those with the ids."""
+    try:
+        like = _like(find)
+    except BadSearchParameter as error:
+        return failure(400, str(error))
+    most = max(1, min(find.limit, MOST_TRACES))
+    named = [padded(each) for each in find.trace_ids[:most]]
+    ids = named or here.search.traces(like, limit=most, tenant=who.sight)
+    return answer([trace_document(each) for each in traces_in_short(here, who, ids)])
+
+
+def _like(find: _Find) -> SpanLike:
+    return span_like(
+        window=_window(find.start, find.end),
+        names=(find.service, find.operation),
+        durations=(duration_ns("minDuration", find.min_duration), duration_ns("maxDuration", find.max_duration)),
+        tags=tags_of("tags", find.tags, find.tag),
+    )
+
+
+def _window(start_us: int | None, end_us: int | None) -> tuple[int, int]:
+    for name, value in (("start", start_us), ("end", end_us)):
+        if value is not None and not 0 <= value <= _FARTHEST_US:
+            raise BadSearchParameter(f"{name}: {value} is no time in microseconds")
+    to_ns = time.time_ns() if end_us is None else 1000 * end_us
+    return to_ns - _DEFAULT_LOOKBACK_NS if start_us is None else 1000 * start_us, to_ns

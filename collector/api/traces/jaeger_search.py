@@ -1,0 +1,97 @@
+"""What a search of Jaeger's asks for, in the words that its query APIs share."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from collector.access.caller import Caller
+from collector.api.base.context import Context
+from collector.api.traces.jaeger_documents import KINDS
+from storage.query.search import SpanLike
+from storage.records import Trace
+
+MOST_TRACES = 200
+_MOST_SPANS = 2_000
+"""Of each trace in a list; one trace by its id has as many as any answer."""
+
+_UNITS_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|μs|ms|s|m|h))+")
+_PIECE = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|μs|ms|s|m|h)")
+
+
+class BadSearchParameter(Exception):
+    """A parameter cannot be read; the message says which."""
+
+
+def padded(trace_id: str) -> str:
+    """The id of a trace as it is stored: Jaeger leaves out leading zeros."""
+    return trace_id.lower().zfill(32)
+
+
+def traces_in_short(here: Context, who: Caller, ids: Sequence[str]) -> Iterator[Trace]:
+    """Those of the traces that are there, one after the other, each with as many spans as a list shows."""
+    found = (here.queries.trace(each, tenant=who.sight, max_spans=_MOST_SPANS) for each in ids)
+    return (trace for trace in found if trace is not None)
+
+
+def span_like(
+    *,
+    window: tuple[int, int],
+    names: tuple[str, str],
+    durations: tuple[int | None, int | None],
+    tags: Mapping[str, str],
+) -> SpanLike:
+    """A span between two instants, of a service and an operation (empty for any), so long and with these tags.
+
+    Raises:
+        Unreadable: a tag has no such value.
+    """
+    others = dict(tags)
+    kind, is_error = KINDS.get(others.pop("span.kind", "").lower()), _truth(others.pop("error", None))
+    (from_ns, to_ns), (service, operation), (least_ns, most_ns) = window, names, durations
+    return SpanLike(
+        from_ns=from_ns,
+        to_ns=to_ns,
+        service=service or None,
+        operation=operation or None,
+        kind=kind,
+        is_error=is_error,
+        least_ns=least_ns,
+        most_ns=most_ns,
+        tags=others,
+    )
+
+
+def tags_of(name: str, document: str, pairs: Sequence[str] = ()) -> dict[str, str]:
+    """Of a JSON object, and of `key:value`s."""
+    try:
+        told = json.loads(document) if document else {}
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise BadSearchParameter(f"{name}: {document!r} is no JSON object")
+    found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
+    for pair in pairs:
+        key, colon, value = pair.partition(":")
+        if not colon:
+            raise BadSearchParameter(f"tag: {pair!r} is not of the form key:value")
+        found[key] = value
+    return found
+
+
+def _truth(text: str | None) -> bool | None:
+    """What the tag `error` asks for. Grafana sends one without a value, as logfmt has it, as an empty text."""
+    if text is None:
+        return None
+    if text not in {"", "true", "false"}:
+        raise BadSearchParameter(f"the tag error is true or false, not {text!r}")
+    return text != "false"
+
+
+def duration_ns(name: str, text: str) -> int | None:
+    """A length of time as Go writes it: 1.5s, 100ms, 1m30s."""
+    if not text:
+        return None
+    if not _DURATION.fullmatch(text):
+        raise BadSearchParameter(f"{name}: {text!r} is no length of time such as 1.5s or 100ms")
+    return min(round(sum(float(number) * _UNITS_NS[unit] for number, unit in _PIECE.findall(text))), 2**63 - 1)

@@ -1,0 +1,125 @@
+"""The query API of Jaeger 2, `/api/v3`: traces as OTLP has them in JSON, in the envelope of its gateway."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.datastructures import QueryParams
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here, Who
+from collector.api.base.times import stored_ns
+from collector.api.traces.jaeger_documents import operation_documents
+from collector.api.traces.jaeger_search import (
+    MOST_TRACES,
+    BadSearchParameter,
+    duration_ns,
+    padded,
+    span_like,
+    tags_of,
+    traces_in_short,
+)
+from collector.otlp.encode import resource_spans
+from storage.query.search import SpanLike
+
+router = APIRouter(prefix="/jaeger/api/v3", include_in_schema=False)  # Jaeger says what it is
+
+_DEFAULT_DEPTH: Final = 100  # a guess: Jaeger leaves it to its stores
+
+
+@router.get("/services")
+@needs(Permission.READ, by_tenant=True)
+def services(here: Here, who: Who) -> JSONResponse:
+    """The services that sent spans."""
+    return JSONResponse({"services": here.search.services(tenant=who.sight)})
+
+
+@router.get("/operations")
+@needs(Permission.READ, by_tenant=True)
+def operations(
+    here: Here,
+    who: Who,
+    service: str = "",
+    kind: Annotated[str, Query(alias="spanKind")] = "",
+    earlier_kind: Annotated[str, Query(alias="span_kind")] = "",
+) -> JSONResponse:
+    """What a service's spans are called, and their kinds."""
+    if not service:
+        return _failure(400, "service is required")
+    found = here.search.operations(service, tenant=who.sight)
+    return JSONResponse({"operations": operation_documents(found, kind or earlier_kind)})
+
+
+@router.get("/traces/{trace_id}")
+@needs(Permission.READ, by_tenant=True)
+def trace(trace_id: str, here: Here, who: Who) -> Response:
+    """One trace; leading zeros of its id may be left out."""
+    found = here.queries.trace(padded(trace_id), tenant=who.sight)
+    return _failure(404, "trace not found") if found is None else _result([resource_spans(found.spans)])
+
+
+@router.get("/traces")
+@needs(Permission.READ, by_tenant=True)
+def traces(here: Here, who: Who, request: Request) -> Response:
+    """Traces that have a span like this, those first whose span started last; times are RFC 3339, and needed."""
+    try:
+        like, most = _like(request.query_params), _depth(request.query_params)
+    except BadSearchParameter as error:
+        return _failure(400, str(error))
+    ids = here.search.traces(like, limit=most, tenant=who.sight)
+    found = [resource_spans(one.spans) for one in traces_in_short(here, who, ids)]
+    return _result(found) if found else _failure(404, "No traces found")
+
+
+def _result(traces: list[bytes]) -> Response:
+    content = b'{"result":{"resourceSpans":[' + b",".join(traces) + b"]}}"
+    return Response(content, media_type="application/json")
+
+
+def _failure(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": {"httpCode": status, "message": message}}, status_code=status)
+
+
+def _said(parameters: QueryParams, name: str, *earlier: str) -> str:
+    """A parameter of a search under its name, or one that it had earlier and clients still use; empty if not given."""
+    return next((said for each in (name, *earlier) if (said := parameters.get(f"query.{each}"))), "")
+
+
+def _like(parameters: QueryParams) -> SpanLike:
+    for name in ("filter", "pagination.pageToken"):
+        if _said(parameters, name):  # without it, other traces would be found than were asked for
+            raise BadSearchParameter(f"query.{name} is not supported")
+    from_ns = _instant(parameters, "startTimeMin", "start_time_min")
+    end_ns = _instant(parameters, "startTimeMax", "start_time_max")
+    if from_ns >= end_ns:
+        raise BadSearchParameter("query.startTimeMin must be before query.startTimeMax")
+    least = _said(parameters, "durationMin", "duration_min")
+    most = _said(parameters, "durationMax", "duration_max")
+    return span_like(
+        window=(from_ns, end_ns - 1),  # which the end is no part of
+        names=(
+            _said(parameters, "serviceName", "service_name"),
+            _said(parameters, "operationName", "operation_name"),
+        ),
+        durations=(duration_ns("query.durationMin", least), duration_ns("query.durationMax", most)),
+        tags=tags_of("query.attributes", _said(parameters, "attributes")),
+    )
+
+
+def _instant(parameters: QueryParams, name: str, earlier: str) -> int:
+    text = _said(parameters, name, earlier)
+    if not text:
+        raise BadSearchParameter(f"query.{name} is required")
+    try:
+        return stored_ns(text)
+    except ValueError as error:
+        raise BadSearchParameter(f"malformed parameter query.{name}: {error}") from error
+
+
+def _depth(parameters: QueryParams) -> int:
+    text = _said(parameters, "searchDepth", "search_depth", "num_traces")
+    if not text:
+        return _DEFAULT_DEPTH
+    if not (text.isascii() and text.isdecimal()):
+        raise BadSearchParameter(f"malformed parameter query.searchDepth: {text!r}")
+    return max(1, min(int(text[:9]), MOST_TRACES))

@@ -1,0 +1,82 @@
+"""Keeping traces, and sweeping, over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, tenant_of
+from collector.api.answers.declared import answers
+from collector.api.answers.server import SweepForecastDocument, SweptDocument
+from collector.api.base.context import Here, Who
+from collector.api.base.problems import problem
+from collector.live.upkeep.sweeper import wall_clock_us
+from storage.upkeep.retention import SweepForecast, Swept
+
+router = APIRouter(prefix="/api/v1")
+
+
+class Pinned(BaseModel):
+    """A trace, and the reasons for which it is kept."""
+
+    traceId: str
+    pinned: list[str]
+
+
+@router.post("/traces/{trace_id}/pin", responses={200: {"model": Pinned}})
+@needs(Permission.WRITE, by_tenant=True)
+def pin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """Keep a trace beyond its expiry."""
+    return _pinned(trace_id, here, tenant_of(who, tenant), keep=True)
+
+
+@router.delete("/traces/{trace_id}/pin", responses={200: {"model": Pinned}})
+@needs(Permission.WRITE, by_tenant=True)
+def unpin(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """Keep it no longer; other reasons to keep it stay."""
+    return _pinned(trace_id, here, tenant_of(who, tenant), keep=False)
+
+
+@router.post("/sweep")
+@needs(Permission.ADMINISTER)
+@answers(SweepForecastDocument | SweptDocument)
+def sweep(here: Here, dry_run: Annotated[bool, Query(alias="dryRun")] = False) -> JSONResponse:  # noqa: FBT002 - named in the URL
+    """Delete what has expired now, and give the room back; or say what that would be."""
+    if dry_run:
+        return JSONResponse(due_document(here.sweeper.due()))
+    return JSONResponse(swept_document(here.sweeper.sweep()))
+
+
+def due_document(due: SweepForecast) -> dict[str, object]:
+    """What a sweep would find, as JSON."""
+    return {
+        "spans": due.spans,
+        "expiredTraces": due.expired_traces,
+        "expiredSpans": due.expired_spans,
+        "overSpans": due.over_spans,
+        "usedBytes": due.used_bytes,
+        "freeBytes": due.free_bytes,
+    }
+
+
+def swept_document(swept: Swept) -> dict[str, object]:
+    """What a sweep did, as JSON."""
+    return {"traces": swept.traces, "spans": swept.spans, "freedBytes": swept.freed_bytes}
+
+
+def _pinned(trace_id: str, here: Here, tenant: str, *, keep: bool) -> JSONResponse:
+    key = trace_id.lower()
+    found = here.queries.trace(key, tenant=tenant, max_spans=1)
+    if found is None or found.summary.tenant != tenant:
+        return _not_found(trace_id)
+    if keep:
+        here.retention.pin(key, now_us=wall_clock_us(), tenant=tenant)
+    else:
+        here.retention.unpin(key, tenant=tenant)
+    return JSONResponse({"traceId": key, "pinned": here.retention.pins(key, tenant=tenant)})
+
+
+def _not_found(trace_id: str) -> JSONResponse:
+    return problem(404, f"no trace {trace_id} here")

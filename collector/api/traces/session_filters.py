@@ -1,0 +1,97 @@
+"""What may be asked of a list of sessions, and places in it, as parameters of an address."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Query
+
+from collector.api.base.times import DATE_TIME
+from collector.api.traces.trace_filters import instant_of
+from storage.errors import BadQuery
+from storage.query.sessions import SessionPosition, SessionsLike, TracePosition
+from storage.query.traces_like import LAST_NS
+
+_PLACE: Final = r"^[0-9]{1,19}/[^/]*/"
+_TURN: Final = r"^[0-9]{1,19}/[0-9a-f]{32}$"
+
+TurnPlace = Annotated[
+    str | None, Query(pattern=_TURN, description="The `earlier` of another answer: turns before those of it.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilters:
+    """One trace of a session has all of it; what is not given does not matter."""
+
+    project: str | None = None
+    user: str | None = None
+    text: Annotated[
+        str | None, Query(description="The input or output of a trace holds this, in any case of letters.")
+    ] = None
+    from_: Annotated[
+        str | None,
+        Query(alias="from", json_schema_extra=DATE_TIME, description="A trace starts then (RFC 3339) or later."),
+    ] = None
+    to: Annotated[
+        str | None, Query(json_schema_extra=DATE_TIME, description="A trace starts before then (RFC 3339).")
+    ] = None
+    newest: Annotated[
+        int | None,
+        Query(ge=1, le=10_000_000, description="A text is looked for in so many traces at most, the newest."),
+    ] = None
+    before: Annotated[
+        str | None, Query(pattern=_PLACE, description="The `next` of the page before: sessions after that one.")
+    ] = None
+
+
+def sessions_like(filters: SessionFilters) -> SessionsLike:
+    """What these ask for.
+
+    Raises:
+        BadQuery: a time is none.
+    """
+    return SessionsLike(
+        project=filters.project,
+        user=filters.user,
+        text=filters.text,
+        from_ns=0 if filters.from_ is None else instant_of("from", filters.from_),
+        to_ns=LAST_NS if filters.to is None else instant_of("to", filters.to),
+        newest=filters.newest,
+    )
+
+
+def session_place(text: str) -> SessionPosition:
+    """A place in the list of sessions, of its text.
+
+    Raises:
+        BadQuery: it is none.
+    """
+    latest, tenant, session_id = _parted(text, _PLACE).split("/", 2)
+    return SessionPosition(latest_ns=min(int(latest), LAST_NS), tenant=tenant, session_id=session_id)
+
+
+def session_place_text(place: SessionPosition) -> str:
+    """A place in the list of sessions as text."""
+    return f"{place.latest_ns}/{place.tenant}/{place.session_id}"
+
+
+def turn_place(text: str) -> TracePosition:
+    """A place among the turns of a session, of its text.
+
+    Raises:
+        BadQuery: it is none.
+    """
+    start, trace_id = _parted(text, _TURN).split("/")
+    return TracePosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id)
+
+
+def turn_place_text(place: TracePosition) -> str:
+    """A place among the turns of a session as text."""
+    return f"{place.start_ns}/{place.trace_id}"
+
+
+def _parted(text: str, form: str) -> str:
+    if re.match(form, text) is None:
+        raise BadQuery(f"before: {text[:100]!r} is no place that an answer told")
+    return text

@@ -1,0 +1,123 @@
+"""SQL over HTTP, read-only."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter, Header, Request
+from fastapi import Query as Parameter
+from fastapi.responses import Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.problems import problem
+from collector.api.traces.sql_formats import FORMS, ArrowForm, TableForm, form_of, truncation
+from storage.query.query_options import QueryOptions
+
+router = APIRouter()
+
+_MAX_STATEMENT_CHARACTERS = 1 << 20
+_MAX_PARAMETERS = 20_000  # a guess: more than a rule of the largest size has
+_INT64 = 1 << 63
+_LOOK_S = 0.2  # between two looks at whether the client is still there; a guess
+
+
+def _fitting(value: object) -> object:
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError("whole numbers have 64 bits; send a larger one as text, and cast it")
+    return value
+
+
+_Value = Annotated[
+    Annotated[str, Field(max_length=_MAX_STATEMENT_CHARACTERS)]
+    | Annotated[bool, Strict()]
+    | Annotated[int, Strict()]
+    | Annotated[float, Strict(), Field(allow_inf_nan=False)]
+    | None,
+    AfterValidator(_fitting),
+]
+
+
+class Query(BaseModel):
+    """One read-only statement, and what its `$name`s stand for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(min_length=1, max_length=_MAX_STATEMENT_CHARACTERS)
+    parameters: dict[str, _Value] = Field(default={}, max_length=_MAX_PARAMETERS)
+
+
+class SqlColumn(BaseModel):
+    """One column of an answer."""
+
+    name: str
+    type: str
+
+
+class SqlAnswer(BaseModel):
+    """What a query answers."""
+
+    columns: list[SqlColumn]
+    rows: list[list[Any]]
+    truncated: bool = Field(description="There were more rows than one answer may have.")
+
+
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": SqlAnswer,
+        "content": {
+            form.media_type: {"schema": {"type": "string", "format": "binary"}}
+            for name, form in FORMS.items()
+            if name != "json"
+        },
+    }
+}
+
+
+@router.post("/api/v1/sql", responses=_ANSWERS)
+@needs(Permission.READ)
+async def answer(
+    query: Query,
+    here: Here,
+    who: Who,
+    request: Request,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    form_name: Annotated[Literal["json", "csv", "arrow", "parquet"] | None, Parameter(alias="format")] = None,
+) -> Response:
+    """What one SELECT answers with, up to the limit of rows and of time; it ends when the client leaves.
+
+    Where too many queries run already it waits, and then it is refused, to be sent again later.
+
+    Administrators may ask about every table, others about the documented views. Keys with a tenant may not: a view that
+    shows one tenant only would hide the rows of the others, but not whether a condition on them fails.
+    """
+    asker = who.key_id or (request.client.host if request.client else "")
+    terms = QueryOptions(views_only=not who.may(Permission.ADMINISTER), asker=asker)
+    async with here.turns.turn(request.is_disconnected):
+        running = asyncio.create_task(here.turns.run(_ask, query, here, form_of(form_name, accept), terms))
+        try:
+            while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
+                if await request.is_disconnected():
+                    terms.stop.ask()
+        finally:
+            terms.stop.ask()  # for nobody, if it has ended; else the server stops
+        return running.result()
+
+
+def _ask(query: Query, here: Context, form: TableForm | ArrowForm, terms: QueryOptions) -> Response:
+    limits, ask = here.sql_limits, here.queries
+    match form:
+        case TableForm():
+            return form.write(
+                ask.sql(query.sql, query.parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=terms)
+            )
+        case ArrowForm():
+            table, is_cut = ask.arrow(
+                query.sql, query.parameters, max_rows=limits.rows, timeout_s=limits.seconds, terms=terms
+            )
+            try:
+                content = form.write(table)
+            except pa.ArrowException as error:  # where a type has no place in the form
+                return problem(400, str(error))
+            return Response(content, media_type=form.media_type, headers=truncation(is_cut=is_cut))

@@ -1,0 +1,87 @@
+"""The forms in which SQL is answered, and how a client names them."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fastapi.responses import JSONResponse, Response
+
+from collector.api.documents.documents import json_value, table_document
+from storage.records import Table
+
+TRUNCATED = "tracejury-truncated"
+"""The header that says `true` where there were more rows, in forms that have no place for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableForm:
+    """A form that is made of rows."""
+
+    media_type: str
+    write: Callable[[Table], Response]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowForm:
+    """A form that is made of columns."""
+
+    media_type: str
+    write: Callable[[pa.Table], bytes]
+
+
+def _csv(table: Table) -> Response:
+    """With a header; arrays and maps as JSON, NULL empty."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([column.name for column in table.columns])
+    writer.writerows([[_cell(json_value(value)) for value in row] for row in table.rows])
+    return Response(text.getvalue(), media_type="text/csv", headers=truncation(is_cut=table.truncated))
+
+
+def _cell(value: object) -> object:
+    match value:
+        case None:
+            return ""
+        case bool() | list() | dict():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return value
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def truncation(*, is_cut: bool) -> dict[str, str]:
+    """The header."""
+    return {TRUNCATED: "true"} if is_cut else {}
+
+
+FORMS: dict[str, TableForm | ArrowForm] = {
+    "json": TableForm(media_type="application/json", write=lambda table: JSONResponse(table_document(table))),
+    "csv": TableForm(media_type="text/csv", write=_csv),
+    "arrow": ArrowForm(media_type="application/vnd.apache.arrow.stream", write=_stream),
+    "parquet": ArrowForm(media_type="application/vnd.apache.parquet", write=_parquet),
+}
+
+
+def form_of(name: str | None, accept: str) -> TableForm | ArrowForm:
+    """The form that is named, else the first that the header `Accept` does; JSON where it names none of them."""
+    if name is not None:
+        return FORMS[name]
+    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    by_type = {form.media_type: form for form in FORMS.values()}
+    return next((by_type[each] for each in wanted if each in by_type), FORMS["json"])

@@ -1,0 +1,130 @@
+"""What may be asked of a list of traces, as parameters of an address."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from fastapi import Query
+from pydantic import Field
+
+from collector.api.base.times import DATE_TIME, instant_ns
+from storage.errors import BadQuery
+from storage.query.listing import ListPosition
+from storage.query.traces_like import LAST_NS, TracesLike
+
+_MOST_ATTRIBUTES: Final = 8
+_ID_DIGITS: Final = 32
+_NS: Final = 1_000_000_000
+_MOST_S: Final = 1e9
+_MOST_USD: Final = 1e9
+_ATTRIBUTE: Final = r"^[^=]+="
+_PLACE: Final = r"^[0-9]{1,19}(\.[0-9a-f]{0,32}(\..*)?)?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """All of it has to be true of a trace; what is not given does not matter."""
+
+    project: str | None = None
+    service: Annotated[str | None, Query(description="The service of the trace's root.")] = None
+    name: Annotated[str | None, Query(description="The root's name holds this, in any case of letters.")] = None
+    status: Annotated[Literal["ok", "error"] | None, Query(description="Whether any of its spans failed.")] = None
+    from_: Annotated[
+        str | None, Query(alias="from", json_schema_extra=DATE_TIME, description="It starts then (RFC 3339) or later.")
+    ] = None
+    to: Annotated[str | None, Query(json_schema_extra=DATE_TIME, description="It starts before then (RFC 3339).")] = (
+        None
+    )
+    session: str | None = None
+    user: str | None = None
+    duration: Annotated[
+        float | None, Query(ge=0, le=_MOST_S, allow_inf_nan=False, description="It took so many seconds or longer.")
+    ] = None
+    cost: Annotated[
+        float | None, Query(ge=0, le=_MOST_USD, allow_inf_nan=False, description="It cost so many USD or more.")
+    ] = None
+    failing: Annotated[str | None, Query(description="The name of a span of it that failed.")] = None
+    text: Annotated[str | None, Query(description="Its input or output holds this, in any case of letters.")] = None
+    model: Annotated[str | None, Query(description="Of any of its spans.")] = None
+    release: Annotated[str | None, Query(description="`service.version` of any of its spans.")] = None
+    attribute: Annotated[
+        list[Annotated[str, Field(pattern=_ATTRIBUTE)]] | None,
+        Query(max_length=_MOST_ATTRIBUTES, description="`key=value`, of any of its spans or of its resource."),
+    ] = None
+    before: Annotated[
+        str | None, Query(pattern=_PLACE, description="The `next` of the page before: traces after that one.")
+    ] = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything is asked that has no page by its number."""
+        plain = Filters(project=self.project)
+        return self != plain
+
+
+def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: bool | None) -> TracesLike:
+    """What these ask for.
+
+    Raises:
+        BadQuery: a time is none, or an attribute has no value.
+    """
+    bounds = {
+        name: instant_of("from" if name == "from_ns" else "to", text)
+        for name, text in (("from_ns", filters.from_), ("to_ns", filters.to))
+        if text is not None
+    }
+    return TracesLike(
+        project=filters.project,
+        service=filters.service,
+        name=filters.name,
+        is_error=None if filters.status is None else filters.status == "error",
+        session=filters.session,
+        user=filters.user,
+        least_ns=None if filters.duration is None else round(filters.duration * _NS),
+        least_usd=filters.cost,
+        failing=filters.failing,
+        text=filters.text,
+        model=filters.model,
+        release=filters.release,
+        attributes=dict(map(_attribute, filters.attribute or ())),
+        rule=rule,
+        outcome=outcome,
+        passed=passed,
+        **bounds,
+    )
+
+
+def place_of(text: str) -> ListPosition:
+    """A place in the list, of its text.
+
+    Raises:
+        BadQuery: it is none.
+    """
+    start, _, rest = text.partition(".")
+    trace_id, _, tenant = rest.partition(".")
+    if not start.isdecimal() or len(start) > len(str(LAST_NS)) or len(trace_id) > _ID_DIGITS:
+        raise BadQuery(f"before: {text[:100]!r} is not the `next` of a page")
+    return ListPosition(start_ns=min(int(start), LAST_NS), trace_id=trace_id, tenant=tenant)
+
+
+def place_text(place: ListPosition) -> str:
+    """A place as text."""
+    return f"{place.start_ns}.{place.trace_id}.{place.tenant}".rstrip(".")
+
+
+def instant_of(name: str, text: str) -> int:
+    """The instant that the parameter of this name tells, as nanoseconds that spans can have.
+
+    Raises:
+        BadQuery: it is none.
+    """
+    try:
+        return min(max(instant_ns(text), 0), LAST_NS)  # as far as spans have times
+    except (ValueError, OverflowError) as error:
+        raise BadQuery(f"{name}: {text[:100]!r} is no time such as 2026-11-21T10:00:00Z") from error
+
+
+def _attribute(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise BadQuery(f"attribute: {text[:100]!r} is not key=value")
+    return key, value

@@ -1,0 +1,178 @@
+"""Traces over HTTP: in by the seeds' path, out as documents."""
+
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import Tenant, sight_of
+from collector.api.answers.declared import answers
+from collector.api.answers.traces import TraceDocument, TraceExport, TracePage
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.pages import page_document
+from collector.api.base.problems import problem
+from collector.api.base.times import time_text
+from collector.api.documents.documents import summary_document, trace_document
+from collector.api.traces.export import streamed
+from collector.api.traces.trace_filters import Filters, like_of, place_of, place_text
+from collector.conventions.trace import read_trace
+from collector.doors.body import Disconnected
+from collector.doors.status import failure_of
+from collector.otlp.encode import json_document
+from storage.errors import BadQuery
+from storage.records import ANY_JUDGING, Judging
+
+log = logging.getLogger(__name__)
+router = APIRouter(prefix="/api/v1/traces")
+
+_MAX_PAGE = 10_000
+_LONGEST_S = 10.0
+"""Looking for what is rare ends after about this where nothing else is asked for. A guess: programs wait longer than
+people."""
+
+_OBJECT_OR_NULL: dict[str, Any] = {"type": ["object", "null"]}
+_SCOPES: dict[str, Any] = {"type": ["array", "null"], "items": _OBJECT_OR_NULL}
+_RESOURCES: dict[str, Any] = {
+    "type": ["array", "null"],
+    "items": _OBJECT_OR_NULL | {"properties": {"scopeSpans": _SCOPES}},
+}
+_EXPORT = {"type": "object", "properties": {"resourceSpans": _RESOURCES}}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "An OTLP ExportTraceServiceRequest; gzip, deflate and zstd are taken.",
+        "content": {
+            "application/json": {"schema": _EXPORT},
+            "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+class TracesReceipt(BaseModel):
+    """What became of the spans of a request."""
+
+    acceptedSpans: int = Field(description="Stored, or stored already.")
+    rejectedSpans: int
+    traces: int = Field(description="Distinct trace ids among the accepted.")
+    errorMessage: str | None = Field(default=None, description="Why spans were rejected.")
+
+
+@router.post(
+    "", openapi_extra=_BODY, responses={200: {"model": TracesReceipt}, 408: {"description": "It took too long."}}
+)
+@needs(Permission.SEND, by_tenant=True)
+async def ingest(request: Request, here: Here, who: Who) -> Response:
+    """Take an OTLP `ExportTraceServiceRequest`, protobuf or JSON; the counts are those of this request."""
+    try:
+        receipt = await here.reader.read(request.scope, request.receive, who, counts_traces=True)
+    except Disconnected:
+        return Response(status_code=400)
+    except Exception as error:  # noqa: BLE001 - the border of the door: every request gets an answer from the table
+        failure = failure_of(error)
+        if failure.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.exception("an ingest request failed")
+        return problem(failure.http_status, failure.message, headers=failure.http_headers())
+    reply: dict[str, object] = {
+        "acceptedSpans": receipt.accepted,
+        "rejectedSpans": receipt.rejected,
+        "traces": receipt.traces,
+    }
+    return JSONResponse(reply | ({"errorMessage": receipt.message} if receipt.message else {}))
+
+
+def _judging(
+    rule: str | None = None,
+    outcome: Literal["scored", "failed", "skipped"] | None = None,
+    passed: bool | None = None,  # noqa: FBT001 - a parameter of the address
+) -> Judging:
+    return Judging(rule=rule, outcome=outcome, passed=passed)
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which page of a list."""
+
+    page: Annotated[int, Query(ge=0, le=_MAX_PAGE)] = 0
+    size: Annotated[int, Query(ge=1, le=200)] = 50
+    within_ms: Annotated[
+        int | None,
+        Query(alias="withinMs", ge=1, le=10_000, description="Looking for what is rare ends after about so long."),
+    ] = None
+
+
+@router.get("")
+@needs(Permission.READ, by_tenant=True)
+@answers(TracePage)
+def list_traces(
+    here: Here,
+    who: Who,
+    judging: Annotated[Judging, Depends(_judging)],
+    at: Annotated[PageQuery, Depends()],
+    filters: Annotated[Filters, Depends()],
+    tenant: Tenant = None,
+) -> dict[str, object]:
+    """Traces by start time, newest first, of which all is true that is asked; `before` goes on after a page."""
+    sight, offset, limit = sight_of(who, tenant), at.page * at.size, at.size + 1
+    if filters.is_new or at.within_ms is not None:
+        return _listed(here, judging, at, filters, sight)
+    project = filters.project
+    if judging == ANY_JUDGING:
+        summaries = here.queries.newest_traces(tenant=sight, project=project, offset=offset, limit=limit)
+    else:
+        summaries = here.queries.judged_traces(judging, tenant=sight, project=project, offset=offset, limit=limit)
+    documents = [summary_document(summary) for summary in summaries]
+    return page_document(documents, at.page, at.size) | {"next": None, "searchedTo": None}
+
+
+def _listed(here: Context, judging: Judging, at: PageQuery, filters: Filters, sight: str | None) -> dict[str, object]:
+    """Traces where more is asked than pages by their number can tell: only `before` goes on after a page."""
+    if at.page:
+        raise BadQuery(
+            "page: with these filters, or withinMs, go on with before, which is the `next` of the page before"
+        )
+    like = like_of(filters, rule=judging.rule, outcome=judging.outcome, passed=judging.passed)
+    after = None if filters.before is None else place_of(filters.before)
+    within_s = _LONGEST_S if at.within_ms is None else at.within_ms / 1000
+    listed = here.listing.traces(like, after=after, limit=at.size, tenant=sight, within_s=within_s)
+    return {
+        "content": [summary_document(summary) for summary in listed.traces],
+        "number": 0,
+        "size": at.size,
+        "numberOfElements": len(listed.traces),
+        "first": after is None,
+        "last": listed.next is None,
+        "next": None if listed.next is None else place_text(listed.next),
+        "searchedTo": time_text(listed.searched_to_ns),
+    }
+
+
+@router.get("/{trace_id}")
+@needs(Permission.READ, by_tenant=True)
+@answers(TraceDocument)
+def show_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> JSONResponse:
+    """One trace with all its spans, by start time, and what they mean, and what the rules made of them."""
+    trace = here.queries.trace(trace_id.lower(), tenant=sight_of(who, tenant))
+    if trace is None:
+        return _not_found(trace_id)
+    reading = read_trace(trace.spans, trace.logs, here.own_keys)
+    judged = here.judgements.of_trace(trace.summary.trace_id, tenant=trace.summary.tenant)
+    return JSONResponse(trace_document(trace, reading, judged))
+
+
+@router.get("/{trace_id}/otlp", response_class=JSONResponse)
+@needs(Permission.READ, by_tenant=True)
+@answers(TraceExport)
+def export_trace(trace_id: str, here: Here, who: Who, tenant: Tenant = None) -> Response:
+    """One trace as the OTLP/JSON request that would send it, however many spans it has."""
+    batches = here.exports.trace(trace_id.lower(), tenant=sight_of(who, tenant))
+    return _not_found(trace_id) if batches is None else streamed(json_document(batches), media_type="application/json")
+
+
+def _not_found(trace_id: str) -> JSONResponse:
+    return problem(404, f"no trace {trace_id} here")

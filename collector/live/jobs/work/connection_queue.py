@@ -1,0 +1,125 @@
+"""The jobs of one connection to a judge, or of all programs: how many are claimed, and how many are begun."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from collector.live.jobs.work.ahead import ClaimedAhead
+from collector.live.jobs.work.breaker import Breaker
+from collector.live.jobs.work.job_context import HeldJobs, Task
+from collector.live.judges.judging import Fallback
+from evaluators.chat.retry import RETRYABLE
+from evaluators.outcome import Failure, Outcome
+from storage.judging.jobs import Job
+
+LEFT_OUT: Final = frozenset({"over_budget", "rule_disabled", "rule_deleted"})
+"""Failures that are none of the evaluation: it was not made."""
+
+NOT_THE_JUDGES: Final = LEFT_OUT | {"budget_held", "bad_case", "bad_configuration", "evaluator_error"}
+"""Failures that say nothing of whether a connection works."""
+
+
+class Lane(Protocol):
+    """Who evaluates the jobs of a queue."""
+
+    def now_s(self) -> float:
+        """The time by which pauses are told."""
+
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
+        """The jobs that are to be done; the others are handed in."""
+
+    def begin(self, line: "ConnectionQueue", tasks: Sequence[Task]) -> None:
+        """Evaluate these."""
+
+    def hand_back(self, jobs: Sequence[Job]) -> None:
+        """Hand in jobs as if they had not been claimed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConnectionQueue:
+    """Jobs of one connection, or of all programs."""
+
+    lane: Lane
+    in_flight: Callable[[], int]
+    breaker: Breaker | None  # None for programs
+    passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
+    fallback: Callable[[], Fallback | None] = lambda: None  # who is asked where nobody answers here
+    held: HeldJobs = field(default_factory=HeldJobs)  # that were begun
+    ahead: ClaimedAhead = field(default_factory=ClaimedAhead)  # that wait for one of those to end
+    _beginning: threading.Lock = field(default_factory=threading.Lock)
+    _looked_s: list[float] = field(default_factory=list)  # when room was looked for, of a turn that is under way
+
+    def room(self) -> int:
+        """How many more jobs may be claimed now: those that can be begun, and while it works some ahead."""
+        self._looked_s[:] = [self.lane.now_s()]
+        free, in_flight = self._free(), self.in_flight()
+        if self.breaker is not None and self.breaker.down_since_s is not None and self.fallback() is None:
+            return max(free - len(self.ahead), 0)
+        return max(in_flight - len(self.held) + self.ahead.room(in_flight), 0)
+
+    def pause_s(self) -> float | None:
+        """When the connection is asked again, where it is down."""
+        if self.breaker is None or self.breaker.down_since_s is None or self.held:
+            return None
+        return max(self.breaker.resumes_s - self.lane.now_s(), 0.0)
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Begin these as soon as they can be."""
+        self.ahead.add(jobs)
+        for looked_s in self._looked_s:
+            self.ahead.note_turn(self.lane.now_s() - looked_s)
+        self.begin_more()
+
+    def begin_more(self) -> None:
+        """Begin what can be begun now of what was claimed; while nobody can be asked the rest is claimed by nobody."""
+        with self._beginning:
+            begun: list[Task] = []
+            while (free := self._free() - len(begun)) > 0 and (jobs := self.ahead.take(free)):
+                begun += self.lane.tasks(jobs)
+            self.held.add(begun, now_s=self.lane.now_s())
+            left = self.ahead.take(len(self.ahead)) if self.is_down() else []
+        if begun:
+            self.lane.begin(self, begun)
+        self.lane.hand_back(left)
+
+    def end(self, task: Task, *, has_result: bool = False) -> None:
+        """Let go of a job; how long one took that has a result decides how many are claimed ahead."""
+        for begun_s in self.held.let_go([task]):
+            if has_result:
+                self.ahead.note_end(self.lane.now_s() - begun_s)
+
+    def is_down(self) -> bool:
+        """Whether nobody can be asked at this moment, here or instead."""
+        return self.breaker is not None and self.breaker.is_down(self.lane.now_s()) and self.fallback() is None
+
+    def note(self, answer: "JobAnswer") -> None:
+        """Note what an answer says of whether the connection works."""
+        outcome = answer.outcome if answer.fallback is None else answer.missed
+        if self.breaker is None or outcome is None:
+            return
+        if not isinstance(outcome, Failure):
+            if outcome.usage is not None:
+                self.breaker.answered(self.lane.now_s())
+        elif outcome.kind in RETRYABLE:
+            asks = outcome.kind == "rate_limited"
+            self.breaker.failed(self.lane.now_s(), asked_s=outcome.retry_after_s, asks_for_pause=asks)
+        elif outcome.kind not in NOT_THE_JUDGES:
+            self.breaker.answered(self.lane.now_s())
+
+    def _free(self) -> int:
+        """How many more jobs can be begun now."""
+        in_flight, running = self.in_flight(), len(self.held)
+        if self.breaker is None or (self.breaker.down_since_s is not None and self.fallback() is not None):
+            return max(in_flight - running, 0)
+        return self.breaker.room(self.lane.now_s(), in_flight, running)
+
+
+class JobAnswer(NamedTuple):
+    """What an evaluator says of a job."""
+
+    outcome: Outcome
+    model: str | None = None  # that its judge asks for
+    fallback: Fallback | None = None  # over which it was asked instead
+    missed: Outcome | None = None  # what came of the connection itself before that; None where it was not asked
+    of_jury: ConnectionQueue | None = None  # of several judges: the queue of the one that failed, or else the first

@@ -1,0 +1,130 @@
+"""What all lanes share: which jobs they hold, what they know of them, and how they hand them in."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from collector.live.active import ActiveRule
+from collector.live.jobs.work.results import failed, skipped
+from collector.live.jobs.work.retry_policy import Clock, RetryPolicy, microseconds
+from collector.live.jobs.work.storable import count_of
+from evaluators.outcome import Failure
+from storage.judging.job_results import JobResult
+from storage.judging.jobs import Job, PutBack
+
+
+class Task(NamedTuple):
+    """A job, and the revision that it is about."""
+
+    job: Job
+    active: ActiveRule
+
+
+class ResultSink(Protocol):
+    """Where what came of jobs goes. Each job that was taken is handed in once, whatever happens."""
+
+    def finish(self, results: Sequence[JobResult]) -> None:
+        """Have results stored."""
+
+    def finish_rows(self, results: pa.Table) -> None:
+        """Have results stored that are rows with the columns of `job_results.RESULTS`."""
+
+    def put_back(self, jobs: Sequence[PutBack]) -> None:
+        """Have jobs put back for another attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """What a lane needs to know of jobs, and where it hands them in."""
+
+    outlet: ResultSink
+    rule_of: Callable[[int], ActiveRule | None]
+    clock: Clock
+    patience: RetryPolicy
+
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
+        """The jobs that are to be done; the others are handed in."""
+        tasks: list[Task] = []
+        others: list[JobResult] = []
+        for job in jobs:
+            active = self.rule_of(job.revision)
+            if active is None:
+                others.append(failed(job, None, "unknown_rule", f"there is no revision {job.revision} of any rule"))
+            elif (stopped := active.stopped) is not None:
+                others.append(skipped(job, active, stopped.kind, str(stopped)))
+            else:
+                tasks.append(Task(job, active))
+        if others:
+            self.outlet.finish(others)
+        return tasks
+
+    def current(self, task: Task) -> ActiveRule:
+        """The rule of a task as it is now.
+
+        Raises:
+            Stopped: nothing may be judged by it any more.
+        """
+        active = self.rule_of(task.job.revision) or task.active
+        if active.stopped is not None:
+            raise active.stopped
+        return active
+
+    def hand_back(self, tasks: Sequence[Task]) -> None:
+        """Hand in the jobs of tasks as if they had not been claimed."""
+        self.put_back([job for job, _ in tasks])
+
+    def put_back(self, jobs: Sequence[Job]) -> None:
+        """Hand in jobs as if they had not been claimed."""
+        if jobs:
+            self.outlet.put_back([PutBack(job_id=job.job_id, attempts=job.attempts - 1) for job in jobs])
+
+    def try_again(self, task: Task, failure: Failure, *, counts: bool = True, asked_s: float | None = None) -> None:
+        """Hand in a job for another attempt, after a while, with what this one took; it may not count."""
+        job, usage = task.job, failure.usage
+        wait_s = self.patience.wait_s(job.attempts, asked_s)
+        again = PutBack(
+            job_id=job.job_id,
+            attempts=job.attempts - (not counts),
+            not_before_us=microseconds(self.clock() + wait_s),
+            error_kind=failure.kind,
+            error=failure.message,
+            judge_calls=None if usage is None else usage.calls,
+            input_tokens=None if usage is None else count_of(usage.input_tokens),
+            output_tokens=None if usage is None else count_of(usage.output_tokens),
+            cost_usd=None if usage is None else usage.cost_usd,
+        )
+        self.outlet.put_back([again])
+
+    def after_error(self, tasks: Iterable[Task], error: Exception) -> None:
+        """Hand in jobs that an error of our own kept from being evaluated: for another attempt, while there are any."""
+        told = f"{type(error).__name__}: {error}"
+        failure = Failure(name="", fingerprint=None, kind="internal_error", message=told, usage=None)
+        for task in tasks:
+            if task.job.attempts < self.patience.attempts:
+                self.try_again(task, failure)
+            else:
+                self.outlet.finish([failed(task.job, task.active, "internal_error", told)])
+
+
+class HeldJobs:
+    """The jobs that a queue holds. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[int, float] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._since_s)
+
+    def add(self, tasks: Iterable[Task], *, now_s: float = 0.0) -> None:
+        """Hold these too."""
+        with self._lock:
+            self._since_s.update((task.job.job_id, now_s) for task in tasks)
+
+    def let_go(self, tasks: Iterable[Task]) -> list[float]:
+        """Hold these no longer; since when those of them that were held had been."""
+        with self._lock:
+            return [self._since_s.pop(task.job.job_id) for task in tasks if task.job.job_id in self._since_s]

@@ -1,0 +1,65 @@
+"""What an evaluator says of a test case: with nobody asked, with one judge, or by the votes of several."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from collector.live.judges.judging import Juror
+from evaluators.case import parse_case
+from evaluators.errors import BadConfiguration, Broken
+from evaluators.evaluator import run
+from evaluators.judging import Judge
+from evaluators.jury import JudgeVote, outcome_of_votes
+from evaluators.outcome import Failure, Outcome
+from evaluators.registry import build
+from rules.rule import Rule
+
+
+async def outcome_of(
+    rule: Rule, case: Mapping[str, Any], judge_of: Callable[[], Judge] | None, *, limit_s: float
+) -> tuple[Outcome, str | None]:
+    """What the evaluator of a rule says of a test case, and the model that its judge asks for; in this time."""
+    judge = None
+    try:
+        judge = None if judge_of is None else judge_of()
+        evaluator = build(rule.evaluator, rule.configuration, judge)
+        async with asyncio.timeout(limit_s):
+            outcome = await run(evaluator, parse_case(case))
+    except TimeoutError:
+        message = f"not finished within {limit_s:g} s"
+        outcome = Failure(name=rule.evaluator, fingerprint=None, kind="timeout", message=message, usage=None)
+    except Broken as broken:
+        outcome = failure_of(rule, broken)
+    return outcome, None if judge is None else judge.model
+
+
+async def outcome_of_judges(
+    rule: Rule,
+    jurors: Callable[[], Sequence[Juror]],
+    ask: Callable[[str | None], Awaitable[tuple[Outcome, str | None]]],
+) -> tuple[Outcome, str | None]:
+    """What the evaluator of a rule says with its judge, or by their votes where it has a jury, and the models asked.
+
+    `ask` gets the id of the connection to ask over; None: that of the rule. A jury that cannot be had is the outcome.
+    """
+    try:
+        voting = jurors()
+    except BadConfiguration as error:
+        return failure_of(rule, error), None
+    if not voting:
+        return await ask(None)
+    return voted(voting, await asyncio.gather(*(ask(each.connection_id) for each in voting)))
+
+
+def voted(jurors: Sequence[Juror], answers: Sequence[tuple[Outcome, str | None]]) -> tuple[Outcome, str]:
+    """The outcome by the votes of a jury, whose answers are in the order of its judges, and the models asked."""
+    votes = [
+        JudgeVote(connection=juror.name, model=model, outcome=outcome)
+        for juror, (outcome, model) in zip(jurors, answers, strict=True)
+    ]
+    return outcome_of_votes(votes), ", ".join(vote.model or "?" for vote in votes)
+
+
+def failure_of(rule: Rule, broken: Broken) -> Failure:
+    """The outcome where an evaluation could not be made."""
+    return Failure(name=rule.evaluator, fingerprint=None, kind=broken.kind, message=str(broken), usage=None)

@@ -1,0 +1,64 @@
+"""How long workers wait, and how often they try."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from storage.backoff import backoff_s
+
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since the Unix epoch, by a clock that does not jump."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long workers wait, and how often they try. Where no measurement is named, a guess."""
+
+    attempts: int = 8  # of a job, before it has failed
+    more_after_rubbish: int = 2  # attempts, after a judge's reply could not be used, or a program was late
+    first_wait_s: float = 1.0  # before the second attempt; each wait is up to twice as long as the one before
+    longest_wait_s: float = 300.0
+    longest_asked_s: float = 3600.0  # that an endpoint may ask for
+    lease_s: float = 60.0  # renewed when a third of it is over
+    look_s: float = 1.0  # how often the ledger is looked at when nobody says that something is new
+    job_s: float = 900.0  # after which the evaluation of one job is given up, whatever it waits for
+    check_cpu_s: float = 5.0  # of one check, which usually takes some hundred microseconds
+    child_s: float = 300.0  # without a word of a child process, which on a busy machine has a hundredth of a processor
+    outage_s: float = 86_400.0  # of a connection, during which attempts do not count
+    retries_over_budget: bool = False  # on a new day, of what was left out in the week before it
+    stop_s: float = 10.0  # for what there is to store at the end
+
+    def wait_s(self, attempts: int, asked_s: float | None = None) -> float:
+        """How long to wait after so many attempts that failed: what was asked for, if that is longer; with jitter."""
+        waits_s = backoff_s(attempts, first_s=self.first_wait_s, longest_s=self.longest_wait_s)
+        return max(waits_s, min(asked_s or 0.0, self.longest_asked_s))
+
+
+MICROSECONDS: Final = 1_000_000
+
+
+_DAY_S: Final = 86_400
+_NEW_DAY_S: Final = 60.0
+"""After midnight (UTC): budgets go by the wall clock, which may be a little behind this one. A guess."""
+
+
+def day_that_began(at_s: float) -> int:
+    """The number of the last day that has surely begun for budgets, too."""
+    return int((at_s - _NEW_DAY_S) // _DAY_S)
+
+
+def start_of(day: int) -> int:
+    """When a day begins, in microseconds."""
+    return day * _DAY_S * MICROSECONDS
+
+
+def steady_clock() -> Clock:
+    """The time of the machine at this moment, and what has passed since then: steps of its clock make no difference."""
+    offset_s = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset_s
+
+
+def microseconds(at_s: float) -> int:
+    """An instant of this clock in microseconds since the Unix epoch, as the store has it."""
+    return int(at_s * MICROSECONDS)

@@ -1,0 +1,127 @@
+"""An answer of the playground as a trace under the mark of these, with what was said, so that it can be found again.
+
+The attribute names here are those that an instrumented application writes, not a table to read by.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from collector.live.judges.playground import GivenAnswer, PlaygroundQuestion
+from evaluators.chat.wire import ModelReply
+from rules.marker import PLAYGROUND_MARK
+from storage.records import JsonValue, Message, OfferedTool
+
+SERVICE: Final = "tracejury.playground"
+
+_PROVIDERS: Final = {"ANTHROPIC": "anthropic"}  # whose protocol it is, as the semantic conventions have it
+_Told: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaygroundOrigin:
+    """The span whose conversation was opened."""
+
+    trace_id: str
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaygroundTrace:
+    """A trace of one span, as OTLP in protobuf."""
+
+    trace_id: str
+    span_id: str
+    body: bytes
+
+
+def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: PlaygroundOrigin | None) -> PlaygroundTrace:
+    """What was asked and what came of it."""
+    trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
+    span = Span(
+        trace_id=bytes.fromhex(trace_id),
+        span_id=bytes.fromhex(span_id),
+        name=f"chat {given.terms.asked.model}",
+        kind=Span.SPAN_KIND_CLIENT,
+        start_time_unix_nano=given.start_ns,
+        end_time_unix_nano=given.end_ns,
+        attributes=_attributes(_said(question, given)),
+    )
+    if origin is not None:
+        span.links.add(trace_id=bytes.fromhex(origin.trace_id), span_id=bytes.fromhex(origin.span_id))
+    if given.error is not None:
+        span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=given.error))
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    named: Mapping[str, _Told] = {"service.name": SERVICE, PLAYGROUND_MARK: True, "dokimos.project": question.project}
+    resource.resource.attributes.extend(_attributes(named))
+    scope = resource.scope_spans.add()
+    scope.scope.name = SERVICE
+    scope.spans.append(span)
+    return PlaygroundTrace(trace_id=trace_id, span_id=span_id, body=request.SerializeToString())
+
+
+def reply_message(reply: ModelReply) -> Message:
+    """An answer in the normal form of messages."""
+    texts: list[JsonValue] = [{"type": "text", "content": text} for text in (reply.text, reply.refusal) if text]
+    calls: list[JsonValue] = [dict(call) for call in reply.calls]
+    return {"role": "assistant", "parts": [*texts, *calls]}
+
+
+def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, _Told]:
+    terms, usage, reply = given.terms, given.usage, given.reply
+    asked, url = terms.asked, urlsplit(terms.asked.base_url)
+    return {
+        PLAYGROUND_MARK: True,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": _PROVIDERS.get(asked.protocol, "openai"),
+        "gen_ai.request.model": asked.model,
+        "gen_ai.request.max_tokens": asked.max_output_tokens,
+        "gen_ai.request.temperature": asked.temperature,
+        "gen_ai.request.top_p": question.dialogue.top_p,
+        "gen_ai.response.model": None if usage is None else usage.model,
+        "gen_ai.usage.input_tokens": None if usage is None else usage.input_tokens,
+        "gen_ai.usage.output_tokens": None if usage is None else usage.output_tokens,
+        "gen_ai.usage.cost": None if usage is None else usage.cost_usd,
+        "gen_ai.input.messages": _json(question.dialogue.messages),
+        "gen_ai.output.messages": None if reply is None else _json([reply_message(reply)]),
+        "gen_ai.tool.definitions": _json(_tools(question.dialogue.tools)) if question.dialogue.tools else None,
+        "server.address": url.hostname,
+        "server.port": url.port,
+        "error.type": given.error_kind,
+        "tracejury.connection_id": terms.found.connection_id,
+    }
+
+
+def _tools(tools: Sequence[OfferedTool]) -> list[dict[str, JsonValue]]:
+    return [
+        {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in tools
+    ]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _attributes(told: Mapping[str, _Told]) -> list[KeyValue]:
+    return [KeyValue(key=key, value=_value(value)) for key, value in told.items() if value is not None]
+
+
+def _value(value: _Told) -> AnyValue:
+    match value:
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case _:
+            return AnyValue(string_value=str(value))

@@ -1,0 +1,65 @@
+"""Rules that go by the results of others: whether there are those others, and that none waits for itself."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from collector.live.active import ActiveRule
+from rules.after import GOES_BY
+
+MOST_NAMED = 20
+"""Rules that a problem names."""
+
+
+def leaders(follower: ActiveRule, among: Iterable[ActiveRule]) -> list[ActiveRule]:
+    """The rules by whose results one goes: of its tenant or of none, about its project or about all."""
+    after = follower.rule.after
+    if after is None:
+        return []
+    return [
+        each
+        for each in among
+        if each.tenant in {follower.tenant, ""}
+        and after.rule in {each.rule_id, each.rule.name}
+        and (None in {each.rule.project, follower.rule.project} or each.rule.project == follower.rule.project)
+    ]
+
+
+def wrong_with_order(follower: ActiveRule, others: Collection[ActiveRule], *, in_force: bool = False) -> str | None:
+    """Why a rule cannot go by the one that it names: it is not there, judges something else, or waits for this one.
+
+    With `in_force`, also that it is off, which whoever writes a rule may mean to change later.
+    """
+    after = follower.rule.after
+    if after is None:
+        return None
+    every = [follower, *others]
+    found = leaders(follower, every)
+    if not found:
+        names = sorted({each.rule.name for each in others if each.tenant in {follower.tenant, ""}})
+        return f"there is no rule {after.rule!r} to go by; there are: {_listed(names) or 'none'}"
+    if circle := _circle(follower, every):
+        return f"rules would wait for each other: {' goes by '.join(map(repr, circle))}"
+    fitting = GOES_BY[follower.rule.target]
+    if all(each.rule.target not in fitting for each in found):
+        told = f"a rule about {follower.rule.target} goes by results about {' or '.join(fitting)}"
+        return f"{told}, and {after.rule!r} is about {found[0].rule.target}"
+    if in_force and not any(each.rule.enabled for each in found):
+        return f"the rule {after.rule!r} that it goes by is off; switch it on"
+    return None
+
+
+def _circle(start: ActiveRule, every: Sequence[ActiveRule]) -> list[str]:
+    """The names of rules each of which goes by the next, from one back to itself; none where it is in no circle."""
+    paths, seen = [[start]], set[int]()
+    while paths:
+        path = paths.pop()
+        for leader in leaders(path[-1], every):
+            if leader is start:
+                return [each.rule.name for each in (*path, start)]
+            if id(leader) not in seen:
+                seen.add(id(leader))
+                paths.append([*path, leader])
+    return []
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join((*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])))

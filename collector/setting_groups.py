@@ -1,0 +1,107 @@
+"""Settings that are several values under one name: webhooks, redaction, workarounds."""
+
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic.functional_validators import AfterValidator
+
+from collector.redaction.plan import RedactionPlan, make_plan
+from rules.errors import BadPattern
+
+AlertEvent: TypeAlias = Literal[
+    "alert.opened", "alert.escalated", "alert.acknowledged", "alert.recovered", "RUN_REGRESSION"
+]
+ALERT_EVENTS: Final[tuple[AlertEvent, ...]] = (
+    "alert.opened",
+    "alert.escalated",
+    "alert.acknowledged",
+    "alert.recovered",
+)
+"""What a webhook is told of that does not say."""
+
+MOST_DIGEST_MINUTES: Final = 10_080
+"""A week: whoever is told more rarely need not be told."""
+
+
+class WebhookSettings(BaseModel):
+    """A receiver of alerts. Of `url`, `secret` and `previousSecret`, the name of a variable that holds it will do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    project: Annotated[str, Field(min_length=1, description="The project; * for all.")]
+    url: SecretStr | None = None
+    urlEnv: str | None = None  # noqa: N815 - as it is written
+    secret: SecretStr | None = None
+    secretEnv: str | None = None  # noqa: N815 - as it is written
+    previousSecret: SecretStr | None = None  # noqa: N815 - as it is written
+    previousSecretEnv: str | None = None  # noqa: N815 - as it is written
+    enabled: bool = True
+    events: Annotated[tuple[AlertEvent, ...], Field(min_length=1)] = ALERT_EVENTS
+    template: Literal["json", "slack", "teams", "pagerduty"] = "json"
+    rules: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=200)] = None
+    severities: Annotated[tuple[Literal["info", "warning", "critical"], ...] | None, Field(min_length=1)] = None
+    digestMinutes: Annotated[int | None, Field(ge=1, le=MOST_DIGEST_MINUTES)] = None  # noqa: N815 - as it is written
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if (self.url is None) is (self.urlEnv is None):
+            raise ValueError("needs url or urlEnv")
+        if None not in (self.secret, self.secretEnv) or None not in (self.previousSecret, self.previousSecretEnv):
+            raise ValueError("a secret is written, or named by its variable, and not both")
+        return self
+
+
+def _known_preset(name: str) -> str:
+    make_plan(keys=(), patterns=(), presets=(name,))
+    return name
+
+
+def _pattern(text: str) -> str:
+    try:
+        make_plan(keys=(), patterns=(text,), presets=())
+    except BadPattern as error:
+        raise ValueError(f"a pattern {error}") from error
+    return text
+
+
+class Redaction(BaseModel):
+    """What is taken out of spans and log records before they are written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+        Field(max_length=100, description="Attributes whose values are taken out; * and ? as in globs."),
+    ] = ()
+    patterns: Annotated[
+        tuple[Annotated[str, AfterValidator(_pattern)], ...],
+        Field(max_length=20, description="Regular expressions of what is taken out of every text."),
+    ] = ()
+    presets: Annotated[
+        tuple[Annotated[str, AfterValidator(_known_preset)], ...],
+        Field(description="Shapes that are taken out of every text: email, card, key."),
+    ] = ()
+
+    @property
+    def plan(self) -> RedactionPlan:
+        """What is taken out, ready to be applied."""
+        return make_plan(keys=self.keys, patterns=self.patterns, presets=self.presets)
+
+
+class WorkaroundSettings(BaseModel):
+    """What is done because something that Tracejury builds on does not do it. Each can be turned off."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    punch_holes: Annotated[
+        bool, Field(description="Free blocks of the database file are given back to the file system after a sweep.")
+    ] = True
+    rewrite_row_groups: Annotated[
+        bool, Field(description="Row groups with deleted rows are written anew, so that these leave memory and disk.")
+    ] = True
+    watch_quack_clients: Annotated[
+        bool, Field(description="A query over Quack is stopped when the kernel tells that its client is gone.")
+    ] = True
+    hide_pandas: Annotated[
+        bool, Field(description="DuckDB is told at once that pandas is not installed, where it is not.")
+    ] = True

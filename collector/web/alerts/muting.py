@@ -1,0 +1,70 @@
+"""Muting from the page of an alert: receivers are not told of alerts like it for a while."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import refuse_shared
+from collector.api.base.context import Context, Here, Who
+from collector.web.visitor import Sent
+from storage.alerting.alert_mutes import AlertMute
+from storage.alerting.alerts import Alert, AlertFinding
+from storage.errors import Missing
+
+router = APIRouter()
+
+HOURS: Final = {"1": "an hour", "8": "8 hours", "24": "a day", "168": "a week"}
+"""For how long somebody may mute on a page; the API takes any time."""
+
+_HOUR_NS: Final = 3_600_000_000_000
+_SEE_OTHER = 303
+
+
+def mutes_of(here: Context, finding: AlertFinding) -> Sequence[AlertMute]:
+    """The mutes that keep an alert from its receivers now, what ends first at the top."""
+    return [
+        mute
+        for mute in here.alert_mutes.at(here.now_ns(), tenant=finding.tenant)
+        if mute.project in {None, finding.project} and mute.rule in {None, finding.rule_id, finding.rule}
+    ]
+
+
+@router.post("/alerts/{alert_id}/mute")
+@needs(Permission.WRITE, by_tenant=True)
+def mute_alert(alert_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Tell nobody of alerts of its rule and project for so many hours; or with `mute` end that."""
+    alert = here.alerts.get(alert_id, tenant=who.sight)
+    if alert is None:
+        raise Missing(f"there is no alert {alert_id}")
+    refuse_shared(who, alert.finding.tenant, f"the alert {alert_id}")
+    if form.text("mute"):
+        _unmute(here, alert, form.text("mute"))
+    else:
+        _mute(here, alert, form.required("hours"), who.key_name)
+    return RedirectResponse(f"/alerts/{alert.alert_id}", _SEE_OTHER)
+
+
+def _unmute(here: Context, alert: Alert, mute_id: str) -> None:
+    if mute_id in {mute.mute_id for mute in mutes_of(here, alert.finding) if mute.tenant == alert.finding.tenant}:
+        here.alert_mutes.delete(mute_id, here.now_ns())
+
+
+def _mute(here: Context, alert: Alert, hours: str, by: str | None) -> None:
+    if hours not in HOURS:
+        raise HTTPException(400, f"hours: is none of {', '.join(HOURS)}")
+    now_ns = here.now_ns()
+    mute = AlertMute(
+        tenant=alert.finding.tenant,
+        mute_id=uuid.uuid4().hex,
+        project=alert.finding.project,
+        rule=alert.finding.rule_id,
+        until_ns=now_ns + int(hours) * _HOUR_NS,
+        muted_by=by,
+        created_at_ns=now_ns,
+    )
+    here.alert_mutes.add(mute)

@@ -1,0 +1,245 @@
+"""The first page: how the last hour, day or week of a project went, and what is other than in the time before."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Context, Here, Who
+from collector.api.base.times import time_text
+from collector.units import count_text, duration_text
+from collector.web.pictures.columns import ChartColumn, columns
+from collector.web.rendering import page
+from collector.web.words import usd_text
+from storage.alerting.alerts import Alert, AlertFilter
+from storage.query.overview import Glance, GlanceAt, RuleSums, StepSums
+
+router = APIRouter()
+
+_NS: Final = 1_000_000_000
+_MOST_ALERTS: Final = 20
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_P95: Final = 1
+
+
+class _Period(NamedTuple):
+    """A time that is looked at, and its steps, in seconds."""
+
+    told: str
+    before: str
+    length_s: int
+    step_s: int
+    days: int  # of the page about quality that shows it
+
+
+PERIODS: Final[Mapping[str, _Period]] = {
+    "hour": _Period("Last hour", "the hour before", 3_600, 300, 1),
+    "day": _Period("Last 24 hours", "the day before", 86_400, 3_600, 1),
+    "week": _Period("Last 7 days", "the week before", 604_800, 21_600, 7),
+}
+
+
+class HomeQuery(BaseModel):
+    """How far back is looked, and at which project."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    period: Literal["hour", "day", "week"] = "day"
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How a number stands to that of the time before. `is_worse` None: neither better nor worse."""
+
+    told: str
+    is_worse: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLine:
+    """A rule about a project: what its latest evaluator said, and how that stands to the time before."""
+
+    sums: RuleSums
+    change: Change | None
+    href: str
+    failed_href: str
+
+
+@router.get("/")
+@needs(Permission.READ, by_tenant=True)
+def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery, Query()]) -> Response:
+    """Traces, errors, latencies, cost by model, pass rates, open alerts, and what is new since the time before."""
+    period, project = PERIODS[asked.period], asked.project or None
+    at = _time_of(here.now_ns(), period, project, who)
+    glance = here.overview.glance(at, step_ns=period.step_s * _NS)
+    return page(
+        request,
+        "home.html",
+        period=period,
+        chosen=asked.period,
+        periods=PERIODS,
+        project=asked.project,
+        projects=_projects(here, who, asked.project),
+        glance=glance,
+        changes=_changes(glance),
+        pictures=_pictures(glance, at, period),
+        rules=_rules(glance.rules, period),
+        alerts=_alerts(here, who, project),
+        traces=_traces_href(at, at.from_ns, at.until_ns),
+        errors=_traces_href(at, at.from_ns, at.until_ns, status="error"),
+        dearest=_traces_href(at, at.from_ns, at.until_ns, sort="cost"),
+        slowest=_traces_href(at, at.from_ns, at.until_ns, sort="duration"),
+        of_model=lambda model: _traces_href(at, at.from_ns, at.until_ns, model=model),
+        of_failure=lambda name: _traces_href(at, at.from_ns, at.until_ns, failing=name),
+        is_empty=not glance.now.traces and not glance.before.traces,
+        address_of_door=f"http://{request.url.hostname}:4318",
+    )
+
+
+def _time_of(now_ns: int, period: _Period, project: str | None, who: Caller) -> GlanceAt:
+    """The time until the end of the step that goes on, so that steps begin at round instants."""
+    step_ns = period.step_s * _NS
+    until_ns = (now_ns // step_ns + 1) * step_ns
+    from_ns = until_ns - period.length_s * _NS
+    before_ns = from_ns - period.length_s * _NS
+    return GlanceAt(before_ns=before_ns, from_ns=from_ns, until_ns=until_ns, project=project, tenant=who.sight)
+
+
+def _projects(here: Context, who: Caller, chosen: str) -> list[str]:
+    known = {project.name for project in here.rulebook.projects("" if who.sees_all else who.tenant)}
+    return sorted(known | ({chosen} - {""}))
+
+
+def _alerts(here: Context, who: Caller, project: str | None) -> Sequence[Alert]:
+    """Alerts that are not over, the newest first."""
+    return [
+        alert
+        for state in ("open", "acknowledged")
+        for alert in here.alerts.newest(
+            AlertFilter(state=state, project=project), tenant=who.sight, offset=0, limit=_MOST_ALERTS
+        )
+    ]
+
+
+def _traces_href(at: GlanceAt, from_ns: int, to_ns: int, **more: str) -> str:
+    """The list of the traces of a time."""
+    told = {"from": time_text(from_ns) or "", "to": time_text(to_ns) or "", "project": at.project or "", **more}
+    return f"/traces?{urlencode({name: value for name, value in told.items() if value})}"
+
+
+def _changes(glance: Glance) -> dict[str, Change | None]:
+    """How the numbers of a time stand to those of the time before."""
+    now, before = glance.now, glance.before
+    return {
+        "traces": _share(now.traces, before.traces, more_is_worse=None),
+        "errors": _points(now.error_rate, before.error_rate, more_is_worse=True),
+        "latency": _share(_latency(now), _latency(before), more_is_worse=True),
+        "cost": _share(now.cost_usd, before.cost_usd, more_is_worse=True),
+        "tokens": _share(now.tokens, before.tokens, more_is_worse=None),
+    }
+
+
+def _latency(sums: StepSums) -> float | None:
+    return None if sums.latencies_ms is None else sums.latencies_ms[_P95]
+
+
+def _share(now: float | None, before: float | None, *, more_is_worse: bool | None) -> Change | None:
+    """By which share a number grew; None where there was none before."""
+    if now is None or not before:
+        return None
+    share = round(100 * (now / before - 1))
+    is_worse = None if more_is_worse is None or not share else (share > 0) == more_is_worse
+    return Change(told=f"{share:+,} %" if share else "as before", is_worse=is_worse)
+
+
+def _points(now: float | None, before: float | None, *, more_is_worse: bool) -> Change | None:
+    """By how many points of a hundred a share grew."""
+    if now is None or before is None:
+        return None
+    points = round(100 * (now - before), 1)
+    return Change(
+        told=f"{points:+.1f} points" if points else "as before",
+        is_worse=(points > 0) == more_is_worse if points else None,
+    )
+
+
+def _rules(found: Sequence[RuleSums], period: _Period) -> list[RuleLine]:
+    """A line for each rule and project, of the evaluator that judged last: what two of them say is not one number."""
+    latest: dict[tuple[str, str | None], RuleSums] = {}
+    for each in found:
+        known = latest.get((each.rule_id, each.project))
+        if known is None or each.last_us > known.last_us:
+            latest[each.rule_id, each.project] = each
+    return [
+        RuleLine(
+            sums=each,
+            change=_points(each.rate, each.rate_before, more_is_worse=False),
+            href=_quality_href("/quality", each, period),
+            failed_href=_quality_href("/quality/results", each, period, verdict="failed"),
+        )
+        for each in latest.values()
+    ]
+
+
+def _quality_href(path: str, each: RuleSums, period: _Period, **more: str) -> str:
+    told = {"rule": each.rule_id, "project": each.project or "", "days": str(period.days), **more}
+    return f"{path}?{urlencode(told)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A number of traces that is shown over time."""
+
+    what: str
+    of: Callable[[StepSums], float | None]
+    in_words: Callable[[float], str]
+    sort: str  # the order in which its traces are listed
+
+
+_MEASURES: Final = (
+    _Measured(
+        what="Traces, and those with errors",
+        of=lambda sums: sums.traces,
+        in_words=lambda value: count_text(int(value), "trace"),
+        sort="",
+    ),
+    _Measured(what="Latency, 95th percentile", of=_latency, in_words=duration_text, sort="duration"),
+    _Measured(what="Cost", of=lambda sums: sums.cost_usd, in_words=usd_text, sort="cost"),
+)
+
+
+def _pictures(glance: Glance, at: GlanceAt, period: _Period) -> list[tuple[str, Markup]]:
+    """Traces with those that failed, the time they took, and what they cost, by steps."""
+    by_step = {each.step: each for each in glance.steps}
+    steps = [(number, by_step.get(number)) for number in range(period.length_s // period.step_s)]
+    drawn = []
+    for measured in _MEASURES:
+        data = [_column(number, sums, measured, at, period) for number, sums in steps]
+        most = max((each.value or 0.0 for each in data), default=0.0)
+        if most:
+            titles = ("From", measured.what)
+            picture = columns(data, label=measured.what, most=measured.in_words(most), titles=titles)
+            drawn.append((measured.what, picture))
+    return drawn
+
+
+def _column(number: int, sums: StepSums | None, measured: _Measured, at: GlanceAt, period: _Period) -> ChartColumn:
+    from_ns = at.from_ns + number * period.step_s * _NS
+    began = _EPOCH + dt.timedelta(seconds=from_ns // _NS)
+    label = f"{began:%d %b %H:%M}" if period.days > 1 else f"{began:%H:%M}"
+    value = None if sums is None else measured.of(sums)
+    if sums is None or value is None:
+        return ChartColumn(label=label, value=None, told="nothing")
+    is_count = not measured.sort
+    told = measured.in_words(value) + (f", {sums.failed:,} with errors" if is_count and sums.failed else "")
+    href = _traces_href(at, from_ns, from_ns + period.step_s * _NS, sort=measured.sort)
+    return ChartColumn(label=label, value=value, told=told, bad=float(sums.failed if is_count else 0), href=href)

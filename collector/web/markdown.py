@@ -1,0 +1,107 @@
+"""Markdown that came from elsewhere, as HTML in which nothing runs, nothing is loaded, and nothing leaves its place."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+from collector.web.text import BLOCK_CHARACTERS, cut_text, value_block, value_text, visible
+
+_LOOKS_LIKE_IT: Final = re.compile(
+    r"^ {0,3}(?:#{1,6} \S|```|~~~|[-*+] +\S|\d{1,3}[.)] +\S|> ?\S|\|.*\|\s*$)|\*\*\S|__\S|`[^`\n]+`|\]\(", re.MULTILINE
+)
+_SCHEMES: Final = frozenset({"http", "https", "mailto"})
+
+
+def told_block(value: object, whole: str | None = None, *, limit: int = BLOCK_CHARACTERS) -> Markup:
+    """What somebody said: Markdown as it is meant, JSON indented, and any other text as it is."""
+    return _rich(value, whole, limit) or value_block(value, whole, limit=limit)
+
+
+def _rich(value: object, whole: str | None, limit: int) -> Markup | None:
+    """A text that is written as Markdown; None where it is none, or JSON. `whole` is a link to all of it as it came."""
+    if not isinstance(value, str) or (value.lstrip()[:1] in {"{", "["} and value_text(value, limit=limit) != value):
+        return None
+    shown, missing = cut_text(value, limit)
+    if not _LOOKS_LIKE_IT.search(shown):
+        return None
+    body = Markup('<div class="rich" dir="auto">{}</div>').format(Markup(_MARKDOWN.render(shown)))  # noqa: S704 - by our rules
+    if whole is None:
+        return body + (Markup('<p class="cut">… {:,} more characters</p>').format(missing) if missing else Markup())
+    told = f"{missing:,} more characters" if missing else "as it came"
+    return body + Markup('<p class="cut">{}<a href="{}">{}</a></p>').format("… " if missing else "", whole, told)
+
+
+def _is_harmless(url: str) -> bool:
+    """Whether a link may be followed by whoever wants to; the others stay text."""
+    try:
+        return urlsplit(url.strip()).scheme.lower() in _SCHEMES
+    except ValueError:
+        return False
+
+
+def _text(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    return visible(tokens[at].content)
+
+
+def _code(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    return Markup("<code>{}</code>").format(visible(tokens[at].content))
+
+
+def _block_of_code(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    language = tokens[at].info.strip().split(" ")[0][:30]
+    label = Markup('<small class="language">{}</small>').format(visible(language)) if language else Markup()
+    return label + Markup('<pre class="text code" dir="ltr">{}</pre>').format(visible(tokens[at].content))
+
+
+def _heading(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    """A heading of a text is none of the page."""
+    return f'<p class="heading-{escape(tokens[at].tag)}">' if tokens[at].nesting > 0 else "</p>"
+
+
+def _cell(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    """A cell without the style that aligns it, since no page has a style of its own."""
+    return f"<{escape(tokens[at].tag)}>"
+
+
+def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    """By its name: nothing of it is loaded."""
+    told = tokens[at].content or str(tokens[at].attrGet("src") or "")
+    return Markup('<span class="media">image: {} <small>not loaded</small></span>').format(visible(told[:160]))
+
+
+def _link(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    href = str(tokens[at].attrGet("href") or "")
+    return Markup('<a href="{}" rel="noopener noreferrer nofollow" title="{}">').format(
+        href, visible(href[:300]).striptags()
+    )
+
+
+_RULES: Final = {
+    "text": _text,
+    "code_inline": _code,
+    "code_block": _block_of_code,
+    "fence": _block_of_code,
+    "heading_open": _heading,
+    "heading_close": _heading,
+    "th_open": _cell,
+    "td_open": _cell,
+    "image": _image,
+    "link_open": _link,
+}
+
+
+def _markdown() -> MarkdownIt:
+    options: dict[str, Any] = {"html": False, "breaks": True, "linkify": False}
+    markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    markdown.validateLink = _is_harmless  # type: ignore[method-assign] # how the library takes another
+    for name, rule in _RULES.items():
+        markdown.add_render_rule(name, rule)
+    return markdown
+
+
+_MARKDOWN: Final = _markdown()

@@ -1,0 +1,76 @@
+"""A number for each step of a time, as columns that lead to what is behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from collector.web.pictures.svg import element, figure, frame
+
+_SIZE: Final = (400.0, 110.0)
+_BELOW, _ABOVE, _GAP = 16.0, 14.0, 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartColumn:
+    """One step: what it is called, its number, how much of that is bad, both in words, and what leads to it.
+
+    `within` is another number of the same kind, not higher, which is drawn within the column.
+    """
+
+    label: str
+    value: float | None  # None: nothing is known
+    told: str
+    bad: float = 0.0
+    within: float = 0.0
+    href: str | None = None
+
+
+def columns(
+    data: Sequence[ChartColumn],
+    *,
+    label: str,
+    most: str,
+    titles: tuple[str, str],
+    size: tuple[float, float] = _SIZE,
+) -> Markup:
+    """Columns over equal steps, the oldest first; `most` says how high the highest is."""
+    width, height = size
+    top = max((each.value or 0.0 for each in data), default=0.0) or 1.0
+    wide = width / max(len(data), 1)
+    floor = height - _BELOW
+    drawn: list[Markup] = []
+    for number, each in enumerate(data):
+        x = number * wide
+        parts = [element("title", f"{each.label}: {each.told}")]
+        parts += _column(each, x, wide, floor, top)
+        parts.append(element("rect", x=x, y=_ABOVE, width=wide, height=floor - _ABOVE, class_="room"))
+        drawn.append(
+            element("a", *parts, href=each.href, aria_label=f"{each.label}: {each.told}")
+            if each.href and each.value
+            else element("g", *parts)
+        )
+    drawn.append(element("line", x1=0, y1=floor, x2=width, y2=floor, class_="axis"))
+    drawn.append(element("text", most, x=0, y=_ABOVE - 4))
+    if data:
+        drawn.append(element("text", data[0].label, x=0, y=height - 3))
+        drawn.append(element("text", data[-1].label, x=width, y=height - 3, text_anchor="end"))
+    role = "group" if any(each.href for each in data) else "img"
+    rows = [(_link(each), each.told) for each in data if each.value]
+    picture = frame(*drawn, width=width, height=height, label=label, role=role)
+    return figure(picture, titles=titles, rows=rows, label=label)
+
+
+def _column(each: ChartColumn, x: float, wide: float, floor: float, top: float) -> list[Markup]:
+    told = {"x": x + _GAP / 2, "width": max(wide - _GAP, 1.0)}
+    drawn = []
+    for value, kind in ((each.value, "column"), (each.within, "column within"), (each.bad, "column bad")):
+        tall = (value or 0.0) / top * (floor - _ABOVE)
+        if tall:
+            drawn.append(element("rect", y=floor - tall, height=tall, class_=kind, **told))
+    return drawn
+
+
+def _link(each: ChartColumn) -> object:
+    return Markup('<a href="{}">{}</a>').format(each.href, each.label) if each.href else each.label

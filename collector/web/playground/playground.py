@@ -1,0 +1,229 @@
+"""The page on which models go on with a conversation: that of a span, or one's own."""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.rules.playing import PricedAnswer, StoredAnswer, played, priced, question_of
+from collector.live.judges.playground import MOST_ANSWERS
+from collector.live.judges.playground_trace import reply_message
+from collector.web.playground.playground_form import (
+    MOST_SHOWN,
+    MessageField,
+    PlaygroundForm,
+    blank_form,
+    body_of,
+    form_of_span,
+    sent_form,
+)
+from collector.web.rendering import page
+from collector.web.spans.conversation import ShownMessage, conversation
+from collector.web.spans.span_view import Detail, detail_of
+from collector.web.visitor import Sent, with_query
+from evaluators.chat.dialogue import ROLES
+from storage.errors import Missing, Overloaded
+
+router = APIRouter()
+
+_DEFAULT: Final = "default"
+_DIGITS: Final = 2
+_NANO_DIGITS: Final = 9  # of an amount as the form holds it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTold:
+    """What all answers take at most, rounded up, as it is told before anything is sent."""
+
+    calls: int
+    tokens: int
+    usd: float | None  # None: a model has no price
+
+    @property
+    def text(self) -> str:
+        """It, as the form sends it back: whoever sends has been told so much."""
+        return f"{self.tokens}/{'' if self.usd is None else f'{self.usd:.9f}'}"
+
+    def is_within(self, told: str) -> bool:
+        """Whether somebody was told so much already."""
+        tokens, _, usd = told.partition("/")
+        if not tokens.isdecimal() or self.tokens > int(tokens):
+            return False
+        try:
+            return self.usd is None or self.usd <= float(usd)
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One answer as it is shown."""
+
+    answer: StoredAnswer
+    said: Sequence[ShownMessage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What stands beside the form."""
+
+    problems: Mapping[str, str] = field(default_factory=dict)
+    wanted: Sequence[PricedAnswer] = ()
+    price: PriceTold | None = None
+    columns: Sequence[Column] = ()
+    message: str = ""
+    status: int = 200
+
+
+@router.get("/playground")
+@needs(Permission.WRITE, by_tenant=True)
+def show_playground(request: Request, here: Here, who: Who, tenant: str = "") -> Response:
+    """The form, with `from=TRACE/SPAN` as a model was asked there."""
+    like = request.query_params.get("from", "")
+    if not like:
+        return _page(request, here, who, blank_form(_connection(here, who, None)), _Shown())
+    detail = _detail(here, who, like, tenant)
+    form = form_of_span(detail.span, detail.reading, _connection(here, who, detail.reading.model), tenant)
+    return _page(request, here, who, form, _priced(here, who, form))
+
+
+@router.post("/playground")
+@needs(Permission.WRITE, by_tenant=True)
+async def ask_playground(request: Request, here: Here, who: Who, sent: Sent) -> Response:
+    """What the form holds: its price, or once that was told, the answers."""
+    do, form = sent.text("do", "price"), sent_form(sent)
+    request.state.only_looked = do != "send"  # so the audit has no entry for each letter
+    form = _changed(form, do)
+    shown = await asyncio.to_thread(_priced, here, who, form)
+    if do == "send" and shown.price is not None:
+        if shown.price.is_within(sent.text("told")):
+            shown = await _answered(here, who, form, shown)
+        else:
+            shown = replace(
+                shown, message="Nothing was sent yet, because it may cost more than you were told. See below."
+            )
+    elif do == "send":
+        shown = replace(shown, status=400)
+    return await asyncio.to_thread(_page, request, here, who, form, shown)
+
+
+def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
+    """The form with a message more, or without one."""
+    action, _, at = do.partition(".")
+    if action == "add" and len(form.messages) < MOST_SHOWN:
+        return replace(form, messages=[*form.messages, MessageField(role="user", text="")])
+    if action == "remove" and at.isdecimal():
+        return replace(form, messages=[each for place, each in enumerate(form.messages) if place != int(at)])
+    return form
+
+
+def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _Shown:
+    """What the form asks for would take at most, or what is wrong with it."""
+    body, problems = body_of(form)
+    if body is None:
+        return _Shown(problems=problems)
+    try:
+        wanted = priced(here, question_of(who, body), body)
+    except Missing as error:
+        return _Shown(problems={"connection.0": str(error)})
+    return _Shown(wanted=wanted, price=_price(wanted))
+
+
+def _price(wanted: Sequence[PricedAnswer]) -> PriceTold | None:
+    terms = [each.terms for each in wanted if each.terms is not None]
+    if not terms:
+        return None
+    usd = [each.usd for each in terms]
+    return PriceTold(
+        calls=len(terms),
+        tokens=int(_up(sum(each.most.input_tokens + each.most.output_tokens for each in terms))),
+        usd=None if None in usd else round(_up(sum(amount for amount in usd if amount is not None)), _NANO_DIGITS),
+    )
+
+
+def _up(amount: float) -> float:
+    """An amount rounded up to two digits: a letter more is no other price."""
+    if amount <= 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(amount)) - _DIGITS + 1)
+    return math.ceil(amount / step - 1e-9) * step
+
+
+async def _answered(here: Context, who: Caller, form: PlaygroundForm, shown: _Shown) -> _Shown:
+    body, _ = body_of(form)
+    if body is None:
+        return shown
+    try:
+        answers = await played(here, who, question_of(who, body), shown.wanted, body)
+    except Overloaded as error:
+        return replace(shown, message=f"Nobody was asked: {error}. Try again in a moment.", status=503)
+    columns = []
+    for each in answers:
+        reply = None if each.given is None else each.given.reply
+        columns.append(Column(answer=each, said=[] if reply is None else conversation([reply_message(reply)])))
+    return replace(shown, columns=columns)
+
+
+def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, shown: _Shown) -> Response:
+    origin = _recorded(here, who, form)
+    return page(
+        request,
+        "playground.html",
+        status=shown.status,
+        form=form,
+        shown=shown,
+        roles=ROLES,
+        most_shown=MOST_SHOWN,
+        places=range(MOST_ANSWERS),
+        connections=here.judging.connections.for_rules_of(who.tenant),
+        origin=origin,
+        back=_back(form),
+    )
+
+
+def _recorded(here: Context, who: Caller, form: PlaygroundForm) -> Detail | None:
+    """The span that the form was filled from, while it is there."""
+    if not form.origin:
+        return None
+    try:
+        return _detail(here, who, form.origin, form.tenant)
+    except Missing:
+        return None
+
+
+def _back(form: PlaygroundForm) -> str:
+    trace_id, _, span_id = form.origin.partition("/")
+    if not span_id:
+        return "/traces"
+    return with_query(f"/traces/{trace_id}", span=span_id, tenant=form.tenant or None)
+
+
+def _detail(here: Context, who: Caller, like: str, tenant: str) -> Detail:
+    """A span that is there for the caller.
+
+    Raises:
+        Missing: it is not.
+    """
+    trace_id, _, span_id = like.partition("/")
+    sight = sight_of(who, tenant or None)
+    outline = here.outlines.of_trace(trace_id.strip().lower(), tenant=sight, max_spans=1)
+    whole = None if outline is None else here.outlines.span(outline, span_id.strip().lower())
+    if outline is None or whole is None:
+        raise Missing(f"there is no span {like[:64]} here")
+    return detail_of(whole, here.own_keys, outline.summary.start_ns)
+
+
+def _connection(here: Context, who: Caller, model: str | None) -> str:
+    """The connection that asks that model, else the one that rules ask which name none; nothing where there is none."""
+    known = here.judging.connections.for_rules_of(who.tenant)
+    alike = [each for each in known if each.text.model == model]
+    named = [each for each in known if each.row.name == _DEFAULT]
+    return next((each.connection_id for each in (*alike, *named, *known)), "")

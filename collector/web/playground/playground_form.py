@@ -1,0 +1,215 @@
+"""The form of the playground: what it holds of a span, what was sent, and what that asks for."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from collector.api.rules.playing import PlaygroundBody
+from collector.conventions.parameters import request_parameters
+from collector.live.judges.playground import MOST_ANSWERS
+from collector.web.spans.conversation import parts_of
+from collector.web.visitor import Form
+from evaluators.chat.dialogue import ROLES
+from storage.records import JsonValue, Message, OfferedTool, Span, SpanReading
+
+MOST_SHOWN: Final = 40
+"""Messages that have a box of their own, the last ones. A guess: a form holds some fields only."""
+
+_NUMBERS: Final = ("temperature", "topP", "maxOutputTokens")
+_MOST_DIGITS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageField:
+    """A message as the form holds it: a text, or its parts as JSON."""
+
+    role: str
+    text: str
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaygroundForm:
+    """What the form holds. `texts` are fields of one line, and the tools."""
+
+    messages: Sequence[MessageField]
+    earlier: str = ""  # messages that have no box of their own, as a list in JSON
+    texts: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""  # TRACE/SPAN
+    tenant: str = ""
+
+    def text(self, name: str) -> str:
+        """What a field holds."""
+        return self.texts.get(name, "")
+
+
+def blank_form(connection: str) -> PlaygroundForm:
+    """One in which nobody has written anything."""
+    messages = [MessageField(role="system", text=""), MessageField(role="user", text="")]
+    return PlaygroundForm(messages=messages, texts={"connection.0": connection})
+
+
+def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str) -> PlaygroundForm:
+    """What a model was asked, as its span tells it."""
+    messages = [_field(message) for message in reading.input_messages or ()]
+    if not messages:
+        messages = [MessageField(role="user", text=reading.input or "")]
+    told = request_parameters(span.attributes)
+    texts = {
+        "tools": tools_text(reading.tool_definitions or ()),
+        "temperature": _text(told.temperature),
+        "topP": _text(told.top_p),
+        "maxOutputTokens": _text(told.max_output_tokens),
+        "reasoningEffort": told.reasoning_effort or "",
+        "project": span.project,
+        "connection.0": connection,
+    }
+    earlier = [_message(each) for each in messages[:-MOST_SHOWN]]
+    return PlaygroundForm(
+        messages=messages[-MOST_SHOWN:],
+        earlier=_json(earlier) if earlier else "",
+        texts=texts,
+        origin=f"{span.trace_id}/{span.span_id}",
+        tenant=tenant,
+    )
+
+
+def sent_form(form: Form) -> PlaygroundForm:
+    """What was sent."""
+    numbers = sorted({int(at) for name in form.fields if (at := _place(name)) is not None and len(at) <= _MOST_DIGITS})
+    messages = [
+        MessageField(
+            role=form.text(f"role.{at}"),
+            text=form.text(f"parts.{at}") if form.checked(f"parts.{at}") else form.text(f"text.{at}"),
+            is_json=form.checked(f"parts.{at}"),
+        )
+        for at in numbers
+    ]
+    names = ["tools", "reasoningEffort", "project", *_NUMBERS]
+    names += [f"{name}.{at}" for name in ("connection", "model") for at in range(MOST_ANSWERS)]
+    return PlaygroundForm(
+        messages=messages[:MOST_SHOWN],
+        earlier=form.text("earlier"),
+        texts={name: form.text(name).strip() for name in names},
+        origin=form.text("from"),
+        tenant=form.text("tenant"),
+    )
+
+
+def body_of(form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
+    """What the form asks for; or None, and what is wrong by the field that it is told beside."""
+    problems: dict[str, str] = {}
+    messages, places = _messages(form, problems)
+    document: dict[str, Any] = {"messages": messages, "tools": _list(form.text("tools"), "tools", problems)}
+    for name in _NUMBERS:
+        if form.text(name):
+            document[name] = form.text(name)
+    for name in ("reasoningEffort", "project"):
+        if form.text(name):
+            document[name] = form.text(name)
+    chosen = [at for at in range(MOST_ANSWERS) if form.text(f"connection.{at}")]
+    document["answers"] = [
+        {"connectionId": form.text(f"connection.{at}"), "model": form.text(f"model.{at}") or None} for at in chosen
+    ]
+    trace_id, _, span_id = form.origin.partition("/")
+    if span_id:
+        document["origin"] = {"traceId": trace_id, "spanId": span_id}
+    if problems:
+        return None, problems
+    try:
+        return PlaygroundBody.model_validate(document), {}
+    except ValidationError as error:
+        return None, _told(error, places, chosen)
+
+
+def tools_text(tools: Sequence[OfferedTool]) -> str:
+    """Tools as the form holds them."""
+    told = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    return _json(told) if told else ""
+
+
+def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[JsonValue], list[str]]:
+    """The messages, and the field that each of them comes from. A box that holds nothing is no message."""
+    messages = list(_list(form.earlier, "earlier", problems))
+    places = ["earlier"] * len(messages)
+    for at, each in enumerate(form.messages):
+        name = f"message-{at}"
+        if not each.text.strip():
+            continue
+        if each.is_json:
+            parts = _list(each.text, name, problems)
+            messages.append({"role": each.role, "parts": parts})
+        else:
+            messages.append({"role": each.role, "parts": [{"type": "text", "content": each.text}]})
+        places.append(name)
+    return messages, places
+
+
+def _list(text: str, name: str, problems: dict[str, str]) -> list[JsonValue]:
+    """A list in JSON; nothing is an empty one."""
+    if not text.strip():
+        return []
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problems[name] = f"This is not JSON: {error}"
+        return []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        problems[name] = "This must be a list of objects: [{…}, …]"
+        return []
+    return found
+
+
+def _told(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
+    """What is wrong, beside its field."""
+    problems: dict[str, str] = {}
+    for each in error.errors():
+        where, message = each["loc"], str(each["msg"]).removeprefix("Value error, ")
+        match where:
+            case ("messages", *_) if message.partition(".")[0].isdecimal():
+                at, _, message = message.partition(".")
+                name = places[int(at)]
+            case ("messages", *_):
+                name = ""
+                message = "The conversation needs a message." if each["type"] == "too_short" else message
+            case ("answers", int(at), "model", *_):
+                name = f"model.{chosen[at]}"
+            case ("answers", *_):
+                name = "connection.0"
+                message = "Choose a connection." if each["type"] == "too_short" else message
+            case (str(first), *_):
+                name = first
+            case _:
+                name = ""
+        problems.setdefault(name, message)
+    return problems
+
+
+def _field(message: Message) -> MessageField:
+    role = str(message.get("role") or "user")
+    role = role if role in ROLES else "system" if role == "developer" else "user"
+    parts = parts_of(message)
+    if parts and all(part.get("type") == "text" for part in parts):
+        return MessageField(role=role, text="\n\n".join(str(part.get("content") or "") for part in parts))
+    return MessageField(role=role, text=_json(parts), is_json=True)
+
+
+def _message(each: MessageField) -> dict[str, JsonValue]:
+    parts: JsonValue = json.loads(each.text) if each.is_json else [{"type": "text", "content": each.text}]
+    return {"role": each.role, "parts": parts}
+
+
+def _place(name: str) -> str | None:
+    kind, _, at = name.partition(".")
+    return at if kind == "role" and at.isdecimal() else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.12g}"

@@ -1,0 +1,118 @@
+"""Conversations as pages show them: who said what, each call with its result, and what is no text by its name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from collector.web.spans.images import media_of
+from storage.records import JsonValue, Message
+
+MOST_MESSAGES: Final = 200
+"""Shown at once, the last ones. A guess: more than a person reads."""
+
+_SUMMARY_CHARACTERS: Final = 90
+
+Kind = Literal["text", "reasoning", "call", "result", "media", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One part of a message. Of a call, `result` is what came back, if `has_result`."""
+
+    kind: Kind
+    title: str
+    value: JsonValue
+    result: JsonValue = None
+    has_result: bool = False
+    is_error: bool = False  # of a call that failed
+    is_image: bool = False  # of a medium that a page may show
+    part: int = 0  # its place in its message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMessage:
+    """One message."""
+
+    role: str
+    pieces: tuple[Piece, ...]
+    place: int = 0  # among the messages that its span tells
+    is_folded: bool = False  # all of it is shown elsewhere
+
+
+def conversation(
+    messages: Sequence[Message],
+    *,
+    failed: AbstractSet[str] = frozenset(),
+    keeps_empty: bool = False,
+    first: int = 0,
+) -> list[ShownMessage]:
+    """Messages in order; a result that a call before it has is shown there and nowhere else.
+
+    `failed` are the ids of calls that did, `first` is the place of the first message. A message of which nothing is
+    shown is left out, unless `keeps_empty`.
+    """
+    results = {
+        call_id: part.get("response")
+        for message in messages
+        for part in parts_of(message)
+        if part.get("type") == "tool_call_response" and isinstance(call_id := part.get("id"), str)
+    }
+    told: set[str] = set()
+    said = []
+    for place, message in enumerate(messages, start=first):
+        pieces = tuple(_pieces(message, results, told, failed))
+        is_folded = not pieces and bool(message.get("parts"))
+        if keeps_empty or not is_folded:
+            role = str(message.get("role") or "unknown")
+            said.append(ShownMessage(role=role, pieces=pieces, place=place, is_folded=is_folded))
+    return said
+
+
+def _pieces(
+    message: Message, results: Mapping[str, JsonValue], told: set[str], failed: AbstractSet[str]
+) -> Iterator[Piece]:
+    for number, part in enumerate(parts_of(message)):
+        call_id = part.get("id")
+        match part.get("type"):
+            case "text":
+                yield Piece(kind="text", title="", value=part.get("content"))
+            case "reasoning":
+                yield Piece(kind="reasoning", title="Reasoning", value=part.get("content"))
+            case "tool_call":
+                known = isinstance(call_id, str) and call_id in results
+                if known:
+                    told.add(str(call_id))
+                yield Piece(
+                    kind="call",
+                    title=call_title(part.get("name"), part.get("arguments")),
+                    value=part.get("arguments"),
+                    result=results[str(call_id)] if known else None,
+                    has_result=known,
+                    is_error=isinstance(call_id, str) and call_id in failed,
+                )
+            case "tool_call_response":
+                if not (isinstance(call_id, str) and call_id in told):
+                    yield Piece(kind="result", title="Result", value=part.get("response"))
+            case "uri" | "blob" | "file":
+                media = media_of(part)
+                yield Piece(kind="media", title=media.title, value=None, is_image=media.is_image, part=number)
+            case kind:
+                rest = {key: value for key, value in part.items() if key != "type"}
+                yield Piece(kind="other", title=str(kind), value=rest)
+
+
+def call_title(name: JsonValue, arguments: JsonValue) -> str:
+    """A call as it is written: `get_weather(city=Oslo)`."""
+    if isinstance(arguments, Mapping):
+        inside = ", ".join(f"{key}={value}" for key, value in arguments.items())
+    else:
+        inside = "" if arguments is None else str(arguments)[: 2 * _SUMMARY_CHARACTERS]
+    title = f"{name}({inside})"
+    return title if len(title) <= _SUMMARY_CHARACTERS else f"{title[: _SUMMARY_CHARACTERS - 2]}…)"
+
+
+def parts_of(message: Message) -> list[dict[str, JsonValue]]:
+    """The parts of a message that are parts."""
+    parts = message.get("parts")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -1,0 +1,512 @@
+// The tree of a trace: only the rows that are seen are drawn, and choosing a span exchanges only what stands beside the
+// tree, so that its place, the focus and the filters stay. Without this, its rows are links, some hundred to a page.
+
+const [ID, DEPTH, IS_PARENT, NAME, TYPE, MODEL, TOKENS, COST, START, LENGTH, TOLD, ERROR, PASSED, FAILED, BROKEN, NOTE] =
+  Array(16).keys();
+const MARGIN_ROWS = 12;
+const WIDE = 1000;
+const LEAST_BAR = 4;
+
+const box = document.getElementById("tree");
+const pane = document.getElementById("span");
+
+function told(ms) {
+  const short = (value) => (value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3))));
+  if (ms < 1000) return `${short(ms)} ms`;
+  if (ms < 60000) return `${short(ms / 1000)} s`;
+  const seconds = Math.round(ms / 1000);
+  const two = (value) => String(value).padStart(2, "0");
+  const hours = Math.floor(seconds / 3600);
+  const minutes = Math.floor((seconds % 3600) / 60);
+  return hours ? `${hours} h ${two(minutes)} min` : `${minutes} min ${two(seconds % 60)} s`;
+}
+
+function hrefOf(id) {
+  const address = new URL(location.href);
+  address.hash = "";
+  address.searchParams.delete("at");
+  address.searchParams.set("span", id);
+  return address;
+}
+
+// ------------------------------------------------------------------ What stands beside the tree.
+
+let asking = null;
+
+async function show(address, focusOn) {
+  asking?.abort();
+  asking = new AbortController();
+  history.replaceState(null, "", address);
+  const part = new URL(address);
+  part.searchParams.set("part", "span");
+  pane.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(part, { signal: asking.signal });
+    if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
+    const held = new DOMParser().parseFromString(await answer.text(), "text/html");
+    pane.replaceChildren(...held.getElementById("part").childNodes);
+  } catch (problem) {
+    if (problem.name !== "AbortError") location.assign(address);
+    return;
+  }
+  pane.removeAttribute("aria-busy");
+  pane.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+  if (focusOn) pane.querySelector(focusOn)?.focus({ preventScroll: true });
+  const isBelow = pane.getBoundingClientRect().top >= box.getBoundingClientRect().bottom;
+  if (isBelow) pane.scrollIntoView({ block: "start" });
+  else if (pane.getBoundingClientRect().top < 0) window.scrollTo({ top: pane.offsetTop - 12 });
+}
+
+// ------------------------------------------------------------------ The rows.
+
+class Tree {
+  constructor(told) {
+    this.spans = told.spans;
+    this.lengthMs = told.lengthMs;
+    this.places = new Map(this.spans.map((span, number) => [span[ID], number]));
+    this.view = [0, told.lengthMs];
+    this.folded = new Set();
+    this.hits = null;
+    this.drawn = new Map();
+    this.body = box.querySelector("tbody");
+    this.table = box.querySelector("table");
+    this.template = document.getElementById("tree-row");
+    this.above = this.gap();
+    this.below = this.gap();
+    this.body.replaceChildren(this.above, this.below);
+    this.cursor = -1;
+    this.high = 28;
+    this.map = new Minimap(this);
+    this.arrange();
+    this.high = this.body.rows[1]?.getBoundingClientRect().height || this.high;
+    this.draw();
+  }
+
+  gap() {
+    const row = document.createElement("tr");
+    row.setAttribute("aria-hidden", "true");
+    row.className = "gap";
+    row.append(document.createElement("td"));
+    row.firstChild.colSpan = 5;
+    return row;
+  }
+
+  // Which spans have a row: none below a folded one; while something is looked for, what holds it and what is above.
+  arrange() {
+    this.shown = [];
+    let folded = Infinity;
+    this.spans.forEach((span, number) => {
+      if (this.hits) {
+        if (this.hits.has(number)) this.shown.push(number);
+        return;
+      }
+      if (span[DEPTH] > folded) return;
+      folded = this.folded.has(number) ? span[DEPTH] : Infinity;
+      this.shown.push(number);
+    });
+    this.table.setAttribute("aria-rowcount", this.shown.length + 1);
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(Math.floor(box.scrollTop / this.high) - MARGIN_ROWS, 0);
+    const last = Math.min(Math.ceil((box.scrollTop + box.clientHeight) / this.high) + MARGIN_ROWS, this.shown.length);
+    const wanted = new Set(this.shown.slice(first, last));
+    for (const [number, row] of this.drawn) {
+      if (wanted.has(number)) continue;
+      if (row.contains(document.activeElement)) box.focus({ preventScroll: true });
+      row.remove();
+      this.drawn.delete(number);
+    }
+    let next = this.above.nextSibling;
+    for (let place = first; place < last; place++) {
+      const number = this.shown[place];
+      let row = this.drawn.get(number);
+      if (!row) {
+        row = this.rowOf(number);
+        this.drawn.set(number, row);
+      }
+      row.setAttribute("aria-rowindex", place + 2);
+      if (row === next) next = row.nextSibling;
+      else this.body.insertBefore(row, next);
+    }
+    this.above.firstChild.style.height = `${first * this.high}px`;
+    this.below.firstChild.style.height = `${Math.max(this.shown.length - last, 0) * this.high}px`;
+    this.above.hidden = first === 0;
+    this.below.hidden = last >= this.shown.length;
+    this.map.draw();
+  }
+
+  rowOf(number) {
+    const span = this.spans[number];
+    const row = this.template.content.firstElementChild.cloneNode(true);
+    const part = (name) => row.querySelector(`[data-of="${name}"]`);
+    const fill = (name, text) => {
+      if (text) part(name).textContent = text;
+      else part(name).remove();
+    };
+    row.id = `s${number}`;
+    row.dataset.row = "";
+    row.classList.add(span[TYPE]);
+    row.cells[0].classList.add(`d${Math.min(span[DEPTH], 12)}`);
+    const link = row.querySelector("[data-open]");
+    link.href = hrefOf(span[ID]);
+    part("type").title = span[TYPE];
+    part("kind").textContent = `${span[TYPE]}, `;
+    part("name").textContent = span[NAME];
+    fill("model", span[MODEL]);
+    fill("error", span[ERROR] ? "error" : "");
+    fill("failed", span[FAILED] ? `${span[FAILED]} failed` : "");
+    fill("passed", span[PASSED] && !span[FAILED] ? "passed" : "");
+    fill("broken", span[BROKEN] ? "no verdict" : "");
+    fill("note", span[NOTE]);
+    part("tokens").textContent = span[TOKENS];
+    part("cost").textContent = span[COST];
+    part("duration").textContent = span[TOLD];
+    const fold = part("fold");
+    if (span[IS_PARENT]) {
+      const isFolded = this.folded.has(number) && !this.hits;
+      fold.setAttribute("aria-expanded", String(!isFolded));
+      fold.setAttribute("aria-label", `What is below ${span[NAME]}`);
+      fold.addEventListener("click", () => this.fold(number, !this.folded.has(number)));
+    } else fold.replaceWith(Object.assign(document.createElement("span"), { className: "fold" }));
+    this.mark(row, number);
+    this.bar(row, span);
+    return row;
+  }
+
+  mark(row, number) {
+    const isHere = this.spans[number][ID] === this.chosen;
+    row.classList.toggle("here", isHere);
+    row.classList.toggle("chosen", number === this.cursor);
+    const link = row.querySelector("[data-open]");
+    if (isHere) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+
+  bar(row, span) {
+    const bar = row.querySelector("rect");
+    if (span[START] === null) {
+      bar.setAttribute("width", 0);
+      return;
+    }
+    const [from, to] = this.view;
+    const scale = WIDE / (to - from);
+    const left = (span[START] - from) * scale;
+    const wide = Math.max((span[LENGTH] ?? 0) * scale, LEAST_BAR);
+    bar.setAttribute("x", Math.min(left, WIDE - (to === this.lengthMs ? LEAST_BAR : -LEAST_BAR)));
+    bar.setAttribute("width", wide);
+    bar.classList.toggle("failed", span[ERROR]);
+  }
+
+  choose(id) {
+    this.chosen = id;
+    const number = this.places.get(id);
+    if (number === undefined) return;
+    this.cursor = number;
+    this.unfoldAbove(number);
+    for (const [each, row] of this.drawn) this.mark(row, each);
+    this.reveal(this.shown.indexOf(number));
+  }
+
+  unfoldAbove(number) {
+    let depth = this.spans[number][DEPTH];
+    let isChanged = false;
+    for (let above = number - 1; above >= 0 && depth > 0; above--) {
+      if (this.spans[above][DEPTH] >= depth) continue;
+      depth = this.spans[above][DEPTH];
+      if (this.folded.delete(above)) isChanged = this.forget(above);
+    }
+    if (isChanged) this.arrange();
+  }
+
+  forget(number) {
+    this.drawn.get(number)?.remove();
+    this.drawn.delete(number);
+    return true;
+  }
+
+  reveal(place) {
+    if (place < 0) return;
+    const head = this.table.tHead.offsetHeight;
+    const top = place * this.high;
+    if (top < box.scrollTop || top + this.high + head > box.scrollTop + box.clientHeight) {
+      box.scrollTop = top - (box.clientHeight - head - this.high) / 2;
+    }
+    this.draw();
+  }
+
+  move(step) {
+    const now = this.shown.indexOf(this.cursor);
+    const place = Math.min(Math.max(now + step, 0), this.shown.length - 1);
+    if (place < 0) return;
+    this.cursor = this.shown[place];
+    this.reveal(place);
+    for (const [each, row] of this.drawn) this.mark(row, each);
+    this.drawn.get(this.cursor)?.querySelector("[data-open]").focus({ preventScroll: true });
+  }
+
+  fold(number, isFolded) {
+    if (!this.spans[number][IS_PARENT]) return;
+    if (isFolded) this.folded.add(number);
+    else this.folded.delete(number);
+    const hadFocus = this.drawn.get(number)?.contains(document.activeElement);
+    this.forget(number);
+    this.arrange();
+    if (hadFocus) this.drawn.get(number)?.querySelector("button.fold, [data-open]").focus({ preventScroll: true });
+  }
+
+  foldAll(isFolded) {
+    this.folded = new Set(isFolded ? [...this.spans.keys()].filter((n) => this.spans[n][IS_PARENT] && this.spans[n][DEPTH] > 0) : []);
+    this.drawn.forEach((row) => row.remove());
+    this.drawn.clear();
+    this.arrange();
+    this.reveal(this.shown.indexOf(this.cursor));
+  }
+
+  find(text) {
+    const wanted = text.trim().toLowerCase();
+    this.matching = [];
+    this.hits = wanted ? new Set() : null;
+    const above = [];
+    this.spans.forEach((span, number) => {
+      above[span[DEPTH]] = number;
+      if (!wanted || ![span[NAME], span[MODEL], span[TYPE], span[ID]].some((each) => each.toLowerCase().includes(wanted))) return;
+      this.matching.push(number);
+      this.hits.add(number);
+      for (let depth = span[DEPTH] - 1; depth >= 0 && !this.hits.has(above[depth]); depth--) this.hits.add(above[depth]);
+    });
+    this.drawn.forEach((row) => row.remove());
+    this.drawn.clear();
+    box.scrollTop = 0;
+    this.arrange();
+    return wanted ? this.matching.length : null;
+  }
+
+  zoom(from, to) {
+    const wide = Math.min(Math.max(to - from, this.lengthMs / 100000), this.lengthMs);
+    const begin = Math.min(Math.max(from, 0), this.lengthMs - wide);
+    this.view = [begin, begin + wide];
+    for (const [number, row] of this.drawn) this.bar(row, this.spans[number]);
+    drawAxis(box.querySelector(".time-axis"), this.view);
+    this.map.draw();
+  }
+
+  zoomBy(factor) {
+    const [from, to] = this.view;
+    const middle = (from + to) / 2;
+    const half = ((to - from) * factor) / 2;
+    this.zoom(middle - half, middle + half);
+  }
+
+  zoomTo(id) {
+    const span = this.spans[this.places.get(id)];
+    if (!span || span[START] === null) return;
+    const length = Math.max(span[LENGTH] ?? 0, this.lengthMs / 10000);
+    this.zoom(span[START] - length * 0.1, span[START] + length * 1.1);
+  }
+}
+
+function drawAxis(axis, [from, to]) {
+  const power = 10 ** Math.floor(Math.log10(Math.max((to - from) / 4, 1e-6)));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= (to - from) / 4);
+  const drawn = [];
+  const make = (name, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+    return made;
+  };
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+    const share = (at - from) / (to - from);
+    const x = `${100 * share}%`;
+    const label = make("text", { x, y: 10, "text-anchor": share > 0.9 ? "end" : share < 0.05 ? "start" : "middle" });
+    label.textContent = told(at);
+    drawn.push(make("line", { x1: x, x2: x, y1: 13, y2: 18, class: "axis" }), label);
+  }
+  axis.replaceChildren(...drawn);
+}
+
+// ------------------------------------------------------------------ All spans as lines, a strip above the tree.
+
+class Minimap {
+  constructor(tree) {
+    this.tree = tree;
+    this.canvas = document.getElementById("minimap");
+    this.drag = null;
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.drag = [event.offsetX, event.offsetX];
+      this.canvas.setPointerCapture(event.pointerId);
+    });
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (!this.drag) return;
+      this.drag[1] = event.offsetX;
+      this.draw();
+    });
+    this.canvas.addEventListener("pointerup", (event) => this.drop(event));
+    this.canvas.addEventListener("pointercancel", () => (this.drag = null));
+    this.canvas.addEventListener("dblclick", () => tree.zoom(0, tree.lengthMs));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    document.addEventListener("themed", () => this.draw());
+  }
+
+  drop(event) {
+    if (!this.drag) return;
+    const [from, to] = this.drag.sort((one, other) => one - other);
+    const ms = (x) => (x / this.canvas.clientWidth) * this.tree.lengthMs;
+    this.drag = null;
+    if (to - from > 4) this.tree.zoom(ms(from), ms(to));
+    else {
+      const rows = box.scrollHeight - box.clientHeight;
+      box.scrollTop = (event.offsetY / this.canvas.clientHeight) * rows;
+      this.draw();
+    }
+  }
+
+  // A token of the theme as a canvas takes it.
+  colour(name) {
+    this.canvas.style.color = `var(--${name})`;
+    return getComputedStyle(this.canvas).color;
+  }
+
+  // The lines of the spans, drawn once for each arrangement, size and theme.
+  lines(wide, high, fine) {
+    const { tree } = this;
+    const key = `${wide} ${high} ${fine} ${this.colour("ground")}`;
+    if (this.key === key && this.of === tree.shown) return this.base;
+    [this.key, this.of] = [key, tree.shown];
+    this.base = Object.assign(document.createElement("canvas"), { width: wide * fine, height: high * fine });
+    const pen = this.base.getContext("2d");
+    pen.scale(fine, fine);
+    const colours = {};
+    const colour = (name) => (colours[name] ??= this.colour(name));
+    const count = Math.max(tree.shown.length, 1);
+    const line = Math.min(Math.max(high / count, 1), 6);
+    const draw = (number, place) => {
+      const span = tree.spans[number];
+      if (span[START] === null) return;
+      pen.fillStyle = colour(span[ERROR] ? "bad" : span[TYPE]);
+      const length = Math.max(((span[LENGTH] ?? 0) / tree.lengthMs) * wide, span[ERROR] ? 3 : 1);
+      pen.fillRect((span[START] / tree.lengthMs) * wide, (place / count) * high, length, span[ERROR] ? Math.max(line, 2) : line);
+    };
+    tree.shown.forEach((number, place) => tree.spans[number][ERROR] || draw(number, place));
+    tree.shown.forEach((number, place) => tree.spans[number][ERROR] && draw(number, place)); // above all others
+    return this.base;
+  }
+
+  draw() {
+    const { canvas, tree } = this;
+    const [wide, high, fine] = [canvas.clientWidth, canvas.clientHeight, window.devicePixelRatio || 1];
+    if (!wide || !tree.shown) return;
+    canvas.width = wide * fine;
+    canvas.height = high * fine;
+    const pen = canvas.getContext("2d");
+    pen.drawImage(this.lines(wide, high, fine), 0, 0);
+    pen.scale(fine, fine);
+    pen.fillStyle = this.colour("accent");
+    pen.globalAlpha = 0.16;
+    const rows = Math.max(tree.shown.length * tree.high, box.clientHeight);
+    pen.fillRect(0, (box.scrollTop / rows) * high, wide, Math.max((box.clientHeight / rows) * high, 3));
+    const [from, to] = this.drag ? this.drag.map((x) => x / wide) : tree.view.map((ms) => ms / tree.lengthMs);
+    pen.globalAlpha = 0.3;
+    pen.fillStyle = this.colour("soft");
+    pen.fillRect(0, 0, Math.min(from, to) * wide, high);
+    pen.fillRect(Math.max(from, to) * wide, 0, wide, high);
+  }
+}
+
+// ------------------------------------------------------------------ What people do.
+
+let tree = null;
+
+function go(id, focusOn) {
+  tree?.choose(id);
+  if (!tree) {
+    for (const row of box.querySelectorAll("[data-row]")) {
+      row.classList.toggle("here", new URL(row.querySelector("[data-open]").href).searchParams.get("span") === id);
+    }
+  }
+  return show(hrefOf(id), focusOn);
+}
+
+const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+
+function listen() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("#tree [data-open], [data-walk]");
+    if (!link || !isPlain(event)) return;
+    const walk = link.dataset.walk;
+    const inside = walk && !pane.contains(link) ? pane.querySelector(`[data-walk="${walk}"]`) : null;
+    const id = new URL((inside ?? link).href).searchParams.get("span");
+    if (!id) return;
+    event.preventDefault();
+    go(id, walk ? `[data-walk="${walk}"]` : null);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    const walk = { e: "next-error", E: "previous-error", n: "next-failing", N: "previous-failing" }[event.key];
+    if (walk) pane.querySelector(`[data-walk="${walk}"]`)?.click();
+    if (!tree || !box.contains(event.target)) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const fold = { ArrowLeft: true, ArrowRight: false }[event.key];
+    if (step) tree.move(step);
+    if (fold !== undefined && tree.cursor >= 0) tree.fold(tree.cursor, fold);
+    if (step || fold !== undefined) event.preventDefault();
+  });
+}
+
+function equip() {
+  let waiting = 0;
+  box.addEventListener("scroll", () => {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => tree.draw());
+  });
+  new ResizeObserver(() => tree.draw()).observe(box);
+  box.querySelector("table").addEventListener("step", (event) => {
+    event.preventDefault();
+    tree.move(event.detail);
+  });
+  const tools = document.getElementById("tree-tools");
+  const acts = {
+    in: () => tree.zoomBy(0.5),
+    out: () => tree.zoomBy(2),
+    span: () => tree.zoomTo(tree.chosen),
+    all: () => tree.zoom(0, tree.lengthMs),
+    fold: () => tree.foldAll(true),
+    unfold: () => tree.foldAll(false),
+  };
+  tools.addEventListener("click", (event) => acts[event.target.closest("[data-act]")?.dataset.act]?.());
+  const search = tools.querySelector("[data-search]");
+  const hits = document.getElementById("hits");
+  const find = () => {
+    const count = tree.find(search.value);
+    hits.textContent = count === null ? "" : count === 1 ? "1 span" : `${count.toLocaleString("en")} spans`;
+    const address = new URL(location.href);
+    if (search.value) address.searchParams.set("find", search.value);
+    else address.searchParams.delete("find");
+    history.replaceState(null, "", address);
+  };
+  search.addEventListener("input", find);
+  tools.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const next = tree.matching?.find((number) => number > tree.cursor) ?? tree.matching?.[0];
+    if (next !== undefined) go(tree.spans[next][ID]);
+  });
+  if (search.value) find();
+}
+
+async function begin() {
+  listen();
+  const answer = await fetch(box.dataset.tree).catch(() => null);
+  if (!answer?.ok || answer.redirected) return;
+  const held = await answer.json();
+  if (!held.spans.length) return;
+  tree = new Tree(held);
+  document.documentElement.classList.add("treed");
+  document.querySelectorAll("[data-window]").forEach((each) => each.remove());
+  equip();
+  tree.choose(box.dataset.chosen);
+  box.dataset.drawn = "1";
+}
+
+if (box && pane) begin();

@@ -1,0 +1,118 @@
+// The list of traces: what stands beside it comes after it.
+
+const wide = matchMedia("(min-width: 90rem)");
+
+// Volume, latency and values take longer than the list, which waits for none of them.
+async function showBeside(place) {
+  const answer = await fetch(place.dataset.beside).catch(() => null);
+  if (!answer?.ok) return; // the link that stands there leads to the same
+  const held = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const name of ["volume", "values"]) {
+    const fresh = held.getElementById(name);
+    const shown = document.getElementById(name);
+    if (!fresh || !shown) continue;
+    shown.replaceChildren(...fresh.childNodes);
+    shown.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+  }
+  const facets = document.getElementById("facets");
+  if (!facets || !document.querySelector("#values li")) return;
+  facets.hidden = false;
+  facets.open = wide.matches;
+  facets.parentElement.classList.add("has-values");
+}
+
+const beside = document.querySelector("[data-beside]");
+if (beside) showBeside(beside);
+
+// Chosen rows: how many there are, all of a page at once, and still chosen when the list renews itself.
+const list = document.getElementById("traces");
+const tools = document.querySelector(".chosen-tools");
+const boxes = () => [...document.querySelectorAll('input[name="trace"][form="chosen"]')];
+const picked = new Set();
+
+function tellPicked() {
+  const all = boxes();
+  for (const box of all) box.checked ? picked.add(box.value) : picked.delete(box.value);
+  const count = all.filter((box) => box.checked).length;
+  tools.classList.toggle("some", count > 0);
+  tools.querySelector("[data-picked]").textContent = count === 1 ? "1 trace:" : `${count} traces:`;
+  const whole = document.querySelector("[data-pick-all]");
+  if (!whole) return;
+  whole.checked = count > 0 && count === all.length;
+  whole.indeterminate = count > 0 && count < all.length;
+}
+
+if (tools && list) {
+  list.addEventListener("change", (event) => {
+    if (event.target.matches("[data-pick-all]")) for (const box of boxes()) box.checked = event.target.checked;
+    tellPicked();
+  });
+  list.addEventListener("shown", () => {
+    const kept = new Set(picked);
+    for (const box of boxes()) box.checked = kept.has(box.value);
+    tellPicked();
+  });
+  tellPicked(); // a browser that went back has ticked what was ticked
+}
+
+// The preview: the row that is chosen, in short, beside the list; a link of the row leads to the trace as before.
+const panel = document.getElementById("panel");
+const content = document.getElementById("panel-content");
+let asking = null;
+
+function closePanel() {
+  asking?.abort();
+  panel.hidden = true;
+  document.body.classList.remove("with-panel");
+}
+
+async function preview(row) {
+  asking?.abort();
+  asking = new AbortController();
+  const answer = await fetch(row.dataset.preview, { signal: asking.signal }).catch(() => null);
+  if (!answer) return;
+  const held = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = held.getElementById("preview");
+  const told = Object.assign(document.createElement("p"), { textContent: "This trace is not here any more." });
+  content.replaceChildren(...(fresh ? fresh.childNodes : [told]));
+  content.scrollTop = 0;
+  panel.hidden = false;
+  document.body.classList.add("with-panel");
+  content.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
+}
+
+function remember(row) { // so that the list is found again as it was left
+  try {
+    sessionStorage.setItem(`list ${location.pathname} row`, row.id);
+  } catch {
+    // where nothing may be kept, the list is found without its row
+  }
+}
+
+function choose(row) {
+  document.querySelector("[data-row].chosen")?.classList.remove("chosen");
+  row.classList.add("chosen");
+  row.querySelector("[data-open]")?.focus({ preventScroll: true });
+}
+
+if (panel && list) {
+  list.addEventListener("click", (event) => {
+    const row = event.target.closest("[data-preview]");
+    if (!row || event.target.closest("a, input, button, label, summary") || !getSelection().isCollapsed) return;
+    choose(row);
+    preview(row);
+  });
+  panel.addEventListener("click", (event) => {
+    if (event.target.closest("[data-panel-close]")) closePanel();
+    const row = document.querySelector("[data-preview].chosen");
+    if (row && event.target.closest("a")) remember(row);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+    const row = document.querySelector("[data-preview].chosen");
+    if (event.key === "Escape" && !panel.hidden) closePanel();
+    else if (event.key === "p" && !panel.hidden) closePanel();
+    else if (event.key === "p" && row) preview(row);
+    else if ((event.key === "j" || event.key === "k") && row && !panel.hidden) preview(row); // the list has moved by now
+  });
+}

@@ -1,0 +1,170 @@
+"""Who called whom in a trace: its agents, models and tools as a graph, each with its calls and failures.
+
+It takes time in proportion to the spans, and what is drawn is bounded, whatever the trace is.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from collector.span_tree import in_tree_order
+from storage.query.outline import OutlineSpan
+
+Kind: TypeAlias = Literal["agent", "llm", "tool", "retriever"]
+Way: TypeAlias = Literal["call", "handoff"]
+
+MOST_NODES: Final = 40
+MOST_EDGES: Final = 120
+"""Drawn at once; what is called seldom is one node for each kind. Guesses: more than a person follows."""
+
+_KINDS: Final[tuple[Kind, ...]] = ("agent", "llm", "tool", "retriever")
+_HANDOFF: Final = re.compile(r"(?:hand[ _-]?off|transfer)[ _-]+to[ _:-]*(.*)", re.IGNORECASE | re.DOTALL)
+_INVOKED: Final = "invoke_agent "
+_LONGEST: Final = 200  # characters of a name that are looked at; a guess
+
+
+@dataclass(slots=True)
+class GraphNode:
+    """An agent, a model, a tool or a retriever; or several of a kind that are called seldom."""
+
+    kind: Kind
+    label: str
+    calls: int = 0
+    errors: int = 0
+    span_ids: list[str] = field(default_factory=list)  # the first few
+    stands_for: int = 1  # how many it is, where it stands for several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEdge:
+    """One that called the other, or handed over to it, so many times."""
+
+    source: int
+    target: int
+    way: Way
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentGraph:
+    """Nodes, and edges between their places."""
+
+    nodes: Sequence[GraphNode]
+    edges: Sequence[GraphEdge]
+    hidden_edges: int  # that are not among the edges
+
+
+_Key: TypeAlias = tuple[Kind, str]
+
+
+def agent_graph(spans: Sequence[OutlineSpan]) -> AgentGraph:
+    """The graph of the spans of one trace."""
+    nodes: dict[_Key, GraphNode] = {}
+    called: Counter[tuple[_Key, _Key, Way]] = Counter()
+    handed: list[tuple[_Key, str, int]] = []  # by whom, to whom it says, and when
+    started: list[tuple[int, _Key]] = []
+    path: list[_Key | None] = []
+    for node in in_tree_order(spans):
+        del path[node.depth :]
+        span, caller = node.span, next((each for each in reversed(path) if each is not None), None)
+        to = _handoff(span)
+        key = None if to is not None else _key(span)
+        path.append(key)
+        if to is not None:
+            agent = next((each for each in reversed(path) if each is not None and each[0] == "agent"), None)
+            if agent is not None:
+                handed.append((agent, to, span.start_ns or 0))
+            continue
+        if key is None:
+            continue
+        _note(nodes.setdefault(key, GraphNode(*key)), span)
+        if key[0] == "agent":
+            started.append((span.start_ns or 0, key))
+        if caller is not None and caller != key:
+            called[caller, key, "call"] += 1
+    for source, target in _handovers(handed, sorted(started)):
+        called[source, target, "handoff"] += 1
+    return _bounded(nodes, called)
+
+
+def _note(node: GraphNode, span: OutlineSpan) -> None:
+    node.calls += 1
+    node.errors += span.is_error
+    if len(node.span_ids) < 2:  # noqa: PLR2004 - one that is alone leads to its span
+        node.span_ids.append(span.span_id)
+
+
+def _key(span: OutlineSpan) -> _Key | None:
+    """Whose call a span is; None where it is nobody's of interest."""
+    name = span.name[:_LONGEST]
+    match span.span_type:
+        case "agent":
+            return ("agent", name.removeprefix(_INVOKED) or name)
+        case "llm":
+            return ("llm", (span.model or name)[:_LONGEST])
+        case "tool":
+            return ("tool", (span.tool_name or name)[:_LONGEST])
+        case "retriever":
+            return ("retriever", name)
+        case _:
+            return None
+
+
+def _handoff(span: OutlineSpan) -> str | None:
+    """To whom a span hands over; None where it does not."""
+    for name in (span.tool_name, span.name.removeprefix("execute_tool ")):
+        found = _HANDOFF.fullmatch((name or "")[:_LONGEST])
+        if found is not None:
+            return found[1]
+    return None
+
+
+def _handovers(
+    handed: Sequence[tuple[_Key, str, int]], started: Sequence[tuple[int, _Key]]
+) -> Iterator[tuple[_Key, _Key]]:
+    """Who handed over to whom: to the agent of that name, else to the next one that started."""
+    by_name = {_plain(key[1]): key for _, key in started}
+    for source, name, at_ns in handed:
+        target = by_name.get(_plain(name))
+        if target is None:
+            target = next((key for began_ns, key in started if began_ns >= at_ns and key != source), None)
+        if target is not None and target != source:
+            yield (source, target)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
+
+
+def _bounded(nodes: Mapping[_Key, GraphNode], called: Mapping[tuple[_Key, _Key, Way], int]) -> AgentGraph:
+    """The graph with no more nodes and edges than are drawn: those that are called most, agents before others."""
+    ranked = sorted(nodes, key=lambda key: (key[0] != "agent", -nodes[key].calls))
+    room = MOST_NODES if len(ranked) <= MOST_NODES else MOST_NODES - len(_KINDS)
+    kept = [key for key in nodes if key in set(ranked[:room])]
+    places = {key: place for place, key in enumerate(kept)}
+    shown = [nodes[key] for key in kept]
+    rest: dict[Kind, list[_Key]] = defaultdict(list)
+    for key in ranked[room:]:
+        rest[key[0]].append(key)
+    for kind, keys in rest.items():
+        places |= dict.fromkeys(keys, len(shown))
+        shown.append(_others(kind, [nodes[key] for key in keys]))
+    edges: Counter[tuple[int, int, Way]] = Counter()
+    for (source, target, way), count in called.items():
+        if places[source] != places[target]:
+            edges[places[source], places[target], way] += count
+    listed = [GraphEdge(source=s, target=t, way=w, calls=count) for (s, t, w), count in edges.most_common(MOST_EDGES)]
+    return AgentGraph(nodes=shown, edges=listed, hidden_edges=len(edges) - len(listed))
+
+
+def _others(kind: Kind, hidden: Sequence[GraphNode]) -> GraphNode:
+    """One node for several that are called seldom."""
+    return GraphNode(
+        kind=kind,
+        label=f"{len(hidden):,} more",
+        calls=sum(each.calls for each in hidden),
+        errors=sum(each.errors for each in hidden),
+        stands_for=len(hidden),
+    )

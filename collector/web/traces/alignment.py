@@ -1,0 +1,162 @@
+"""Two traces beside each other: which span of the one is which of the other, and what differs between them.
+
+Children of spans that belong together are paired by name and type, in their order; those that are left over by their
+type alone, but for tools, since another tool is another step. It takes time in proportion to the spans.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from collector.span_tree import in_tree_order
+from storage.query.outline import OutlineSpan
+
+State: TypeAlias = Literal["same", "changed", "added", "missing"]
+Said: TypeAlias = Mapping[str, tuple[int, int]]
+"""Of each span what tells its input from others, and its output."""
+
+_TOP: Final = -1
+_Pair: TypeAlias = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignedSpan:
+    """A span of either trace, or of both, at its place in what both are together."""
+
+    before: OutlineSpan | None
+    after: OutlineSpan | None
+    depth: int
+    above: int | None  # the place of the one above it
+    changes: tuple[str, ...] = ()  # what differs, where it is in both
+
+    @property
+    def state(self) -> State:
+        """What became of it from the one trace to the other."""
+        if self.before is None:
+            return "added"
+        if self.after is None:
+            return "missing"
+        return "changed" if self.changes else "same"
+
+    @property
+    def span(self) -> OutlineSpan:
+        """It as it is in the other trace; where that does not have it, in the one."""
+        one = self.after or self.before
+        if one is None:
+            raise AssertionError  # one of them has it
+        return one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSide:
+    """One of the traces."""
+
+    spans: Sequence[OutlineSpan]
+    said: Said
+
+
+def align(before: TraceSide, after: TraceSide) -> list[AlignedSpan]:
+    """All spans of both in the order of one tree."""
+    trees = _Tree(before.spans), _Tree(after.spans)
+    rows: list[AlignedSpan] = []
+    waiting: list[tuple[_Pair, int, int | None]] = [(pair, 0, None) for pair in _paired(trees, (_TOP, _TOP))[::-1]]
+    while waiting:
+        (one, other), depth, above = waiting.pop()
+        was = None if one is None else trees[0].spans[one]
+        now = None if other is None else trees[1].spans[other]
+        changes = () if was is None or now is None else tuple(_changes(was, now, before.said, after.said))
+        place = len(rows)
+        rows.append(AlignedSpan(before=was, after=now, depth=depth, above=above, changes=changes))
+        waiting += [(pair, depth + 1, place) for pair in _paired(trees, (one, other))[::-1]]
+    return rows
+
+
+def differing(rows: Sequence[AlignedSpan]) -> list[int]:
+    """The places of what is not the same, and of what stands above that."""
+    wanted: set[int] = set()
+    for place, row in enumerate(rows):
+        if row.state == "same":
+            continue
+        at: int | None = place
+        while at is not None and at not in wanted:
+            wanted.add(at)
+            at = rows[at].above
+    return sorted(wanted)
+
+
+class _Tree:
+    """The spans of a trace in the order of their tree, and which are below which."""
+
+    def __init__(self, spans: Sequence[OutlineSpan]) -> None:
+        nodes = list(in_tree_order(spans))
+        self.spans = [node.span for node in nodes]
+        self.below: dict[int, list[int]] = defaultdict(list)
+        path: list[int] = []
+        for place, node in enumerate(nodes):
+            del path[node.depth :]
+            self.below[path[-1] if path else _TOP].append(place)
+            path.append(place)
+
+
+def _paired(trees: tuple[_Tree, _Tree], above: _Pair) -> list[_Pair]:
+    """What is below two spans that belong together, or below one of them, in the order of both."""
+    one, other = ([] if place is None else tree.below.get(place, []) for tree, place in zip(trees, above, strict=True))
+    matched: dict[int, int] = {}
+    _match(trees, one, other, matched, by_name=True)
+    taken = set(matched.values())
+    left = [place for place in one if place not in matched]
+    _match(trees, left, [place for place in other if place not in taken], matched, by_name=False)
+    return list(_woven(one, other, matched))
+
+
+def _match(
+    trees: tuple[_Tree, _Tree], one: Iterable[int], other: Iterable[int], matched: dict[int, int], *, by_name: bool
+) -> None:
+    """Note which of the one is which of the other: the first of a kind is the first, the second the second."""
+    there: dict[Hashable, deque[int]] = defaultdict(deque)
+    for place in other:
+        there[_kind(trees[1].spans[place], by_name=by_name)].append(place)
+    for place in one:
+        kind = _kind(trees[0].spans[place], by_name=by_name)
+        if kind is not None and there[kind]:
+            matched[place] = there[kind].popleft()
+
+
+def _kind(span: OutlineSpan, *, by_name: bool) -> Hashable:
+    """What spans have in common that may be one; None: nothing is like it."""
+    if by_name:
+        return (span.name, span.span_type, span.tool_name)
+    return None if span.span_type == "tool" else span.span_type
+
+
+def _woven(one: Sequence[int], other: Sequence[int], matched: Mapping[int, int]) -> Iterable[_Pair]:
+    """Both lists as one: what only the other has comes before what it stands before there."""
+    places = {place: number for number, place in enumerate(other)}
+    taken = set(matched.values())
+    told = 0
+    for place in one:
+        match = matched.get(place)
+        if match is not None:
+            for extra in other[told : places[match]]:
+                if extra not in taken:
+                    yield (None, extra)
+            told = max(told, places[match])
+        yield (place, match)
+    for extra in other[told:]:
+        if extra not in taken:
+            yield (None, extra)
+
+
+def _changes(was: OutlineSpan, now: OutlineSpan, said: Said, said_now: Said) -> Iterable[str]:
+    if was.name != now.name:
+        yield "name"
+    if was.is_error != now.is_error:
+        yield "error"
+    if was.model != now.model:
+        yield "model"
+    pairs = said.get(was.span_id), said_now.get(now.span_id)
+    if pairs[0] is not None and pairs[1] is not None:
+        for number, name in enumerate(("input", "output")):
+            if pairs[0][number] != pairs[1][number]:
+                yield name

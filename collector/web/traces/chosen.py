@@ -1,0 +1,224 @@
+"""What is done with traces that were chosen of a list: all become items, are judged by a rule, or are deleted."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import sight_of, tenant_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.review.dataset_promotion import Promoted, Promotion, promoted
+from collector.live.upkeep.sweeper import wall_clock_us
+from collector.units import count_text
+from collector.web.confirming import Confirmation, ask
+from collector.web.navigation import may_use
+from collector.web.offline.promoting import chosen_dataset, own_datasets
+from collector.web.offline.review_queue_form import ask_which_queue
+from collector.web.problems import by_field
+from collector.web.rendering import page
+from collector.web.rules import rule_access
+from collector.web.visitor import Sent, came_from
+from storage.errors import BadQuery, Conflict, Missing
+from storage.query.outline import Outline
+from storage.records import TraceSummary
+from storage.upkeep.deletions import DeletionCriteria
+
+router = APIRouter()
+
+MOST_CHOSEN: Final = 100
+"""A page of the list has fewer, and a form takes no more fields than twice as many."""
+
+_SEE_OTHER: Final = 303
+_CHOSEN: Final = re.compile(r"([0-9a-fA-F]{32})(?:\.(.{0,100}))?")
+_LIST: Final = "/traces"
+_OF_DATASET: Final = "chosen_dataset.html"
+_OF_RULE: Final = "chosen_rule.html"
+Named = Annotated[Sequence[str], Query(alias="trace", max_length=MOST_CHOSEN)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenTrace:
+    """A trace as a list names it; with no tenant, the one that its caller sees."""
+
+    trace_id: str
+    tenant: str
+
+    @property
+    def text(self) -> str:
+        """As forms carry it."""
+        return f"{self.trace_id}.{self.tenant}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something that can be done with chosen traces, and where it is asked about."""
+
+    path: str
+    label: str
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """A form about chosen traces: what it holds, and what is wrong with it."""
+
+    template: str
+    values: Mapping[str, str]
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+def actions_for(who: Caller) -> list[Action]:
+    """What somebody may do with traces that he chooses."""
+    every = (
+        (promote_chosen, "POST", Action(path="/traces/chosen/dataset", label="Add to a dataset")),
+        (evaluate_chosen, "POST", Action(path="/traces/chosen/evaluate", label="Evaluate")),
+        (ask_which_queue, "GET", Action(path="/review/add", label="Add to a review queue")),
+        (delete_chosen, "POST", Action(path="/traces/chosen/delete", label="Delete", is_final=True)),
+    )
+    return [action for endpoint, method, action in every if may_use(who, endpoint, method)]
+
+
+@router.get("/traces/chosen/dataset")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
+    """Which dataset the traces are to go to, and what is expected of them."""
+    if not named:
+        return _nothing(request)
+    own = own_datasets(here, who)
+    values = {"dataset": own[0].dataset_id if len(own) == 1 else "", "name": "", "expectation": "none"}
+    return _form(request, here, who, _chosen(named), _Shown(template=_OF_DATASET, values=values))
+
+
+@router.post("/traces/chosen/dataset")
+@needs(Permission.WRITE, by_tenant=True)
+def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Make a version of the dataset with them, all or none."""
+    chosen = _chosen(form.texts("trace"))
+    values = {name: form.text(name).strip() for name in ("dataset", "name", "expectation")}
+    use_output = values["expectation"] == "output"
+    try:
+        items = [Promoted(traceId=each.trace_id, useOutput=use_output) for each in chosen]
+        dataset = chosen_dataset(here, who, values["dataset"], values["name"])
+        _, (version, _) = promoted(here, who, dataset, Promotion(datasetName=dataset.dataset_id, items=items))
+    except (ValidationError, BadQuery, Conflict, Missing) as error:
+        told = by_field(error) if isinstance(error, ValidationError) else {"": str(error)}
+        shown = _Shown(template=_OF_DATASET, values=values, problems=told)
+        return _form(request, here, who, chosen, shown)
+    return RedirectResponse(f"/datasets/{dataset.dataset_id}/versions/{version.version}", _SEE_OTHER)
+
+
+@router.get("/traces/chosen/evaluate")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_for_rule(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
+    """Which rule is to judge them."""
+    if not named:
+        return _nothing(request)
+    return _form(request, here, who, _chosen(named), _Shown(template=_OF_RULE, values={"rule": ""}))
+
+
+@router.post("/traces/chosen/evaluate")
+@needs(Permission.WRITE, by_tenant=True)
+def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Response:
+    """Let a rule judge those that it matches; the page of the rule tells how far that is."""
+    chosen, rule_id = _chosen(form.texts("trace")), form.text("rule")
+    if not rule_id:
+        shown = _Shown(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose one"})
+        return _form(request, here, who, chosen, shown)
+    kept = rule_access.find_own(here, who, rule_id)
+    found = _outlines(here, who, chosen)
+    if not found:
+        raise Missing("none of these traces is here; they may have expired")
+    from_ns = min(outline.bounds["from_ns"] for outline in found)
+    to_ns = max(outline.bounds["to_ns"] for outline in found) + 1
+    ids = [outline.summary.trace_id for outline in found]
+    rule_access.start_backfill(here, kept, from_ns, to_ns, trace_ids=ids)
+    return RedirectResponse(f"/rules/{rule_id}#backfills", _SEE_OTHER)
+
+
+@router.get("/traces/chosen/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def ask_to_delete_chosen(request: Request, here: Here, who: Who, named: Named = ()) -> Response:
+    """Whether they are really to go."""
+    if not named:
+        return _nothing(request)
+    chosen = _chosen(named)
+    found = [outline.summary for outline in _outlines(here, who, chosen) if who.owns(outline.summary.tenant)]
+    traces = count_text(len(found), "trace")
+    spans = count_text(sum(summary.span_count for summary in found), "span")
+    question = Confirmation(
+        title=f"Delete {traces}",
+        told=f"This deletes {traces} with {spans} from every table, and all results about them.",
+        action="/traces/chosen/delete",
+        button="Delete them",
+        back=came_from(request, _LIST),
+        hidden=[("trace", each.text) for each in chosen],
+    )
+    return ask(request, question)
+
+
+@router.post("/traces/chosen/delete")
+@needs(Permission.ADMINISTER, by_tenant=True)
+def delete_chosen(here: Here, who: Who, form: Sent) -> Response:
+    """Delete them from every table; one that is gone already is passed over."""
+    wanted = [
+        DeletionCriteria(tenant=tenant_of(who, each.tenant or None), trace_id=each.trace_id)
+        for each in _chosen(form.texts("trace"))
+    ]
+    there = [each for each in wanted if here.eraser.erasure.is_stored(each)]
+    for each in there[:-1]:
+        here.eraser.deletions.request(each, now_us=wall_clock_us(), created_by=who.key_name)
+    for each in there[-1:]:  # only for the last one is waited
+        here.eraser.delete(each, now_us=wall_clock_us(), created_by=who.key_name)
+    return RedirectResponse(_LIST, _SEE_OTHER)
+
+
+def _nothing(request: Request) -> Response:
+    """The page that says how traces are chosen."""
+    return page(request, "chosen_none.html")
+
+
+def _chosen(named: Sequence[str]) -> list[ChosenTrace]:
+    """What is named, each once.
+
+    Raises:
+        HTTPException: something is no trace, or nothing is named.
+    """
+    found = [_CHOSEN.fullmatch(each) for each in dict.fromkeys(named)]
+    if not found or len(found) > MOST_CHOSEN or not all(found):
+        raise HTTPException(400, f"choose traces of the list, up to {MOST_CHOSEN}")
+    return [ChosenTrace(trace_id=each[1].lower(), tenant=each[2] or "") for each in found if each]
+
+
+def _outlines(here: Context, who: Caller, chosen: Sequence[ChosenTrace]) -> list[Outline]:
+    """Those that are there, in short."""
+    found = [
+        here.outlines.of_trace(each.trace_id, tenant=sight_of(who, each.tenant or None), max_spans=1) for each in chosen
+    ]
+    return [outline for outline in found if outline is not None]
+
+
+def _form(request: Request, here: Context, who: Caller, chosen: Sequence[ChosenTrace], shown: _Shown) -> Response:
+    traces: list[TraceSummary] = [outline.summary for outline in _outlines(here, who, chosen)]
+    offered: dict[str, Any] = (
+        {"datasets": own_datasets(here, who)}
+        if shown.template == _OF_DATASET
+        else {"rules": [kept for kept in rule_access.all_rules(here, who) if who.owns(kept.stored.tenant)]}
+    )
+    return page(
+        request,
+        shown.template,
+        status=400 if shown.problems else 200,
+        chosen=chosen,
+        traces=traces,
+        values=shown.values,
+        problems=shown.problems,
+        back=came_from(request, _LIST),
+        **offered,
+    )

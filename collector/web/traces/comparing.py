@@ -1,0 +1,257 @@
+"""Two traces beside each other: their spans as one tree, what each said, and what that took."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+from pydantic import BaseModel, Field
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.keys import TENANT_PATTERN
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Context, Here, Who
+from collector.web.offline.marked import marked
+from collector.web.rendering import page
+from collector.web.spans.conversation import parts_of
+from collector.web.spans.span_view import Detail, detail_of
+from collector.web.text import value_block, value_text
+from collector.web.traces.alignment import AlignedSpan, TraceSide, align, differing
+from collector.web.visitor import with_query
+from storage.errors import Missing
+from storage.query.listing import Brief
+from storage.query.outline import Outline
+from storage.query.traces_like import TracesLike
+from storage.records import Message, TraceSummary
+
+router = APIRouter()
+
+_MOST_SPANS: Final = 10_000
+_PAGE_ROWS: Final = 300
+_OFFERED: Final = 12
+"""Traces to compare with. A guess: the latest of a kind."""
+
+_MOST_PAGE: Final = 10_000
+
+
+class WantedTraces(BaseModel):
+    """Which trace is compared with, and what of both is looked at."""
+
+    other: str = Field(default="", alias="with", max_length=400)
+    tenant: str = Field(default="", pattern=f"^$|{TENANT_PATTERN}")
+    show: Literal["", "all"] = ""
+    pair: int | None = Field(default=None, ge=0, le=2 * _MOST_SPANS)
+    page: int = Field(default=0, ge=0, le=_MOST_PAGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """Something that both traces have an amount of."""
+
+    label: str
+    form: str  # the filter that tells it
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> str:
+        """By how much the other has more, as a share of the one."""
+        if self.before is None or self.after is None or self.before == self.after:
+            return ""
+        if not self.before:
+            return "new"
+        return f"{100 * (self.after - self.before) / self.before:+,.0f} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedTexts:
+    """What two spans were given, or said, with what differs marked; None where there is nothing."""
+
+    label: str
+    before: Markup | None
+    after: Markup | None
+
+
+@router.get("/traces/{trace_id}/compare")
+@needs(Permission.READ, by_tenant=True)
+def compare_traces(
+    request: Request, trace_id: str, here: Here, who: Who, wanted: Annotated[WantedTraces, Query()]
+) -> Response:
+    """Both traces, or which there are to compare with."""
+    sight = sight_of(who, wanted.tenant or None)
+    before = _outline(here, trace_id, sight)
+    other, problem = _trace_id(wanted.other), ""
+    after = None
+    if other is not None:
+        after = here.outlines.of_trace(other, tenant=sight, max_spans=_MOST_SPANS)
+    if wanted.other and after is None:
+        problem = f"There is no trace {wanted.other[:64]} here; it may have expired."
+    shown: dict[str, Any] = {"one": before.summary, "wanted": wanted, "problem": problem, "found": after is not None}
+    if after is None:
+        return page(
+            request, "trace_compare.html", status=404 if problem else 200, **shown, **_offered(here, who, before)
+        )
+    return page(request, "trace_compare.html", other=after.summary, **shown, **_compared(here, before, after, wanted))
+
+
+def _offered(here: Context, who: Caller, outline: Outline) -> dict[str, Any]:
+    """The latest traces of the same kind."""
+    one = outline.summary
+    like = TracesLike(project=one.project, service=one.service_name, name=one.root_name)
+    listed = here.listing.traces(like, after=None, limit=_OFFERED + 1, tenant=who.sight)
+    others = [each for each in listed.traces if (each.trace_id, each.tenant) != (one.trace_id, one.tenant)]
+    return {"others": others[:_OFFERED], "briefs": here.listing.briefs(others, listed.commits) if others else {}}
+
+
+def _compared(here: Context, before: Outline, after: Outline, wanted: WantedTraces) -> dict[str, Any]:
+    sides = [TraceSide(spans=each.spans, said=here.outlines.said(each)) for each in (before, after)]
+    rows = align(*sides)
+    changed = differing(rows)
+    listed = list(range(len(rows))) if wanted.show == "all" else changed
+    first = wanted.page * _PAGE_ROWS
+    chosen = wanted.pair if wanted.pair is not None and wanted.pair < len(rows) else _first(rows)
+    return {
+        "amounts": _amounts(here, before, after),
+        "counts": Counter(row.state for row in rows),
+        "rows": [(place, rows[place]) for place in listed[first : first + _PAGE_ROWS]],
+        "total": len(listed),
+        "last": first + _PAGE_ROWS >= len(listed),
+        "page_rows": _PAGE_ROWS,
+        "chosen": chosen,
+        "pair": None if chosen is None else rows[chosen],
+        "texts": () if chosen is None else _texts(here, before, after, rows[chosen]),
+        "is_cut": any(len(each.spans) < each.summary.span_count for each in (before, after)),
+    }
+
+
+def _first(rows: Sequence[AlignedSpan]) -> int | None:
+    """What is looked at first: a failure that is new, else the first difference below which is none, else the root."""
+    for place, row in enumerate(rows):
+        if row.after is not None and row.after.is_error and (row.before is None or "error" in row.changes):
+            return place
+    above = {row.above for row in rows if row.state != "same"}
+    for place, row in enumerate(rows):
+        if row.state != "same" and place not in above:
+            return place
+    return 0 if rows else None
+
+
+def _amounts(here: Context, before: Outline, after: Outline) -> list[Amount]:
+    one, other = (_told(here, each) for each in (before, after))
+    named = (
+        ("Duration", "duration"),
+        ("Spans", "number"),
+        ("Errors", "number"),
+        ("Tokens in", "number"),
+        ("Tokens out", "number"),
+        ("Cost", "usd"),
+    )
+    return [
+        Amount(label=label, form=form, before=one[label], after=other[label])
+        for label, form in named
+        if one[label] is not None or other[label] is not None
+    ]
+
+
+def _told(here: Context, outline: Outline) -> Mapping[str, float | None]:
+    summary = outline.summary
+    brief = here.listing.briefs([summary], outline.commits).get((summary.tenant, summary.trace_id), Brief())
+    return {
+        "Duration": _duration_ms(summary),
+        "Spans": summary.span_count,
+        "Errors": summary.error_count,
+        "Tokens in": brief.input_tokens,
+        "Tokens out": brief.output_tokens,
+        "Cost": brief.cost_usd,
+    }
+
+
+def _duration_ms(summary: TraceSummary) -> float | None:
+    return (summary.end_ns - summary.start_ns) / 1e6 if summary.end_ns and summary.start_ns else None
+
+
+def _texts(here: Context, before: Outline, after: Outline, row: AlignedSpan) -> list[ComparedTexts]:
+    """What a span was given and what it said, in both traces."""
+    details = [
+        _detail(here, outline, None if span is None else span.span_id)
+        for outline, span in ((before, row.before), (after, row.after))
+    ]
+    found = []
+    for label, of in (("Input", "input"), ("Output", "output")):
+        texts = [None if detail is None else _text(detail, of) for detail in details]
+        wholes = [_whole(outline, detail, of) for outline, detail in zip((before, after), details, strict=True)]
+        found.append(_beside(label, texts, wholes))
+    return [each for each in found if each.before is not None or each.after is not None]
+
+
+def _beside(label: str, texts: Sequence[str | None], wholes: Sequence[str]) -> ComparedTexts:
+    one, other = texts
+    if one is not None and other is not None:
+        before, after = marked(one, other, (wholes[0], wholes[1]))
+        return ComparedTexts(label=label, before=before, after=after)
+    return ComparedTexts(
+        label=label,
+        before=None if one is None else value_block(one, wholes[0]),
+        after=None if other is None else value_block(other, wholes[1]),
+    )
+
+
+def _text(detail: Detail, of: str) -> str | None:
+    """A text of a span: that of a tool's call, of its messages, or what was read as its input or output."""
+    reading = detail.reading
+    tool, messages, text = (
+        (reading.tool_arguments, reading.input_messages, reading.input)
+        if of == "input"
+        else (reading.tool_result, reading.output_messages, reading.output)
+    )
+    if tool is not None:
+        return value_text(tool)
+    if messages:
+        return "\n\n".join(map(_message_text, messages))
+    return None if text is None else value_text(text)
+
+
+def _message_text(message: Message) -> str:
+    said = [
+        str(part.get("content") or "")
+        if part.get("type") in {"text", "reasoning"}
+        else json.dumps({key: value for key, value in part.items() if key != "id"}, ensure_ascii=False)
+        for part in parts_of(message)
+    ]
+    return f"{message.get('role') or 'unknown'}: " + "\n".join(said)
+
+
+def _whole(outline: Outline, detail: Detail | None, of: str) -> str:
+    if detail is None:
+        return ""
+    reading, summary = detail.reading, outline.summary
+    told = (
+        {"input": ("tool_arguments", "input_messages"), "output": ("tool_result", "output_messages")}[of],
+        of,
+    )
+    named = next((name for name in told[0] if getattr(reading, name)), told[1])
+    place = f"/traces/{summary.trace_id}/spans/{detail.span.span_id}/text"
+    return with_query(place, of=named, tenant=summary.tenant or None)
+
+
+def _detail(here: Context, outline: Outline, span_id: str | None) -> Detail | None:
+    found = None if span_id is None else here.outlines.span(outline, span_id)
+    return None if found is None else detail_of(found, here.own_keys, outline.summary.start_ns)
+
+
+def _outline(here: Context, trace_id: str, tenant: str | None) -> Outline:
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=tenant, max_spans=_MOST_SPANS)
+    if outline is None:
+        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
+    return outline
+
+
+def _trace_id(told: str) -> str | None:
+    """The trace id in what somebody typed or pasted, which may be the address of its page."""
+    words = told.strip().lower().partition("?")[0].rstrip("/").rpartition("/")[2]
+    return words if len(words) == 32 and all(each in "0123456789abcdef" for each in words) else None  # noqa: PLR2004 - digits of an id

@@ -1,0 +1,74 @@
+"""The page on which a span or a trace is judged at once: by which rule, what that costs, and what came of it."""
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from collector.access.caller import Caller
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Context, Here, Who
+from collector.api.rules.judging_now import HandVerdict, judge_now, offers, target_of
+from collector.web.rendering import page
+from collector.web.rules import rule_access
+from collector.web.visitor import Sent, with_query
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS
+from storage.errors import Conflict, Overloaded
+from storage.judging.judgements import TargetToJudge
+
+router = APIRouter()
+
+_SEE_OTHER = 303
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is said of an attempt that led to no score."""
+
+    found: HandVerdict | None = None
+    rule: str = ""  # its name
+    problem: str = ""
+    status: int = 200
+
+
+@router.get("/traces/{trace_id}/judge")
+@needs(Permission.WRITE, by_tenant=True)
+def ask_to_judge(request: Request, trace_id: str, here: Here, who: Who, span: str = "", tenant: str = "") -> Response:
+    """The rules that can judge it now, and what each costs at most."""
+    return _page(request, here, who, target_of(here, sight_of(who, tenant or None), trace_id, span or None))
+
+
+@router.post("/traces/{trace_id}/judge")
+@needs(Permission.WRITE, by_tenant=True)
+def judge_trace(request: Request, trace_id: str, here: Here, who: Who, form: Sent) -> Response:
+    """Have a rule judge it, and show the verdict where it stands; what broke is told here."""
+    tenant, span = form.text("tenant"), form.text("span")
+    target = target_of(here, sight_of(who, tenant or None), trace_id, span or None)
+    kept = rule_access.find_own(here, who, form.required("rule"))
+    try:
+        found = judge_now(here, kept, target)
+    except (Conflict, Overloaded) as error:
+        return _page(request, here, who, target, _Told(problem=str(error), status=409))
+    if found.job_id is None:
+        return _page(request, here, who, target, _Told(found=found, rule=kept.active.rule.name))
+    return RedirectResponse(f"{_place(target)}#verdicts", _SEE_OTHER)
+
+
+def _page(request: Request, here: Context, who: Caller, target: TargetToJudge, told: _Told | None = None) -> Response:
+    return page(
+        request,
+        "judge.html",
+        status=200 if told is None else told.status,
+        target=target,
+        offers=offers(here, who, target),
+        told=told or _Told(),
+        back=_place(target),
+        assumed_tokens=ASSUMED_OUTPUT_TOKENS,
+    )
+
+
+def _place(target: TargetToJudge) -> str:
+    """Where its verdicts stand."""
+    view = None if target.span_id else "verdicts"
+    return with_query(f"/traces/{target.trace_id}", span=target.span_id, view=view, tenant=target.tenant or None)

@@ -1,0 +1,190 @@
+"""What stands beside the list of traces: their volume and latency over time, and which values they have how often."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from collector.access.permission import Permission, needs
+from collector.api.base.context import Here, Who
+from collector.api.base.times import time_text
+from collector.units import count_text, duration_text
+from collector.web.pictures.columns import ChartColumn, columns
+from collector.web.rendering import page
+from collector.web.traces.trace_list import LABELS, NONE, TraceFilter, asked_of, at_list
+from storage.query.trace_shape import Facet, ShapeStep, TraceShape
+
+router = APIRouter()
+
+_NS: Final = 1_000_000_000
+_MINUTE: Final = 60 * _NS
+_DAY: Final = 86_400 * _NS
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SIZE: Final = (520.0, 84.0)  # of a picture: it leaves room for the list
+_FEW, _MANY = 8, 200  # values of a facet
+_FACETS: Final = ("status", "verdict", "rule", "project", "service", "model", "release")
+_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "status": {"error": "with errors", "ok": "without errors"},
+    "verdict": {"broken": "no verdict", "any": "judged at all"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetLine:
+    """One value: how many traces have it, whether it is asked for, and the list with it, or without it."""
+
+    told: str
+    traces: int | None  # None: it was not counted
+    is_set: bool
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetView:
+    """The values of one kind, and how many more there are."""
+
+    name: str
+    label: str
+    lines: Sequence[FacetLine]
+    more: int
+
+
+@router.get("/traces/overview")
+@needs(Permission.READ, by_tenant=True)
+def show_overview(request: Request, here: Here, who: Who, values: str = "") -> Response:
+    """The traces that an address of the list asks for: how many began when, how long they took, and what they are."""
+    now_ns = here.now_ns()
+    asked = asked_of(request, now_ns)
+    is_whole = values == "all"
+    shape = TraceShape()
+    if not asked.problems:
+        most = _MANY if is_whole else _FEW
+        shape = here.overview.shapes.of(asked.like, now_ns=now_ns, tenant=who.sight, values=most)
+    return page(
+        request,
+        "traces_overview.html",
+        status=400 if asked.problems else 200,
+        problems=asked.problems,
+        shape=shape,
+        failed=sum(each.failed for each in shape.steps),
+        pictures=_pictures(request, shape, asked),
+        facets=[_facet(request, asked, name, shape) for name in _FACETS],
+        is_whole=is_whole,
+        list_address=at_list(request, values=None),
+    )
+
+
+def _facet(request: Request, asked: TraceFilter, name: str, shape: TraceShape) -> FacetView:
+    """The values of one kind; one that is asked for stands there whatever else does."""
+    facet, chosen = shape.facets.get(name, Facet()), asked.values[name]
+    lines = [
+        _line(request, name, each.value or NONE, each.traces, is_set=_is_set(name, each.value, chosen))
+        for each in facet.values
+    ]
+    if chosen and not any(line.is_set for line in lines):
+        lines.insert(0, _line(request, name, chosen, None if lines else 0, is_set=True))
+    return FacetView(name=name, label=LABELS[name], lines=lines, more=facet.many - len(facet.values))
+
+
+def _is_set(name: str, value: str, chosen: str) -> bool:
+    """Whether a value is the one that is asked for. Where one of a kind is, no other has a trace, but for verdicts."""
+    return value == chosen if name == "verdict" else bool(chosen)
+
+
+def _line(request: Request, name: str, value: str, traces: int | None, *, is_set: bool) -> FacetLine:
+    told = _WORDS.get(name, {}).get(value, value)
+    href = at_list(request, values=None, before=None, live=None, **{name: None if is_set else value})
+    return FacetLine(told=told, traces=traces, is_set=is_set, href=href)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """One picture: what it shows of a step, with what lies within it and what is bad of it, and how it is told."""
+
+    what: str
+    value: Callable[[ShapeStep], float | None]
+    within: Callable[[ShapeStep], float]
+    bad: Callable[[ShapeStep], float]
+    told: Callable[[ShapeStep], str]
+    most: Callable[[float], str]
+
+
+def _volume_told(step: ShapeStep) -> str:
+    return count_text(step.traces, "trace") + (f", {step.failed:,} with errors" if step.failed else "")
+
+
+def _latency_told(step: ShapeStep) -> str:
+    half, most = step.latencies_ms or (0.0, 0.0)
+    return f"half took up to {duration_text(half)}, 95 % up to {duration_text(most)}"
+
+
+_PICTURES: Final = (
+    _Drawn(
+        what="Traces, and those with errors",
+        value=lambda step: step.traces,
+        within=lambda _: 0.0,
+        bad=lambda step: step.failed,
+        told=_volume_told,
+        most=lambda value: count_text(int(value), "trace"),
+    ),
+    _Drawn(
+        what="Latency, median and 95th percentile",
+        value=lambda step: step.latencies_ms[1] if step.latencies_ms else None,
+        within=lambda step: step.latencies_ms[0] if step.latencies_ms else 0.0,
+        bad=lambda _: 0.0,
+        told=_latency_told,
+        most=duration_text,
+    ),
+)
+
+
+def _pictures(request: Request, shape: TraceShape, asked: TraceFilter) -> list[tuple[str, Markup]]:
+    """The traces over time; each column leads to the list of its traces."""
+    by_step = {each.step: each for each in shape.steps}
+    drawn = []
+    for picture in _PICTURES:
+        data = [_column(request, shape, asked, number, by_step.get(number), picture) for number in range(shape.columns)]
+        most = max((each.value or 0.0 for each in data), default=0.0)
+        if most:
+            titles = ("From (UTC)", picture.what)
+            told = picture.most(most)
+            drawn.append((picture.what, columns(data, label=picture.what, most=told, titles=titles, size=_SIZE)))
+    return drawn
+
+
+def _column(
+    request: Request, shape: TraceShape, asked: TraceFilter, number: int, step: ShapeStep | None, picture: _Drawn
+) -> ChartColumn:
+    from_ns = shape.from_ns + number * shape.step_ns
+    label = _label(from_ns, shape)
+    value = None if step is None else picture.value(step)
+    if step is None or value is None:
+        return ChartColumn(label=label, value=None, told="nothing")
+    narrowed = {
+        "from": time_text(max(from_ns, asked.like.from_ns)),
+        "to": time_text(min(from_ns + shape.step_ns, asked.like.to_ns)),
+    }
+    return ChartColumn(
+        label=label,
+        value=value,
+        told=picture.told(step),
+        within=picture.within(step),
+        bad=picture.bad(step),
+        href=at_list(request, values=None, since=None, before=None, live=None, **narrowed),
+    )
+
+
+def _label(from_ns: int, shape: TraceShape) -> str:
+    """The instant of a step in UTC, as long as it has to be."""
+    began = _EPOCH + dt.timedelta(microseconds=from_ns // 1_000)
+    if shape.step_ns >= _DAY:
+        return f"{began:%d %b %Y}"
+    if shape.step_ns * shape.columns > _DAY:
+        return f"{began:%d %b %H:%M}"
+    if shape.step_ns >= _MINUTE:
+        return f"{began:%H:%M}"
+    return f"{began:%H:%M:%S}" if shape.step_ns >= _NS else f"{began:%H:%M:%S.%f}"[:-3]

@@ -1,0 +1,46 @@
+"""Pictures that messages of a span carry, once somebody asks to see one."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Here, Who
+from collector.web.rendering import TEXT_HEADERS
+from collector.web.spans.span_view import picture_of
+
+router = APIRouter()
+
+_HEADERS: Final = {
+    **TEXT_HEADERS,
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",  # browsers style one alone
+    "cache-control": "private, no-store",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+
+
+@router.get("/traces/{trace_id}/spans/{span_id}/media")
+@needs(Permission.READ, by_tenant=True)
+def show_media(request: Request, trace_id: str, span_id: str, here: Here, who: Who) -> Response:
+    """A picture that a message carries, as the raster image that its bytes are; anything else is not shown.
+
+    `of` is what the page of the span calls the messages, `at` the place of the part in them.
+    """
+    asked = request.query_params
+    sight = sight_of(who, asked.get("tenant") or None)
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight, max_spans=1)
+    found = None if outline is None else here.outlines.span(outline, span_id.lower())
+    of, at = asked.get("of", ""), asked.get("at", "")
+    image = None if found is None else picture_of(found, of, at, here.own_keys)
+    if image is None:
+        raise HTTPException(404, "there is no picture here that can be shown: PNG, JPEG, GIF and WebP are, up to 8 MiB")
+    name = f"image.{image.media_type.rpartition('/')[2]}"
+    return Response(
+        image.content,
+        media_type=image.media_type,
+        headers={**_HEADERS, "content-disposition": f'inline; filename="{name}"'},
+    )

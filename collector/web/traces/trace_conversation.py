@@ -1,0 +1,141 @@
+"""The conversation of a trace: that of its root, each turn with the span that told it first."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from collector.conventions.trace import speaking
+from collector.span_tree import in_tree_order
+from collector.web.spans.conversation import ShownMessage, conversation
+from storage.records import Message, Span, TraceReading, TraceToolCall
+
+PAGE_TURNS: Final = 200
+PAGE_CALLS: Final = 200
+"""Shown at once; links lead to the others. Guesses: more than a person reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a message was told first."""
+
+    span_id: str
+    span_name: str
+    of: str  # what the page of that span calls the text of the message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One message, and where it comes from."""
+
+    said: ShownMessage
+    origin: Origin | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceTalk:
+    """A window of a conversation."""
+
+    turns: Sequence[Turn]
+    begin: int
+    total: int
+    teller: str | None  # the span whose conversation it is; None: no span tells any
+
+    @property
+    def before(self) -> int | None:
+        """Where the window before this one begins."""
+        return max(self.begin - PAGE_TURNS, 0) if self.begin else None
+
+    @property
+    def after(self) -> int | None:
+        """Where the next one does."""
+        return self.begin + PAGE_TURNS if self.begin + PAGE_TURNS < self.total else None
+
+
+def trace_talk(spans: Sequence[Span], reading: TraceReading, *, begin: int | None) -> TraceTalk:
+    """What was said in a trace: the window that begins there, or the last one."""
+    teller, messages = _told(spans, reading)
+    if begin is None or not 0 <= begin < max(len(messages), 1):
+        begin = max(len(messages) - 1, 0) // PAGE_TURNS * PAGE_TURNS
+    names = {span.span_id: span.name for span in spans}
+    origins = _origins(reading, names)
+    window = messages[begin : begin + PAGE_TURNS]
+    failed = {call.call_id for call in reading.tool_calls if call.is_error and call.call_id is not None}
+    shown = conversation(window, failed=failed, keeps_empty=True)
+    turns = [Turn(said=said, origin=origins.get(_key(message))) for said, message in zip(shown, window, strict=True)]
+    own = None if teller is None else Origin(span_id=teller, span_name=names[teller], of="input_messages")
+    return TraceTalk(
+        turns=[each if each.origin else Turn(said=each.said, origin=own) for each in turns if _says(each.said)],
+        begin=begin,
+        total=len(messages),
+        teller=teller,
+    )
+
+
+def _told(spans: Sequence[Span], reading: TraceReading) -> tuple[str | None, Sequence[Message]]:
+    """The conversation of the root; where it tells none, that of the topmost span that does, the longest of these.
+
+    Where no span tells messages, the input and the output of the trace are its conversation.
+    """
+    depths = {node.span.span_id: node.depth for node in in_tree_order(spans)}
+    best: tuple[int, int] | None = None
+    found: tuple[str | None, Sequence[Message]] = (None, ())
+    for span_id, each in reading.spans.items():
+        told = speaking(each)
+        rank = (-depths.get(span_id, 0), len(told))
+        if told and (best is None or rank >= best):
+            best, found = rank, (span_id, told)
+    return found if found[1] else (None, list(_texts(reading)))
+
+
+def _texts(reading: TraceReading) -> Iterator[Message]:
+    for role, text in (("user", reading.input), ("assistant", reading.final_response or reading.output)):
+        if text:
+            yield {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def _origins(reading: TraceReading, names: Mapping[str, str]) -> Mapping[str, Origin]:
+    """For each message the span that answered with it, else the first that was given it."""
+    found: dict[str, Origin] = {}
+    for field in ("output_messages", "input_messages"):
+        for span_id, each in reading.spans.items():
+            for number, message in enumerate(getattr(each, field) or ()):
+                origin = Origin(span_id=span_id, span_name=names.get(span_id, span_id), of=f"{field}.{number}")
+                found.setdefault(_key(message), origin)
+    return found
+
+
+def _key(message: Message) -> str:
+    return json.dumps([message.get("role"), message.get("parts")], sort_keys=True, default=str)
+
+
+def _says(message: ShownMessage) -> bool:
+    """Whether anything of it is shown: a result stands at its call and not once more."""
+    return bool(message.pieces) or not message.is_folded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsView:
+    """A window of the calls of tools in a trace."""
+
+    calls: Sequence[TraceToolCall]
+    begin: int
+    total: int
+    failed: int
+
+    @property
+    def before(self) -> int | None:
+        """Where the window before this one begins."""
+        return max(self.begin - PAGE_CALLS, 0) if self.begin else None
+
+    @property
+    def after(self) -> int | None:
+        """Where the next one does."""
+        return self.begin + PAGE_CALLS if self.begin + PAGE_CALLS < self.total else None
+
+
+def calls_view(calls: Sequence[TraceToolCall], *, begin: int | None) -> CallsView:
+    """The window that begins there, or the first one."""
+    at = begin if begin is not None and 0 <= begin < len(calls) else 0
+    failed = sum(call.is_error for call in calls)
+    return CallsView(calls=calls[at : at + PAGE_CALLS], begin=at, total=len(calls), failed=failed)

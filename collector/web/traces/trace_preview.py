@@ -1,0 +1,51 @@
+"""A trace in short, as it stands beside the list of traces."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from collector.access.permission import Permission, needs
+from collector.api.access.tenants import sight_of
+from collector.api.base.context import Here, Who
+from collector.web.rendering import page
+from collector.web.visitor import with_query
+from storage.errors import Missing
+
+router = APIRouter()
+
+_MOST_SPANS: Final = 2_000
+"""That are looked through for errors and models; of a longer trace it says that there are more. A guess."""
+
+_SHOWN_SPANS: Final = 12
+_SHOWN_ERRORS: Final = 5
+_CHARACTERS: Final = 3_000
+
+
+@router.get("/traces/{trace_id}/preview")
+@needs(Permission.READ, by_tenant=True)
+def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
+    """How a trace went: what went in and came out, its verdicts, its errors and its first spans."""
+    tenant = request.query_params.get("tenant")
+    outline = here.outlines.of_trace(trace_id.lower(), tenant=sight_of(who, tenant), max_spans=_MOST_SPANS)
+    if outline is None:
+        raise Missing(f"no trace {trace_id[:64]} here; it may have expired")
+    trace, spans = outline.summary, outline.spans
+    briefs = here.listing.briefs([trace], outline.commits, characters=_CHARACTERS)
+    errors = [span for span in spans if span.is_error]
+    whose = trace.tenant if trace.tenant and who.sees_all else None
+    return page(
+        request,
+        "trace_preview.html",
+        trace=trace,
+        brief=briefs[trace.tenant, trace.trace_id],
+        duration_ms=(trace.end_ns - trace.start_ns) / 1e6 if trace.end_ns else None,
+        models=sorted({span.model for span in spans if span.model}),
+        errors=errors[:_SHOWN_ERRORS],
+        errors_left_out=trace.error_count - len(errors[:_SHOWN_ERRORS]),
+        spans=spans[:_SHOWN_SPANS],
+        spans_left_out=trace.span_count - len(spans[:_SHOWN_SPANS]),
+        place=with_query(f"/traces/{trace.trace_id}", tenant=whose),
+        of_span=lambda span_id: with_query(f"/traces/{trace.trace_id}", span=span_id, tenant=whose),
+        characters=_CHARACTERS,
+    )

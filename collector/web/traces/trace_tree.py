@@ -1,0 +1,267 @@
+"""The tree of a trace's spans beside their times: where it opens, a window of it, and all of it for scripts."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from markupsafe import Markup
+
+from collector.span_tree import Placement, SpanNode, in_tree_order
+from collector.units import duration_text
+from collector.visible import one_line
+from collector.web.pictures.waterfall import span_bar, time_axis
+from collector.web.words import count_told, usd_text
+from storage.judging.judgements import StoredEvaluation
+from storage.query.outline import OutlineSpan
+
+ROWS: Final = 300
+"""Spans of a tree on one page. A guess: more than a screen holds, and the page of a long trace stays below 200 KiB."""
+
+MOST_INDENTED: Final = 12
+_NAME_CHARACTERS: Final = 60
+_NOTES: Final = {Placement.ORPHAN: "its parent is not here", Placement.CYCLE: "its parents lead back to itself"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What became of one span, or of the trace, in short."""
+
+    passed: int = 0
+    not_passed: int = 0
+    broken: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRow:
+    """One line of the tree."""
+
+    node: SpanNode[OutlineSpan]
+    bar: Markup
+    marks: Marks
+
+    @property
+    def depth(self) -> int:
+        """How far it is indented."""
+        return min(self.node.depth, MOST_INDENTED)
+
+    @property
+    def duration_ms(self) -> float | None:
+        """How long it took."""
+        span = self.node.span
+        return None if span.start_ns is None or span.end_ns is None else (span.end_ns - span.start_ns) / 1e6
+
+    @property
+    def tokens(self) -> int | None:
+        """In and out."""
+        return tokens_of(self.node.span)
+
+    @property
+    def note(self) -> str:
+        """Why it stands where it does, if that is not plain."""
+        return _NOTES.get(self.node.place, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """Spans of one kind in the order of the tree, from one to the next; behind the last comes the first."""
+
+    ids: Sequence[str]
+    at: int | None  # the chosen one's place among them
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeView:
+    """A window of the tree, which span is looked at, and the ways through those with which something is wrong."""
+
+    rows: Sequence[TreeRow]
+    chosen: str | None
+    begin: int
+    total: int  # spans that are shown, on this page or another
+    errors: Walk
+    failing: Walk  # that a judge failed
+    axis: Markup
+
+    @property
+    def before(self) -> int | None:
+        """Where the window before this one begins."""
+        return max(self.begin - ROWS, 0) if self.begin else None
+
+    @property
+    def after(self) -> int | None:
+        """Where the next one does."""
+        return self.begin + ROWS if self.begin + ROWS < self.total else None
+
+
+class SpanTree:
+    """The spans of one trace in the order of their tree, with what judges made of them."""
+
+    def __init__(self, spans: Sequence[OutlineSpan], evaluations: Sequence[StoredEvaluation]) -> None:
+        self.nodes: Sequence[SpanNode[OutlineSpan]] = list(in_tree_order(spans))
+        self.marks = _marks(evaluations)
+        self._scale = _Scale(spans)
+
+    @cached_property
+    def first(self) -> str | None:
+        """Where a trace opens: on the error below which is none, else on what a judge failed, else on its root."""
+        errors = {node.span.span_id for node in self.nodes if node.span.is_error}
+        sources = errors - self._above(errors)
+        for wanted in (sources, errors, self._failing):
+            for node in self.nodes:
+                if node.span.span_id in wanted:
+                    return node.span.span_id
+        return self.nodes[0].span.span_id if self.nodes else None
+
+    def view(self, *, chosen: str | None, begin: int | None, find: str = "") -> TreeView:
+        """The window that begins there, or that holds the chosen span; with `find` of what holds it, and above."""
+        known = {node.span.span_id for node in self.nodes}
+        nodes = self._found(find) if find else self.nodes
+        if chosen not in known:
+            chosen = self._first_of(nodes, find) if find else self.first
+        places = {node.span.span_id: number for number, node in reversed(list(enumerate(nodes)))}
+        if begin is None or not 0 <= begin < max(len(nodes), 1):
+            begin = places.get(chosen or "", 0) // ROWS * ROWS
+        return TreeView(
+            rows=[self._row(node) for node in nodes[begin : begin + ROWS]],
+            chosen=chosen,
+            begin=begin,
+            total=len(nodes),
+            errors=self._walk({node.span.span_id for node in self.nodes if node.span.is_error}, chosen),
+            failing=self._walk(self._failing, chosen),
+            axis=time_axis(self._scale.length_ms),
+        )
+
+    def document(self) -> bytes:
+        """All of it as JSON for the script that draws what is seen: the length in ms, and a list for each span.
+
+        Such a list holds: id, depth, whether spans are below it, name, type, model, tokens, cost, start in ms, duration
+        in ms or null, that in words, whether it failed, verdicts that passed, that did not, that are none, and a note.
+        """
+        rows = [self._listed(node) for node in self.nodes]
+        told = {"lengthMs": self._scale.length_ms, "spans": rows}
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def _listed(self, node: SpanNode[OutlineSpan]) -> list[object]:
+        span, row = node.span, self._row(node, drawn=False)
+        tokens, start_ms = row.tokens, self._scale.start_ms(span)
+        return [
+            span.span_id,
+            node.depth,
+            node.has_children,
+            _shown(span.name),
+            span.span_type,
+            _shown(span.model) if span.model else "",
+            "" if tokens is None else count_told(tokens),
+            "" if span.cost_usd is None else usd_text(span.cost_usd),
+            None if start_ms is None else round(start_ms, 3),
+            None if row.duration_ms is None else round(row.duration_ms, 3),
+            duration_text(row.duration_ms) if row.duration_ms is not None else "unended",
+            span.is_error,
+            row.marks.passed,
+            row.marks.not_passed,
+            row.marks.broken,
+            row.note if span.is_read else "being read",
+        ]
+
+    def _row(self, node: SpanNode[OutlineSpan], *, drawn: bool = True) -> TreeRow:
+        bar = self._scale.bar(node.span) if drawn else Markup()
+        return TreeRow(node=node, bar=bar, marks=self.marks.get(node.span.span_id, Marks()))
+
+    @property
+    def _failing(self) -> set[str]:
+        return {span_id for span_id, marks in self.marks.items() if span_id is not None and marks.not_passed}
+
+    def _above(self, wanted: set[str]) -> set[str]:
+        """The spans that stand above one of these."""
+        parents = {node.span.span_id: node.span.parent_span_id for node in self.nodes}
+        above: set[str] = set()
+        for span_id in wanted:
+            parent = parents.get(span_id)
+            while parent is not None and parent not in above and parent != span_id:
+                above.add(parent)
+                parent = parents.get(parent)
+        return above
+
+    def _found(self, find: str) -> list[SpanNode[OutlineSpan]]:
+        """The spans that hold a text, and those above them, so that the tree stays one."""
+        hits = {node.span.span_id for node in self.nodes if _holds(node.span, find.lower())}
+        wanted = hits | self._above(hits)
+        return [node for node in self.nodes if node.span.span_id in wanted]
+
+    def _first_of(self, nodes: Sequence[SpanNode[OutlineSpan]], find: str) -> str | None:
+        return next((node.span.span_id for node in nodes if _holds(node.span, find.lower())), self.first)
+
+    def _walk(self, wanted: set[str], chosen: str | None) -> Walk:
+        """The way through these spans, from the chosen one on, which need not be one of them."""
+        ids = [node.span.span_id for node in self.nodes if node.span.span_id in wanted]
+        if not ids:
+            return Walk(ids=(), at=None, previous=None, next=None)
+        places = {node.span.span_id: number for number, node in enumerate(self.nodes)}
+        here = places.get(chosen or "", -1)
+        later = [each for each in ids if places[each] > here]
+        earlier = [each for each in ids if places[each] < here]
+        return Walk(
+            ids=ids,
+            at=ids.index(chosen) if chosen in wanted else None,
+            previous=earlier[-1] if earlier else ids[-1],
+            next=later[0] if later else ids[0],
+        )
+
+
+def tokens_of(span: OutlineSpan) -> int | None:
+    """What went in and what came out."""
+    told = [count for count in (span.input_tokens, span.output_tokens) if count is not None]
+    return sum(told) if told else None
+
+
+def _holds(span: OutlineSpan, text: str) -> bool:
+    told = (span.name, span.model, span.tool_name, span.span_type, span.span_id)
+    return any(text in each.lower() for each in told if each)
+
+
+def _shown(text: str) -> str:
+    """A text as a script shows it, which takes it for nothing but text."""
+    line = one_line(" ".join(text[: 4 * _NAME_CHARACTERS].split())[:_NAME_CHARACTERS])
+    return line if len(text) <= _NAME_CHARACTERS else f"{line}…"
+
+
+class _Scale:
+    """The time of a trace as shares of it."""
+
+    def __init__(self, spans: Sequence[OutlineSpan]) -> None:
+        starts = [span.start_ns for span in spans if span.start_ns is not None]
+        ends = [span.end_ns for span in spans if span.end_ns is not None]
+        self._start_ns = min(starts, default=0)
+        self._span_ns = max(max([*ends, *starts], default=0) - self._start_ns, 1)
+
+    @property
+    def length_ms(self) -> float:
+        """How long the trace took."""
+        return self._span_ns / 1e6
+
+    def start_ms(self, span: OutlineSpan) -> float | None:
+        """How long after the first span this one began."""
+        return None if span.start_ns is None else (span.start_ns - self._start_ns) / 1e6
+
+    def bar(self, span: OutlineSpan) -> Markup:
+        """The bar of a span."""
+        if span.start_ns is None:
+            return Markup()
+        end = None if span.end_ns is None else (span.end_ns - self._start_ns) / self._span_ns
+        return span_bar(start=(span.start_ns - self._start_ns) / self._span_ns, end=end, is_error=span.is_error)
+
+
+def _marks(evaluations: Sequence[StoredEvaluation]) -> Mapping[str | None, Marks]:
+    counts: dict[str | None, Counter[str]] = defaultdict(Counter)
+    for each in evaluations:
+        if not each.superseded:
+            came_of_it = "passed" if each.passed else "not_passed"
+            counts[each.span_id][came_of_it if each.outcome == "scored" else "broken"] += each.outcome != "skipped"
+    return {
+        span_id: Marks(passed=count["passed"], not_passed=count["not_passed"], broken=count["broken"])
+        for span_id, count in counts.items()
+    }

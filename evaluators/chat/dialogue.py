@@ -1,0 +1,220 @@
+"""A conversation as a model is asked to go on with it, in each of the protocols: what was said, calls of tools, tools.
+
+Images are not sent: how many tokens a model makes of one is not bounded by its bytes, and budgets go by these.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from evaluators.chat.wire import Protocol
+from storage.records import JsonValue, Message, OfferedTool
+
+Part: TypeAlias = Mapping[str, JsonValue]
+
+_NO_SCHEMA: Final[dict[str, JsonValue]] = {"type": "object", "properties": {}}
+_SYSTEM: Final = ("system", "developer")
+ROLES: Final = ("system", "user", "assistant", "tool")
+"""Who may say something in a conversation that is sent; `developer` is another word for the first."""
+
+
+class NotSendable(ValueError):
+    """No protocol has a place for it; the message says for what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """What a model is given: what was said, in the normal form of messages, and the tools that it may call."""
+
+    messages: Sequence[Message]
+    tools: Sequence[OfferedTool]
+    top_p: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turn:
+    """One message, its parts sorted. Each call and each result has the id that makes them a pair."""
+
+    role: str
+    texts: Sequence[str]
+    calls: Sequence[tuple[str, Part]]
+    results: Sequence[tuple[str, Part]]
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "\n\n".join(self.texts)
+
+
+def dialogue_request(protocol: Protocol, model: str, dialogue: Dialogue) -> dict[str, Any]:
+    """The body of a request, but for how long the answer may be and how it is to be found.
+
+    Raises:
+        NotSendable: a message has a part that cannot be sent, or nobody asks anything.
+    """
+    turns = list(_turns(dialogue.messages))
+    if not any(turn.role not in _SYSTEM for turn in turns):
+        raise NotSendable("the conversation needs a message of a user")
+    request = _sendable(_WRITERS[protocol](model, turns, dialogue.tools))
+    return request if dialogue.top_p is None else request | {"top_p": dialogue.top_p}
+
+
+def _sendable(request: dict[str, Any]) -> dict[str, Any]:
+    """The request without halves of surrogate pairs, which JSON can write and UTF-8 cannot carry."""
+    text = json.dumps(request, ensure_ascii=False)
+    sendable: dict[str, Any] = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return sendable
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
+    """The messages in order. What a model thought is not sent: its provider alone could check that it is its own."""
+    waiting: list[str] = []
+    made = 0
+    for message in messages:
+        role = str(message.get("role") or "user")
+        texts: list[str] = []
+        calls: list[tuple[str, Part]] = []
+        results: list[tuple[str, Part]] = []
+        for part in _parts(message):
+            told = part.get("id")
+            match part.get("type"):
+                case "text":
+                    texts.append(str(part.get("content") or ""))
+                case "reasoning":
+                    pass
+                case "tool_call":
+                    made += 1
+                    call_id = told if isinstance(told, str) and told else f"call_{made}"
+                    waiting.append(call_id)
+                    calls.append((call_id, part))
+                case "tool_call_response":
+                    call_id = told if isinstance(told, str) and told else (waiting or ["call_0"])[0]
+                    waiting = [each for each in waiting if each != call_id]
+                    results.append((call_id, part))
+                case kind:
+                    raise NotSendable(f"a part of the type {kind!r} cannot be sent: take it out")
+        yield _Turn(role=role, texts=texts, calls=calls, results=results)
+
+
+def _parts(message: Message) -> list[dict[str, JsonValue]]:
+    parts = message.get("parts")
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def _chat(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = []
+    for turn in turns:
+        messages += [
+            {"role": "tool", "tool_call_id": call_id, "content": _result(part)} for call_id, part in turn.results
+        ]
+        if not (turn.texts or turn.calls) and turn.results:
+            continue
+        role = "user" if turn.role == "tool" else turn.role
+        message: dict[str, Any] = {"role": role, "content": turn.text}
+        if turn.calls:
+            message["tool_calls"] = [
+                {"id": call_id, "type": "function", "function": {"name": _name(part), "arguments": _arguments(part)}}
+                for call_id, part in turn.calls
+            ]
+            message["content"] = message["content"] or None
+        messages.append(message)
+    asked: dict[str, Any] = {"model": model, "messages": messages}
+    if tools:
+        asked["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+    return asked
+
+
+def _responses(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> dict[str, Any]:
+    begins = next(place for place, turn in enumerate(turns) if turn.role not in _SYSTEM)
+    items: list[dict[str, Any]] = []
+    for turn in turns[begins:]:
+        items += [
+            {"type": "function_call_output", "call_id": call_id, "output": _result(part)}
+            for call_id, part in turn.results
+        ]
+        if turn.texts:
+            kind = "output_text" if turn.role == "assistant" else "input_text"
+            role = "user" if turn.role == "tool" else turn.role
+            items.append({"role": role, "content": [{"type": kind, "text": text} for text in turn.texts]})
+        items += [
+            {"type": "function_call", "call_id": call_id, "name": _name(part), "arguments": _arguments(part)}
+            for call_id, part in turn.calls
+        ]
+    asked: dict[str, Any] = {"model": model, "input": items, "store": False}
+    if begins:
+        asked["instructions"] = "\n\n".join(turn.text for turn in turns[:begins])
+    if tools:
+        asked["tools"] = [{"type": "function", **_function(tool)} for tool in tools]
+    return asked
+
+
+def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role in _SYSTEM:
+            continue
+        role = "assistant" if turn.role == "assistant" else "user"
+        blocks: list[dict[str, Any]] = [
+            {"type": "tool_result", "tool_use_id": call_id, "content": _result(part)} for call_id, part in turn.results
+        ]
+        blocks += [{"type": "text", "text": text} for text in turn.texts if text]
+        blocks += [
+            {"type": "tool_use", "id": call_id, "name": _name(part), "input": _argument_map(part)}
+            for call_id, part in turn.calls
+        ]
+        if messages and messages[-1]["role"] == role:  # who speaks changes with each message
+            messages[-1]["content"] += blocks
+        elif blocks:
+            messages.append({"role": role, "content": blocks})
+    asked: dict[str, Any] = {"model": model, "messages": messages}
+    system = [turn.text for turn in turns if turn.role in _SYSTEM]
+    if system:
+        asked["system"] = "\n\n".join(system)
+    if tools:
+        asked["tools"] = [_anthropic_tool(tool) for tool in tools]
+    return asked
+
+
+def _anthropic_tool(tool: OfferedTool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": tool.name, "input_schema": _schema(tool)}
+    return told if tool.description is None else told | {"description": tool.description}
+
+
+def _function(tool: OfferedTool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": tool.name, "parameters": _schema(tool)}
+    return told if tool.description is None else told | {"description": tool.description}
+
+
+def _schema(tool: OfferedTool) -> JsonValue:
+    return tool.parameters if isinstance(tool.parameters, dict) else _NO_SCHEMA
+
+
+def _name(part: Part) -> str:
+    name = part.get("name")
+    if not isinstance(name, str) or not name:
+        raise NotSendable("a call of a tool needs the name of the tool")
+    return name
+
+
+def _arguments(part: Part) -> str:
+    arguments = part.get("arguments")
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+
+
+def _argument_map(part: Part) -> dict[str, JsonValue]:
+    arguments = part.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {"arguments": arguments}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _result(part: Part) -> str:
+    response = part.get("response")
+    return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
+
+
+_WRITERS: Final = {"CHAT_COMPLETIONS": _chat, "RESPONSES": _responses, "ANTHROPIC": _anthropic}

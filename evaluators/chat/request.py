@@ -1,0 +1,37 @@
+"""The body of a request to a model: what it is asked for beside its prompt, and what that may take."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
+from evaluators.chat.wire import WIRES
+
+
+def with_parameters(request: dict[str, Any], connection: ModelConnection) -> dict[str, Any]:
+    """The request with how long its answer may be, and how it is to be found."""
+    wire, most = WIRES[connection.protocol], connection.max_output_tokens
+    if most is None and wire.needs_most_tokens:
+        most = ASSUMED_OUTPUT_TOKENS
+    if most is not None:
+        request[wire.most_tokens] = most
+    if connection.temperature is not None:
+        request["temperature"] = connection.temperature
+    if connection.reasoning_effort is not None:
+        for name, value in wire.effort(connection.reasoning_effort).items():
+            request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
+    return request
+
+
+def most_of_request(request: Mapping[str, Any], connection: ModelConnection) -> Estimate:
+    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
+    nbytes = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
+    return Estimate(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
+
+
+def cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
+    """What tokens cost; None where that is not known."""
+    if price is None or input_tokens is None or output_tokens is None:
+        return None
+    return price.usd(input_tokens, output_tokens)

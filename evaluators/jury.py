@@ -1,0 +1,61 @@
+"""The votes of several judges about one test case, as one outcome."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+from evaluators.outcome import Failure, Outcome, Skipped, Usage, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeVote:
+    """What one judge says. `connection` is what the way to it is called."""
+
+    connection: str
+    model: str | None
+    outcome: Outcome
+
+
+def outcome_of_votes(votes: Sequence[JudgeVote]) -> Outcome:
+    """The verdict in the middle, by its score, with all votes and the share of them that agree with it.
+
+    There must be an odd number of votes. A vote that failed makes all of it fail, and where one found nothing to judge
+    there is nothing to judge. What each vote cost is in the sum. The fingerprint is that of all judges together.
+    """
+    usage = _usage(votes)
+    for vote in votes:
+        if isinstance(vote.outcome, Failure):
+            return replace(vote.outcome, message=f"{vote.connection}: {vote.outcome.message}", usage=usage)
+    skipped = next((vote.outcome for vote in votes if isinstance(vote.outcome, Skipped)), None)
+    fingerprint = _fingerprint([vote.outcome.fingerprint or "" for vote in votes])
+    if skipped is not None:
+        return replace(skipped, fingerprint=fingerprint, usage=usage)
+    told = [(vote, vote.outcome) for vote in votes if isinstance(vote.outcome, Verdict)]
+    middle = sorted((verdict for _, verdict in told), key=lambda verdict: verdict.score)[len(told) // 2]
+    agreeing = sum(verdict.success is middle.success for _, verdict in told)
+    listed = [
+        {"connection": vote.connection, "model": vote.model, "score": verdict.score, "reason": verdict.reason}
+        for vote, verdict in told
+    ]
+    return replace(
+        middle,
+        fingerprint=fingerprint,
+        reason=f"{agreeing} of {len(told)} judges agree. {middle.reason}",
+        metadata={**middle.metadata, "judges": listed, "judgesAgreement": agreeing / len(told)},
+        usage=usage,
+    )
+
+
+def _usage(votes: Sequence[JudgeVote]) -> Usage | None:
+    """What all votes cost together, with every model that was asked, as its endpoint names it."""
+    spent = [vote.outcome.usage for vote in votes if vote.outcome.usage is not None]
+    models = dict.fromkeys(part.model for part in spent if part.model is not None)
+    return replace(reduce(add, spent), model=", ".join(models) or None) if spent else None
+
+
+def _fingerprint(of_votes: Sequence[str]) -> str:
+    """The order of the judges makes no difference."""
+    return hashlib.sha256(json.dumps(["jury", *sorted(of_votes)]).encode()).hexdigest()

@@ -1,0 +1,15 @@
+"""How long to wait before something that failed is tried again."""
+
+import random
+from typing import Final
+
+_MOST_DOUBLINGS: Final = 30
+
+
+def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
+    """A wait after so many failures in a row: up to twice as long each time, so that a server that is down has rest.
+
+    Half of it is random, so that those who failed together do not come again together.
+    """
+    doubled_s = first_s * (1 << min(max(failures - 1, 0), _MOST_DOUBLINGS))
+    return min(doubled_s, longest_s) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

@@ -1,0 +1,29 @@
+"""DuckDB spared a search for pandas that finds nothing.
+
+DuckDB 1.5.5 tries twice for each parameter of a statement to import pandas, and where there is none, Python looks
+through its path each time: 80 µs of CPU a parameter, 18 of the 58 ms that a list of 50 traces took. Told at once that
+there is none, it takes 5 to 15. (Not `sys.modules["pandas"] = None`: pyarrow takes that for a module.)
+"""
+
+import sys
+from importlib.util import find_spec
+
+
+class _NoPandas:
+    """The first whom Python asks for a module: that it has no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Refuse pandas, and leave all else to others.
+
+        Raises:
+            ModuleNotFoundError: it is pandas.
+        """
+        if name == "pandas":
+            raise ModuleNotFoundError("there is no pandas here", name=name)
+
+
+def hide_pandas() -> None:
+    """Let this process be told at once that there is no pandas, where there is none."""
+    if _NoPandas not in sys.meta_path and "pandas" not in sys.modules and find_spec("pandas") is None:
+        sys.meta_path.insert(0, _NoPandas)

@@ -1,0 +1,273 @@
+"""Statements about spans that were taken out of the store, in a DuckDB of their own that holds nothing else.
+
+A statement made of a rule that breaks DuckDB, or needs too much memory, breaks this one and not the store's.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.opening import open_duckdb
+
+log = logging.getLogger(__name__)
+
+UNDECIDED: Final = 3
+"""The outcome where a rule could not be asked: a fault of ours, of which the log tells."""
+
+DECISIONS: Final = pa.schema(
+    [("revision", pa.int32()), ("seq", pa.int64()), ("outcome", pa.uint8()), ("clause", pa.uint16())]
+)
+TRACE_DECISIONS: Final = DECISIONS.append(pa.field("trace", pa.int64()))
+JOBS: Final = pa.schema(
+    [
+        ("revision", pa.int32()),
+        ("seq", pa.int64()),
+        *((name, pa.string()) for name in ("tenant", "project", "trace_id", "span_id", "session_trace", "release")),
+        ("service", pa.string()),
+        ("started_at", pa.timestamp("us")),
+    ]
+)
+
+_CLAUSES: Final = pa.schema(
+    [
+        ("revision", pa.int32()),
+        ("trace", pa.int64()),
+        ("holds", pa.bool_()),
+        ("clause", pa.uint16()),
+        ("is_undecided", pa.bool_()),
+    ]
+)
+
+_MEMORY: Final = "256MB"
+"""A guess: a window has 32 MiB, and no statement needs more than that and its own answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A piece of SQL and the values of the parameters in it."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleQuestion:
+    """What a revision of a rule asks: which clause a span fails first, and whether its trace is sampled."""
+
+    revision: int
+    tenant: str | None  # None: it asks about the spans of all
+    clause: Expression
+    sampled_below: str | None  # None: every trace is sampled
+    judges_once: bool = False  # what was judged stays, whatever comes later of its trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseExpression:
+    """What some revisions tell releases apart by: an expression over the columns of a span."""
+
+    sql: str
+    revisions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found of spans of some traces: what each rule asks of them, and which project and release they name."""
+
+    clauses: pa.Table
+    facts: pa.Table
+
+
+class RuleMatcherDb:
+    """A DuckDB in memory. For one thread."""
+
+    def __init__(self, sampled: str) -> None:
+        """`sampled` is an expression over `trace_id` and `sampled_below`, the bound of the rule."""
+        self._sampled = sampled
+        self.problems: dict[int, str] = {}  # why revisions could not be asked, the last time that it happened
+        self._connection = _connect()
+        self._looked_at: pa.Table | None = None
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._connection.close()
+
+    def rest(self) -> None:
+        """Let go of the spans that statements were about."""
+        self._revive()
+        if self._looked_at is not None:
+            self._connection.execute("DROP TABLE looked_at")
+            self._looked_at = None
+
+    def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
+        """What becomes of each span by each rule of its tenant, and by those that ask about all."""
+        self._look_at(spans)
+        return pa.concat_tables(
+            [DECISIONS.empty_table(), *(self._decide_spans(spans, one) for one in _asking(questions, spans))]
+        )
+
+    def jobs_of_spans(self, spans: pa.Table, decisions: pa.Table, releases: Sequence[ReleaseExpression]) -> pa.Table:
+        """What is to be evaluated of the spans that were matched."""
+        self._look_at(spans)
+        self._register("decided", decisions)
+        text = sql.query("jobs_of_spans").replace("/* release */", _release([one.sql for one in releases], releases))
+        return self._connection.execute(text).to_arrow_table()
+
+    def arrivals(self, spans: pa.Table, tenants: Sequence[str] | None) -> pa.Table:
+        """What came of each trace of these tenants; None: of all."""
+        self._look_at(spans)
+        return self._connection.execute(
+            sql.query("arrivals"), {"tenants": None if tenants is None else list(tenants)}
+        ).to_arrow_table()
+
+    def find(self, spans: pa.Table, questions: Sequence[RuleQuestion], releases: Sequence[ReleaseExpression]) -> Found:
+        """What there is in spans of some traces, which may be parts of them."""
+        self._look_at(spans)
+        facts = "".join(
+            f",\n    arg_min({one.sql}, start_time) AS r{number}"
+            f",\n    min(start_time) FILTER (WHERE {one.sql} IS NOT NULL) AS r{number}_at"
+            for number, one in enumerate(releases)
+        )
+        furthest = [self._furthest(spans, one) for one in _asking(questions, spans)]
+        return Found(
+            clauses=pa.concat_tables([_CLAUSES.empty_table(), *furthest]),
+            facts=self._connection.execute(
+                sql.query("facts_of_traces").replace("/* releases */", facts)
+            ).to_arrow_table(),
+        )
+
+    def decide_traces(self, traces: pa.Table, found: Sequence[Found], questions: Sequence[RuleQuestion]) -> pa.Table:
+        """What becomes of each trace by each rule, by what was found of its parts; with the number of the trace."""
+        self._revive()
+        self._register("traces", traces)
+        self._register("found", pa.concat_tables([part.clauses for part in found]))
+        self._register("sampling", _sampling(questions))
+        text = sql.query("decide_traces").replace("/* sampled */", f"(sampled_below IS NULL OR {self._sampled})")
+        return self._connection.execute(text).to_arrow_table()
+
+    def jobs_of_traces(
+        self, traces: pa.Table, decisions: pa.Table, found: Sequence[Found], releases: Sequence[ReleaseExpression]
+    ) -> pa.Table:
+        """What is to be evaluated of the traces that were matched."""
+        self._revive()
+        self._register("traces", traces)
+        self._register("decided", decisions)
+        self._register("facts", pa.concat_tables([part.facts for part in found]))
+        numbers = range(len(releases))
+        about = "".join(
+            f",\n    coalesce(arg_min(r{n}, r{n}_at) FILTER (WHERE is_root), arg_min(r{n}, r{n}_at)) AS r{n}"
+            for n in numbers
+        )
+        text = sql.query("jobs_of_traces").replace("/* releases */", about)
+        text = text.replace("/* release */", _release([f"a.r{n}" for n in numbers], releases))
+        return self._connection.execute(text).to_arrow_table()
+
+    def _furthest(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
+        text = sql.query("furthest_clauses").replace("/* clause */", question.clause.sql)
+        found = self._ask(text, question, {**question.clause.parameters, "tenant": question.tenant}, spans)
+        if found is None:
+            wanted = {"tenant": question.tenant}
+            found = self._connection.execute(sql.query("traces_of_tenant"), wanted).to_arrow_table()
+        return _of_revision(found, question.revision).cast(_CLAUSES)
+
+    def _decide_spans(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
+        text = sql.query("decide_spans").replace("/* clause */", question.clause.sql)
+        text = text.replace("/* sampled */", "true" if question.sampled_below is None else self._sampled)
+        parameters = {**question.clause.parameters, "tenant": question.tenant, "sampled_below": question.sampled_below}
+        found = self._ask(text, question, parameters, spans)
+        if found is None:
+            wanted = {"tenant": question.tenant}
+            found = self._connection.execute(sql.query("spans_of_tenant"), wanted).to_arrow_table()
+        return _of_revision(found, question.revision).cast(DECISIONS)
+
+    def _ask(
+        self, text: str, question: RuleQuestion, parameters: Mapping[str, Any], spans: pa.Table
+    ) -> pa.Table | None:
+        """The answer; None where there is none, at a second attempt in a new DuckDB neither."""
+        for again in (False, True):
+            try:
+                answer = self._connection.execute(text, dict(parameters)).to_arrow_table()
+            except (duckdb.Error, RuntimeError) as error:
+                self._start_anew()
+                self._look_at(spans)
+                if again:
+                    self._blame(question.revision, error)
+            else:
+                return answer
+        return None
+
+    def _blame(self, revision: int, error: Exception) -> None:
+        if revision not in self.problems:
+            log.error(
+                "rule revision %d cannot be asked; what it would decide is recorded as undecided: %s", revision, error
+            )
+        self.problems[revision] = str(error)
+
+    def _start_anew(self) -> None:
+        self._connection.close()
+        self._connection, self._looked_at = _connect(), None
+
+    def _revive(self) -> None:
+        """Start anew if DuckDB declared itself invalid, as it does where a statement meets a bug in it."""
+        try:
+            self._connection.execute("SELECT 1")
+        except duckdb.Error as error:
+            log.warning("the database of the rules was invalid, and is made anew: %s", error)
+            self._start_anew()
+
+    def _look_at(self, spans: pa.Table) -> None:
+        """Let statements be about these spans. From a table of DuckDB's own each reads them at a third of the cost."""
+        self._revive()
+        if spans is not self._looked_at:
+            self._register("incoming", spans)
+            self._connection.execute("CREATE OR REPLACE TABLE looked_at AS FROM incoming")
+            self._connection.unregister("incoming")
+            self._looked_at = spans
+
+    def _register(self, name: str, table: pa.Table) -> None:
+        self._connection.register(name, table)
+
+
+def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQuestion]:
+    """Those that are about some of the spans: with many tenants, most windows have spans of a few."""
+    tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
+    return [question for question in questions if question.tenant in tenants]
+
+
+def _of_revision(found: pa.Table, revision: int) -> pa.Table:
+    return found.add_column(0, "revision", pa.repeat(pa.scalar(revision, pa.int32()), found.num_rows))
+
+
+def _sampling(questions: Sequence[RuleQuestion]) -> pa.Table:
+    return pa.table(
+        {
+            "revision": pa.array([question.revision for question in questions], pa.int32()),
+            "sampled_below": pa.array([question.sampled_below for question in questions], pa.string()),
+        }
+    )
+
+
+def _release(expressions: Sequence[str], releases: Sequence[ReleaseExpression]) -> str:
+    """The release by the rule of a decision, whose revision stands beside it."""
+    whens = [
+        f"WHEN revision IN ({', '.join(map(str, release.revisions))}) THEN {expression}"
+        for expression, release in zip(expressions, releases, strict=True)
+    ]
+    return f"CASE {' '.join(whens)} END"
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    return open_duckdb(
+        {
+            "threads": 1,
+            "memory_limit": _MEMORY,
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "enable_external_access": False,
+        }
+    )

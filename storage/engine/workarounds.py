@@ -1,0 +1,12 @@
+"""What is done because DuckDB does not do it. Each can be turned off, and a test fails when DuckDB does it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workarounds:
+    """Which are on. The test of each, which says when it can go, is in tests/test_workarounds.py."""
+
+    punch_holes: bool = True  # storage/engine/free_space.py
+    rewrite_row_groups: bool = True  # storage/upkeep/rewriting.py
+    hide_pandas: bool = True  # storage/engine/pandas_import.py

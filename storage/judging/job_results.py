@@ -1,0 +1,65 @@
+"""What came of jobs, as values and as the columns in which it is stored."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+OutcomeName: TypeAlias = Literal["scored", "failed", "skipped"]
+
+RESULTS: Final = pa.schema(
+    [
+        ("job_id", pa.int64()),
+        ("name", pa.string()),
+        ("fingerprint", pa.string()),
+        ("outcome", pa.string()),
+        ("score", pa.float64()),
+        ("passed", pa.bool_()),
+        ("threshold", pa.float64()),
+        ("reason", pa.string()),
+        ("error_kind", pa.string()),
+        ("metadata", pa.string()),
+        ("judge_model", pa.string()),
+        ("judge_calls", pa.int32()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
+        ("latency_ms", pa.float64()),
+    ]
+)
+"""Columns of the table `evaluation`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """What came of a job."""
+
+    job_id: int
+    name: str
+    outcome: OutcomeName
+    fingerprint: str | None = None
+    score: float | None = None
+    passed: bool | None = None
+    threshold: float | None = None
+    reason: str | None = None
+    error_kind: str | None = None
+    metadata: str | None = None  # JSON
+    judge_model: str | None = None
+    judge_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_ms: float | None = None
+
+
+def results_table(results: Iterable[JobResult]) -> pa.Table:
+    """The results as columns."""
+    return table_of(RESULTS, results)
+
+
+def table_of(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
+    """Records as columns, by the names of their fields."""
+    listed = list(records)
+    columns = [pa.array([getattr(record, column.name) for record in listed], column.type) for column in schema]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,99 @@
+"""Spans taken out of the store for rules: some columns, whatever else rules need of them, and not more than fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.rule_matcher_db import Expression
+from storage.errors import Moved
+
+_ROWS_AT_ONCE = 2048  # DuckDB's own measure; it hands out no fewer
+
+NOTHING_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowLimits:
+    """How much is taken out at once."""
+
+    rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanSelection:
+    """What rules ask of spans: columns over the view `spans`, by the names that the rules' statements have for them."""
+
+    columns: Mapping[str, Expression]
+    limits: WindowLimits
+
+
+def window(
+    cursor: duckdb.DuckDBPyConnection,
+    statements: tuple[str, str],
+    bounds: Mapping[str, Any],
+    wanted: SpanSelection,
+    more: Mapping[str, Any] = NOTHING_MORE,
+) -> tuple[pa.Table, int] | None:
+    """The next spans in their order, and the number up to which they are all; None when there are none.
+
+    The first statement finds the numbers of the next `$rows` spans `$after` one; the second, which has `more`
+    parameters, takes the spans `$until` the last of them out.
+    """
+    rows, limits = wanted.limits.rows, wanted.limits
+    text, parameters = asked_for(statements[1], wanted.columns)
+    while True:
+        numbers = cursor.execute(statements[0], {**bounds, "rows": rows}).to_arrow_table().column("seq")
+        if not len(numbers):
+            return None
+        is_last = len(numbers) < rows
+        last = bounds["until"] if is_last else int(pc.max(numbers).as_py())
+        spans, nbytes = fetch(cursor, text, {**parameters, **more, **bounds, "until": last}, limits.nbytes)
+        if nbytes <= limits.nbytes or len(numbers) == 1:
+            return spans.sort_by("seq"), last
+        rows = max(min(spans.num_rows * limits.nbytes // nbytes, len(numbers)) // 2, 1)
+
+
+def asked_for(text: str, columns: Mapping[str, Expression]) -> tuple[str, dict[str, Any]]:
+    """A statement with further columns, and the values of their parameters."""
+    asked = "".join(f",\n    {one.sql} AS {column}" for column, one in columns.items())
+    parameters = {key: value for one in columns.values() for key, value in one.parameters.items()}
+    return text.replace("/* asked */", asked), parameters
+
+
+def fetch(
+    cursor: duckdb.DuckDBPyConnection, text: str, parameters: Mapping[str, Any], most_bytes: int
+) -> tuple[pa.Table, int]:
+    """The rows in any order, and how many bytes: reading ends where they are more than they may be."""
+    reader = cursor.execute(text, dict(parameters)).to_arrow_reader(_ROWS_AT_ONCE)
+    batches, nbytes = [], 0
+    for batch in reader:
+        batches.append(batch)
+        nbytes += batch.nbytes
+        if nbytes > most_bytes:
+            break
+    return pa.Table.from_batches(batches, schema=reader.schema), nbytes
+
+
+def last_job_of(cursor: duckdb.DuckDBPyConnection, expected_seq: int) -> int:
+    """The number of the last job.
+
+    Raises:
+        Moved: the cursor is somewhere else.
+    """
+    seq, last_job = cursor_of(cursor)
+    if seq != expected_seq:
+        raise Moved(f"matching stands at {seq} instead of {expected_seq}")
+    return last_job
+
+
+def cursor_of(cursor: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """How far spans are matched, and the number of the last job, as the transaction finds them."""
+    ((seq, last_job),) = cursor.execute(sql.query("matching_cursor")).fetchall()
+    return int(seq), int(last_job)

@@ -1,0 +1,4 @@
+-- What events tell.
+SELECT event_id, "document"
+FROM alert_event
+WHERE event_id IN (SELECT unnest($event_ids::VARCHAR[]));

@@ -1,0 +1,10 @@
+-- Spans of one trace up to one by number; bounds as in `spans_of_traces`. That the ids stand here lets DuckDB leave out rows
+-- before it reads their other columns, which takes two thirds of the time.
+SELECT *
+FROM span
+WHERE tenant = $tenant
+    AND trace_id = $trace_id
+    AND start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($to_ns)
+    AND batch BETWEEN $first_batch AND $last_batch
+    AND seq <= $until
+LIMIT $rows;

@@ -1,0 +1,12 @@
+-- By which number and for which project a span is judged, or without a span id a trace: those of its last span and of its root.
+-- And whether the trace has not settled yet.
+SELECT
+    max(s.seq) AS seq,
+    coalesce(arg_min(s.project, s.start_time) FILTER (WHERE s.parent_span_id IS NULL), arg_min(s.project, s.start_time)) AS project,
+    (SELECT count(*) > 0 FROM trace_open AS o WHERE o.tenant = $tenant AND o.trace_id = $trace_id) AS is_open
+FROM span AS s
+WHERE s.seq BETWEEN $first_seq AND $last_seq
+    AND s.tenant = $tenant
+    AND s.trace_id = $trace_id
+    AND ($span_id::VARCHAR IS NULL OR s.span_id = $span_id)
+HAVING count(*) > 0;

@@ -1,0 +1,11 @@
+-- How many traces of a session start at or before an instant, of at most $parts, and how far back these go.
+SELECT count(*), epoch_ns(min(start_time))
+FROM (
+    SELECT start_time
+    FROM trace_reading
+    WHERE session_id = $session
+        AND start_time BETWEEN make_timestamp_ns($from_ns) AND make_timestamp_ns($until_ns)
+        AND ($tenant IS NULL OR tenant IN ($tenant, ''))
+    ORDER BY start_time DESC
+    LIMIT $parts
+);

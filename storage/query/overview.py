@@ -1,0 +1,140 @@
+"""A time at a glance: how its traces went, what models took, where spans failed, what rules said."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from storage import sql
+from storage.engine.database import Database
+from storage.query.trace_shape import TraceShapes
+
+_ROWS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlanceAt:
+    """Which traces are looked at: from one instant to another, beside those from `before_ns` on. None lets all pass."""
+
+    before_ns: int
+    from_ns: int
+    until_ns: int
+    project: str | None
+    tenant: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSums:
+    """Traces added up: all that began in a time, or in one step of it, counted from 0."""
+
+    step: int | None
+    traces: int
+    failed: int
+    latencies_ms: Sequence[float] | None  # the 50th, 95th and 99th percentile; None: no span of them ended
+    cost_usd: float | None
+    tokens: int
+
+    @property
+    def error_rate(self) -> float | None:
+        """The share with a span that failed."""
+        return self.failed / self.traces if self.traces else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSums:
+    """What one model took."""
+
+    model: str
+    calls: int
+    calls_before: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSums:
+    """Spans of one name that failed."""
+
+    name: str
+    failed: int
+    failed_before: int
+    traces: int
+    error_type: str | None  # of the latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSums:
+    """What one evaluator of a rule said of a project."""
+
+    rule_id: str
+    rule: str
+    project: str | None
+    fingerprint: str | None
+    passed: int
+    not_passed: int
+    broken: int
+    passed_before: int
+    not_passed_before: int
+    last_us: int
+
+    @property
+    def rate(self) -> float | None:
+        """The share that passed."""
+        judged = self.passed + self.not_passed
+        return self.passed / judged if judged else None
+
+    @property
+    def rate_before(self) -> float | None:
+        """The share that passed in the time before."""
+        judged = self.passed_before + self.not_passed_before
+        return self.passed_before / judged if judged else None
+
+
+_NOTHING: Final = StepSums(step=None, traces=0, failed=0, latencies_ms=None, cost_usd=None, tokens=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """A time at a glance."""
+
+    now: StepSums
+    before: StepSums
+    steps: Sequence[StepSums]  # those of the time in which a trace began
+    models: Sequence[ModelSums]
+    failures: Sequence[FailureSums]
+    rules: Sequence[RuleSums]
+
+
+class Overview:
+    """Read-only questions about a time. Safe to ask from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.shapes = TraceShapes(database)
+
+    def glance(self, at: GlanceAt, *, step_ns: int) -> Glance:
+        """A time, its traces also in steps of so many nanoseconds from its beginning on."""
+        told = asdict(at)
+        sums: dict[bool, StepSums] = {}
+        steps: list[StepSums] = []
+        for row in self._rows(sql.query("glance_at_traces"), told | {"step_ns": step_ns}):
+            is_now = row.pop("is_now")
+            if row["step"] is None:
+                sums[is_now] = StepSums(**row)
+            else:
+                steps.append(StepSums(**row))
+        some = told | {"rows": _ROWS}
+        return Glance(
+            now=sums.get(True, _NOTHING),
+            before=sums.get(False, _NOTHING),
+            steps=steps,
+            models=[ModelSums(**row) for row in self._rows(sql.query("glance_at_models"), some)],
+            failures=[FailureSums(**row) for row in self._rows(sql.query("glance_at_failures"), some)],
+            rules=[RuleSums(**row) for row in self._rows(sql.query("glance_at_rules"), told)],
+        )
+
+    def _rows(self, select: str, parameters: dict[str, object]) -> list[dict[str, Any]]:
+        with self._database.snapshot() as cursor:
+            rows: list[dict[str, Any]] = cursor.execute(select, parameters).to_arrow_table().to_pylist()
+        return rows

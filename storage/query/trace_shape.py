@@ -1,0 +1,227 @@
+"""The shape of a list of traces: how many there are over time, how they went, and which values they have how often."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage import sql
+from storage.engine.database import Database
+from storage.errors import Overloaded
+from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
+
+COLUMNS: Final = 48
+"""Steps of time at most; a guess: as many columns can be told apart, and touched, on a small screen."""
+
+_FEW_COLUMNS: Final = 12
+"""Where no time is asked for and there would be fewer, there are empty ones at both sides: one alone tells nothing."""
+
+_FIRST_PARTS: Final = 20_000
+_MOST_PARTS: Final = 400_000
+_DEFAULT_S: Final = 0.4
+"""So many of the newest parts of traces are looked at first, and then as many as fit into the time. 20,000 traces of
+ten spans took 0.13 s of one core of a busy machine, with their values; the bounds are guesses."""
+
+_AT_ONCE: Final = 2
+_PATIENCE_S: Final = 5.0
+"""So many look at once, and whoever waits longer for a place is told to come again. Guesses: 400,000 traces take some
+60 MB."""
+
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+_DAY: Final = 86_400 * _S
+_STEPS: Final = (
+    *(ms * _MS for ms in (1, 10, 100)),
+    *(s * _S for s in (1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200)),
+    *(days * _DAY for days in (1, 2, 7, 14, 30, 91, 182, 365, 3_650)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeStep:
+    """The traces that began in one step of time."""
+
+    step: int
+    traces: int
+    failed: int
+    latencies_ms: tuple[float, float] | None  # the 50th and the 95th percentile; None: no span of them ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetValue:
+    """How many traces have a value."""
+
+    value: str
+    traces: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """The most frequent values of one kind, and how many there are of it."""
+
+    values: Sequence[FacetValue] = ()
+    many: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceShape:
+    """How traces went by steps of time from an instant on, and which values they have."""
+
+    traces: int = 0
+    from_ns: int = 0
+    step_ns: int = 1
+    steps: Sequence[ShapeStep] = ()  # those in which a trace began
+    columns: int = 0  # that the whole time has
+    facets: Mapping[str, Facet] = field(default_factory=dict)
+    covers_after_ns: int | None = None  # where there was no time for all: it is about those that began later
+
+
+class TraceShapes:
+    """Looks at traces of a tenant and the shared ones, or with None at those of all. Safe to ask from any thread."""
+
+    def __init__(
+        self, database: Database, *, within_s: float = _DEFAULT_S, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`within_s` is about how long one look may take."""
+        self._database = database
+        self._within_s = within_s
+        self._clock_s = clock_s
+        self._places = threading.Semaphore(_AT_ONCE)
+
+    def of(self, like: TracesLike, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
+        """The shape of such traces, or of as many of the newest as fit into the time; so many values of each kind.
+
+        Raises:
+            Overloaded: too many others look.
+        """
+        with self._place(), self._database.snapshot() as cursor:
+            look = _Look(cursor, like, tenant, now_ns, values)
+            began_s = self._clock_s()
+            shape = look.through(_FIRST_PARTS)
+            took_s = max(self._clock_s() - began_s, 1e-6)
+            parts = min(_MOST_PARTS, int(_FIRST_PARTS * self._within_s / took_s))
+            if shape.covers_after_ns is None or parts < 2 * _FIRST_PARTS:
+                return shape
+            return look.through(parts)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of few: what a look finds is held in memory."""
+        if not self._places.acquire(timeout=_PATIENCE_S):
+            raise Overloaded("others are counting traces; ask again in a moment")
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+class _Look:
+    """One look at what is asked for."""
+
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, like: TracesLike, tenant: str | None, now_ns: int, values: int
+    ) -> None:
+        self._cursor = cursor
+        self._like = like
+        self._tenant = tenant
+        self._now_ns = now_ns
+        self._values = values
+        self._asked = asked_of(like)
+
+    def through(self, parts: int) -> TraceShape:
+        """The shape of those that have one of so many of the newest parts."""
+        until_ns = self._like.to_ns - 1
+        seen, oldest_ns = stretch(self._cursor, self._like, self._tenant, until_ns, parts)
+        if not seen:
+            return TraceShape()
+        is_all = seen < parts
+        floor_ns = oldest_ns - 1 if is_all else oldest_ns
+        bounds: dict[str, int | None] = {"floor_ns": floor_ns, **extent(self._cursor, floor_ns, until_ns)}
+        covers_after_ns = None if is_all else floor_ns
+        found = self._found(bounds, until_ns, parts, has_earlier=not is_all or self._like.from_ns > 0)
+        if not found.num_rows:
+            return TraceShape(covers_after_ns=covers_after_ns)
+        self._cursor.register("found_traces", found.append_column("number", pa.array(np.arange(found.num_rows))))
+        from_ns, step_ns, columns = self._steps(found, is_all=is_all)
+        values = {"from_ns": from_ns, "step_ns": step_ns}
+        steps = self._rows(sql.query("found_traces_by_step"), values)
+        return TraceShape(
+            traces=found.num_rows,
+            from_ns=from_ns,
+            step_ns=step_ns,
+            columns=columns,
+            steps=[ShapeStep(**row | {"latencies_ms": _pair(row["latencies_ms"])}) for row in steps],
+            facets=self._facets(bounds),
+            covers_after_ns=covers_after_ns,
+        )
+
+    def _found(self, bounds: Mapping[str, int | None], until_ns: int, parts: int, *, has_earlier: bool) -> pa.Table:
+        """The traces of a stretch of time. One that is known to have begun before it is none of it."""
+        asked = {*self._asked, "summed"} | ({"begun"} if has_earlier else set())
+        if self._like.to_ns < LAST_NS and "plain" in asked:  # what came after that time is of these traces too
+            asked = asked - {"plain"} | {"whole"}
+        floor_ns = bounds["floor_ns"] or 0
+        values = values_of(self._asked, self._like) | extent_asked(asked, bounds)
+        values |= {"floor_ns": floor_ns, "until_ns": until_ns, "tenant": self._tenant}
+        if has_earlier:
+            values["before_ns"] = floor_ns - _DAY
+        select = asking(sql.query("traces_like"), asked, len(self._like.attributes))
+        return self._cursor.execute(select, values | {"limit": parts}).to_arrow_table()
+
+    def _steps(self, found: pa.Table, *, is_all: bool) -> tuple[int, int, int]:
+        """Where steps begin, how long one is, and how many there are: round ones, over the time that is asked for."""
+        ends: dict[str, int] = pc.min_max(found["start_ns"]).as_py()
+        begin, end = ends["min"], ends["max"]
+        if self._like.from_ns and is_all:
+            begin, end = min(begin, self._like.from_ns), max(end, min(self._now_ns, self._like.to_ns - 1))
+        fitting = (each for each in _STEPS if end // each - begin // each < COLUMNS)
+        step_ns = next(fitting, _STEPS[-1]) if end > begin else _S
+        from_ns = begin // step_ns * step_ns
+        columns = (end - from_ns) // step_ns + 1
+        if columns >= _FEW_COLUMNS or self._like.from_ns:
+            return from_ns, step_ns, columns
+        return from_ns - (_FEW_COLUMNS - columns) // 2 * step_ns, step_ns, _FEW_COLUMNS
+
+    def _facets(self, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
+        """Which values the traces have, and of how many there are more."""
+        attributes = len(self._like.attributes)
+        of_spans: dict[str, object] = {"floor_ns": bounds["floor_ns"], **extent_asked({"spans"}, bounds)}
+        of_results: dict[str, object] = {**extent_asked({"judged"}, bounds)}
+        asked = values_of(self._asked, self._like)
+        for name in list(asked):
+            if name in _OF_SPANS or name.startswith(("key", "value")):
+                of_spans[name] = asked[name]
+            elif name in _OF_RESULTS:
+                of_results[name] = asked[name]
+        rows = [
+            *self._rows(sql.query("facets_of_found_traces"), {}),
+            *self._rows(asking(sql.query("facets_of_found_spans"), set(self._asked), attributes), of_spans),
+            *self._rows(asking(sql.query("facets_of_found_results"), set(self._asked), 0), of_results),
+        ]
+        values: dict[str, list[FacetValue]] = defaultdict(list)
+        many: dict[str, int] = {}
+        for row in rows:
+            values[row["facet"]].append(FacetValue(value=row["value"], traces=row["traces"]))
+            many[row["facet"]] = row["many"]
+        return {name: Facet(values=found, many=many[name]) for name, found in values.items()}
+
+    def _rows(self, select: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+        asked = dict(values) | ({"most": self._values} if "$most" in select else {})
+        rows: list[dict[str, Any]] = self._cursor.execute(select, asked).to_arrow_table().to_pylist()
+        return rows
+
+
+_OF_SPANS: Final = frozenset({"model", "failing", "release"})
+_OF_RESULTS: Final = frozenset({"rule", "outcome", "passed"})
+
+
+def _pair(found: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if found is None else (found[0], found[1])

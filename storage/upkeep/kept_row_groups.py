@@ -1,0 +1,36 @@
+"""Row groups with deleted rows, kept as they are: what stands in for `Rewriting` where that is turned off."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from storage.engine.database import Database
+from storage.ingest.writer import Writer
+from storage.upkeep.rewriting import Rewriting
+
+
+class KeptRowGroups(Rewriting):
+    """Lets rows be deleted without limit, and DuckDB drop row groups that have none left.
+
+    Bytes of deleted rows stay in the file until then, and each row group that has some takes 512 kB of memory.
+    """
+
+    def has_room(self, tables: Sequence[str]) -> bool:  # noqa: ARG002 - as the one that rewrites has it
+        """Rows may always be deleted."""
+        return True
+
+    def make_room(self, tables: Sequence[str], stopped: Callable[[], bool]) -> None:
+        """There is always room."""
+
+    def steps(self, tables: Sequence[str], *, is_last: bool = False) -> Iterator[None]:  # noqa: ARG002 - as there
+        """Let DuckDB drop what has no rows left, which is all that there is to do.
+
+        Raises:
+            Overloaded: somebody reads all the time, or the database cannot be written now.
+        """
+        self.drop()
+        yield from ()
+
+
+def make_rewriting(database: Database, writer: Writer, *, is_behind: Callable[[], bool]) -> Rewriting:
+    """What rewrites row groups with deleted rows, or keeps them where the options of the database say so."""
+    kind = Rewriting if database.workarounds.rewrite_row_groups else KeptRowGroups
+    return kind(database, writer, is_behind=is_behind)

@@ -1,0 +1,331 @@
+"""Processes of the product and of the tests, forked instead of started: a start costs three seconds of CPU for imports.
+
+`start` and `run` are `subprocess.Popen` and `subprocess.run` for those programs. Each process of tests has two zygotes
+(tests/zygote.py), made when they are first needed: one that has imported the server and the command line, and one that
+has imported what the server's child processes run. What needs more than a fork can give, a command in front, another
+folder of mounts, other settings of the interpreter, is started.
+"""
+
+import atexit
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, Self, TypeAlias, cast
+
+from collector.children import starting
+from tests.source_tree import ROOT
+from tests.zygote import Order
+
+PIPE: Final = subprocess.PIPE
+TRACEJURY: Final = str(Path(sysconfig.get_path("scripts"), "tracejury"))
+
+Stream: TypeAlias = int | IO[Any] | None
+Arguments: TypeAlias = Sequence[str | Path]
+
+_COMMAND: Final = "import sys\nfrom collector.cli.main import main\nsys.exit(main())"
+_IMPORTED: Final[Mapping[str, Sequence[str]]] = {
+    "programs": ("collector.program", "collector.cli.main", "collector.sample", "collector.sample_history"),
+    "children": ("collector.live.jobs.work.child", "collector.live.jobs.work.case_child", "collector.quack.child"),
+}
+_SET: Final[Mapping[str, Mapping[str, str]]] = {
+    "programs": {},
+    "children": {"ARROW_DEFAULT_MEMORY_POOL": "system"},  # as `ALLOCATOR` says
+}
+_EARLY: Final = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "ARROW_", "OPENBLAS_", "OMP_", "GRPC_", "PROTOCOL_BUFFERS_")
+"""Variables that the interpreter, or an import, reads: who wants other ones is started."""
+
+_places: dict[str, str] = {}
+_making = threading.Lock()
+
+
+class ForkedProcess:
+    """The part of `subprocess.Popen` that tests and the product use, of a process that a zygote has forked."""
+
+    def __init__(self, arguments: Sequence[str], connection: socket.socket) -> None:
+        """`connection` is the zygote's: it tells the process id, and then the exit code."""
+        self.args = arguments
+        self.returncode: int | None = None
+        self.stdin: IO[Any] | None = None
+        self.stdout: IO[Any] | None = None
+        self.stderr: IO[Any] | None = None
+        self._telling = connection.detach()  # closed with this object: threads may wait for it
+        self._reading = threading.Lock()
+        self.pid = int(_line(self._telling))
+
+    def __del__(self) -> None:
+        """Threads that waited are gone: they had this object."""
+        os.close(self._telling)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self.stdout, self.stderr, self.stdin):
+            if pipe is not None:
+                pipe.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once there is one.
+
+        Raises:
+            subprocess.TimeoutExpired: there is none by then.
+        """
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:  # noqa: A002 - as Popen has it
+        """What it wrote, to its end; `input` is written to it first.
+
+        Raises:
+            subprocess.TimeoutExpired: it goes on; it may be asked again.
+        """
+        told: dict[str, Any] = {}
+
+        def read(name: str, pipe: IO[Any]) -> None:
+            told[name] = pipe.read()
+
+        pipes = {"stdout": self.stdout, "stderr": self.stderr}
+        threads = [
+            threading.Thread(target=read, args=(name, pipe), daemon=True) for name, pipe in pipes.items() if pipe
+        ]
+        for thread in threads:
+            thread.start()
+        if self.stdin is not None:
+            with suppress(BrokenPipeError):
+                if input is not None:
+                    self.stdin.write(input)
+                self.stdin.close()
+        self.wait(timeout)
+        for thread in threads:
+            thread.join()
+        self.__exit__()
+        return told.get("stdout"), told.get("stderr")
+
+    def send_signal(self, number: int) -> None:
+        """Send it, unless the process has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            ending = select.poll()  # one for each thread that looks
+            ending.register(self._telling, select.POLLIN)
+            if not ending.poll(None if timeout is None else timeout * 1000):
+                return self.returncode
+            with self._reading:
+                if self.returncode is None:
+                    told = _line(self._telling)
+                    assert told, "the zygote has ended"
+                    self.returncode = int(told)
+        return self.returncode
+
+
+def start(
+    command: Arguments,
+    *,
+    stdin: Stream = None,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    text: bool = False,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+) -> "subprocess.Popen[Any]":
+    """A process that runs a command: forked if it runs the product, a text of Python, or a module of the tests."""
+    arguments = [str(each) for each in command]
+    environment = dict(os.environ if env is None else env)
+    kind = "children" if arguments[:3] == [sys.executable, "-P", "-c"] else "programs"
+    order = _order(kind, arguments, environment, str(Path(cwd or ".").absolute()))
+    if order is None:
+        return subprocess.Popen(arguments, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env, cwd=cwd)
+    ends = [_Ends.of(stream, number) for number, stream in enumerate((stdin, stdout, stderr))]
+    try:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(_zygote(kind))
+        order.send(connection, [each.theirs for each in ends])
+        process = ForkedProcess(arguments, connection)
+    finally:
+        for each in ends:
+            each.let_go()
+    process.stdin, process.stdout, process.stderr = (each.file(text=text) for each in ends)
+    return cast("subprocess.Popen[Any]", process)
+
+
+def run(
+    command: Arguments,
+    *,
+    input: str | None = None,  # noqa: A002 - as subprocess has it
+    timeout: float | None = None,
+    check: bool = False,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+) -> "subprocess.CompletedProcess[str]":
+    """What came of a command, with the texts that it wrote.
+
+    Raises:
+        subprocess.TimeoutExpired: it took too long, and was killed.
+        subprocess.CalledProcessError: its exit code is not 0, and `check` asks for that.
+    """
+    stdin = None if input is None else PIPE
+    with start(command, stdin=stdin, stdout=PIPE, stderr=PIPE, text=True, env=env, cwd=cwd) as process:
+        try:
+            output, errors = process.communicate(input, timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(command, process.returncode, output, errors)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def children() -> str:
+    """Where the zygote of child processes is, to be told to other processes."""
+    return _zygote("children")
+
+
+def fork_children(place: str = "") -> None:
+    """Have child processes of the server, where it runs in this process, forked from now on, by the zygote there."""
+    if place:
+        _places["children"] = place
+
+    def start_program(program: str) -> "subprocess.Popen[bytes]":
+        return start([sys.executable, "-P", "-c", starting.ALLOCATOR + program], stdin=PIPE, stdout=PIPE)
+
+    starting.start_program = start_program
+
+
+class _Ends:
+    """The two ends of a standard stream of a new process."""
+
+    def __init__(self, theirs: int, ours: int | None, number: int, *, is_owned: bool) -> None:
+        self.theirs = theirs
+        self._ours = ours
+        self._number = number
+        self._is_owned = is_owned
+
+    @classmethod
+    def of(cls, stream: Stream, number: int) -> Self:
+        """As `subprocess` understands it."""
+        if stream is None:
+            return cls(number, None, number, is_owned=False)
+        if stream == PIPE:
+            reading, writing = os.pipe()
+            theirs, ours = (reading, writing) if number == 0 else (writing, reading)
+            return cls(theirs, ours, number, is_owned=True)
+        if stream == subprocess.DEVNULL:
+            return cls(os.open(os.devnull, os.O_RDWR), None, number, is_owned=True)
+        return cls(stream if isinstance(stream, int) else stream.fileno(), None, number, is_owned=False)
+
+    def let_go(self) -> None:
+        """Close the end that the new process has."""
+        if self._is_owned:
+            os.close(self.theirs)
+
+    def file(self, *, text: bool) -> IO[Any] | None:
+        """Our end."""
+        if self._ours is None:
+            return None
+        mode = "w" if self._number == 0 else "r"
+        return os.fdopen(self._ours, mode if text else f"{mode}b")
+
+
+def _line(descriptor: int) -> bytes:
+    """A line, and nothing of the next one; empty at the end."""
+    line = b""
+    while byte := os.read(descriptor, 1):
+        if byte == b"\n":
+            break
+        line += byte
+    return line
+
+
+def _order(kind: str, arguments: Sequence[str], environment: dict[str, str], folder: str) -> Order | None:
+    """What a zygote is asked for; None where the command has to be started."""
+    if _early(environment) != _early(os.environ):
+        return None
+    paths = [each for each in environment.get("PYTHONPATH", "").split(os.pathsep) if each]
+    match arguments:
+        case [program, *_] if program == TRACEJURY:
+            source, module, given, first = _COMMAND, "", list(arguments), [str(Path(TRACEJURY).parent)]
+        case [sys.executable, "-P", "-c", program, *more]:
+            source, module, given, first = program, "", ["-c", *more], []
+        case [sys.executable, "-c", program, *more]:
+            source, module, given, first = program, "", ["-c", *more], [""]
+        case [sys.executable, "-m", program, *more] if program.startswith(("tests.", "benchmarks.")):
+            source, module, given, first = "", program, [program, *more], [folder]
+        case _:
+            return None
+    return Order(
+        source=source,
+        module=module,
+        arguments=given,
+        path=[*first, *paths],
+        environment=environment,
+        folder=folder,
+        children=children() if kind == "programs" else "",
+    )
+
+
+def _early(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_EARLY) and name not in {"PYTHONPATH", "ARROW_DEFAULT_MEMORY_POOL"}
+    }
+
+
+def _zygote(kind: str) -> str:
+    """The address of the zygote, which may still be importing."""
+    with _making:
+        if kind not in _places:
+            _places[kind] = _start_zygote(kind)
+        return _places[kind]
+
+
+def _start_zygote(kind: str) -> str:
+    place = f"{tempfile.mkdtemp(prefix='zygote-')}/{kind}"  # it removes the folder when it ends
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(128)
+        command = [sys.executable, "-c", "from tests.zygote import main; main()", str(listener.fileno())]
+        process = subprocess.Popen(
+            [*command, *_IMPORTED[kind]],
+            cwd=ROOT,
+            env=os.environ | _SET[kind],
+            stdin=PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+        )
+    atexit.register(_end, process)
+    return place
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()

@@ -1,0 +1,201 @@
+"""The jobs of a connection: how many are claimed ahead of those that are under way, and what becomes of them."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from collector.live.active import ActiveRule
+from collector.live.jobs.work.breaker import Breaker
+from collector.live.jobs.work.connection_queue import ConnectionQueue
+from collector.live.jobs.work.job_context import Task
+from collector.live.judges.judging import Fallback
+from storage.judging.jobs import Job
+from tests.connecting import an_active_rule
+from tests.judged import NOW
+
+RULE = an_active_rule()
+A_JOB = Job(
+    job_id=0,
+    revision=1,
+    seq=0,
+    tenant="",
+    project=None,
+    trace_id="0" * 32,
+    span_id=None,
+    session_id=None,
+    release=None,
+    round=0,
+    state="claimed",
+    attempts=1,
+    not_before=None,
+    claimed_until=None,
+    error_kind=None,
+    error=None,
+    created_at=NOW,
+    occasion="live",
+)
+
+
+@dataclass
+class VirtualLane:
+    """A lane whose jobs take so long, by a clock that jumps to what happens next."""
+
+    takes_s: float = 1.0
+    rule_of: Callable[[Job], ActiveRule | None] = lambda _: RULE
+    clock_s: float = 0.0
+    busy_s: float = 0.0
+    has_ended: bool = False
+    begun: list[int] = field(default_factory=list)
+    handed_back: list[int] = field(default_factory=list)
+    coming: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def now_s(self) -> float:
+        """The time."""
+        return self.clock_s
+
+    def tasks(self, jobs: Sequence[Job]) -> list[Task]:
+        """Those whose rule there is."""
+        ruled = [(job, self.rule_of(job)) for job in jobs]
+        return [Task(job, active) for job, active in ruled if active is not None]
+
+    def begin(self, line: ConnectionQueue, tasks: Sequence[Task]) -> None:
+        """Let each end when its time is over."""
+        for task in tasks:
+            self.begun.append(task.job.job_id)
+            self.at(self.takes_s, partial(self._end, line, task))
+
+    def hand_back(self, jobs: Sequence[Job]) -> None:
+        """Note which."""
+        self.handed_back += [job.job_id for job in jobs]
+
+    def at(self, in_s: float, act: Callable[[], None]) -> None:
+        """Do something later."""
+        heapq.heappush(self.coming, (self.clock_s + in_s, next(self.numbers), act))
+
+    def step(self) -> None:
+        """Go to what happens next."""
+        self.clock_s, _, act = heapq.heappop(self.coming)
+        act()
+
+    def _end(self, line: ConnectionQueue, task: Task) -> None:
+        self.busy_s += self.takes_s
+        self.has_ended = True
+        line.end(task, has_result=True)
+        line.begin_more()
+
+
+def a_queue(lane: VirtualLane, in_flight: int = 1, **more: object) -> ConnectionQueue:
+    """A queue of a lane."""
+    parts: dict[str, object] = {"breaker": None, "passing": frozenset()}
+    return ConnectionQueue(lane=lane, in_flight=lambda: in_flight, **(parts | more))  # type: ignore[arg-type]
+
+
+def jobs(*numbers: int) -> list[Job]:
+    """Jobs of these numbers."""
+    return [replace(A_JOB, job_id=number) for number in numbers]
+
+
+def utilisation(lane: VirtualLane, in_flight: int, turn_s: float) -> tuple[float, int]:
+    """The share of the time that slots are busy, once it has settled, and how many jobs were claimed ahead at most.
+
+    There are always jobs to claim. A turn of the ledger follows the other while something ended or can be claimed.
+    """
+    queue, numbers, most_ahead = a_queue(lane, in_flight), itertools.count(1), 0
+    is_under_way = False
+    until_s = 100 * max(lane.takes_s, turn_s)
+
+    def look() -> None:
+        nonlocal is_under_way
+        room = queue.room()
+        is_under_way = room > 0 or lane.has_ended
+        lane.has_ended = False
+        if is_under_way:
+            lane.at(turn_s, lambda: stored(room))
+
+    def stored(room: int) -> None:
+        if room:
+            queue.take(jobs(*itertools.islice(numbers, room)))
+        look()
+
+    look()
+    began_s = 0.0
+    while lane.clock_s < until_s:
+        lane.step()
+        if lane.has_ended and not is_under_way:
+            look()
+        if not began_s and lane.clock_s > until_s / 2:
+            began_s, lane.busy_s, most_ahead = lane.clock_s, 0.0, 0
+        most_ahead = max(most_ahead, len(queue.ahead))
+    assert lane.begun == sorted(lane.begun)
+    return lane.busy_s / ((lane.clock_s - began_s) * in_flight), most_ahead
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 8, 32])
+@pytest.mark.parametrize(
+    "takes_s, turn_s", [(0.02, 0.015), (0.02, 1), (0.3, 0.015), (1, 0.3), (1, 2), (10, 0.015), (10, 2)]
+)
+def test_whoever_is_asked_is_kept_busy(in_flight: int, takes_s: float, turn_s: float) -> None:
+    """However long a turn of the ledger takes beside an evaluation, and whatever runs at once, no slot idles."""
+    busy, most_ahead = utilisation(VirtualLane(takes_s=takes_s), in_flight, turn_s)
+    assert busy > 0.95, f"slots are busy {busy:.0%} of the time"
+    assert most_ahead <= 3 * in_flight * turn_s / takes_s + 2, "no more than is needed is claimed"
+
+
+def test_nothing_is_claimed_ahead_before_something_ended() -> None:
+    """The first claim is what can be under way, and only results make room for more."""
+    lane = VirtualLane()
+    queue = a_queue(lane, 3)
+    assert queue.room() == 3
+    queue.take(jobs(1, 2, 3))
+    assert (queue.room(), lane.begun) == (0, [1, 2, 3])
+    queue.end(Task(jobs(1)[0], RULE))
+    queue.begin_more()
+    queue.take(jobs(4))
+    assert (queue.room(), lane.begun) == (0, [1, 2, 3, 4])
+
+
+def a_breaker() -> Breaker:
+    """One whose pauses take ten seconds."""
+    return Breaker(wait_s=lambda _failures, _asked_s: 10.0)
+
+
+@pytest.mark.parametrize("other", [None, Fallback(connection_id="2", name="other")])
+def test_what_waits_for_a_connection_that_is_down_is_handed_back(other: Fallback | None) -> None:
+    """It is claimed again once the connection is asked again; where somebody is asked instead it goes on."""
+    lane, breaker = VirtualLane(), a_breaker()
+    queue = a_queue(lane, 2, breaker=breaker, fallback=lambda: other)
+    queue.take(jobs(1, 2))
+    for _ in range(2):
+        lane.step()
+    queue.take(jobs(3, 4, 5, 6))
+    assert (lane.begun, len(queue.ahead)) == ([1, 2, 3, 4], 2)
+    breaker.failed(lane.now_s(), asked_s=None, asks_for_pause=True)
+    queue.end(Task(jobs(3)[0], RULE))
+    queue.begin_more()
+    if other is not None:
+        assert (lane.handed_back, lane.begun) == ([], [1, 2, 3, 4, 5])
+        return
+    assert (lane.handed_back, len(queue.ahead), queue.room()) == ([5, 6], 0, 0)
+    queue.end(Task(jobs(4)[0], RULE))
+    assert queue.pause_s() == pytest.approx(10)
+    lane.clock_s += 10
+    assert queue.room() == 1, "one alone finds out whether it works again"
+    queue.take(jobs(5))
+    assert (lane.begun[-1], queue.room()) == (5, 0)
+
+
+def test_a_rule_that_is_gone_holds_up_nothing() -> None:
+    """Jobs that are not to be done any more take no slot of those behind them."""
+    lane = VirtualLane()
+    queue = a_queue(lane, 1)
+    queue.take(jobs(1))
+    lane.step()
+    queue.take(jobs(2, 3, 4))
+    lane.rule_of = lambda job: RULE if job.job_id == 4 else None
+    lane.step()
+    assert lane.begun == [1, 2, 4]

@@ -1,0 +1,131 @@
+"""A process that tests fork is one as any other: it differs from a started one in what it need not import."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import forking
+from tests.live import ANY_PORTS, TRACEJURY, environment, until
+from tests.source_tree import ROOT
+
+TOLD = """
+import json, os, random, signal, sys, threading
+told = {
+    "pid": os.getpid(),
+    "zygote": os.getppid(),
+    "folder": os.getcwd(),
+    "arguments": sys.argv,
+    "environment": dict(os.environ),
+    "files": sorted(int(each) for each in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{each}")),
+    "interrupted": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "ended": signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL,
+    "threads": len(os.listdir("/proc/self/task")),
+    "random": random.random(),
+    "name": __name__,
+}
+print(json.dumps(told))
+"""
+
+
+def told(*arguments: str, **how: Any) -> dict[str, Any]:
+    """What a forked process says of itself."""
+    done = forking.run([sys.executable, "-c", TOLD, *arguments], check=True, **how)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_forked_process_is_its_own(tmp_path: Path) -> None:
+    """It has its process id, folder, arguments, environment, signals and streams, one thread, and nothing else open."""
+    given = environment({"OF_ITS_OWN": "yes"})
+    one, two = (told("a", "b c", env=given, cwd=tmp_path) for _ in range(2))
+    assert (one["folder"], one["arguments"], one["environment"]) == (str(tmp_path), ["-c", "a", "b c"], given)
+    assert (one["interrupted"], one["ended"], one["threads"], one["name"]) == (True, True, 1, "__main__")
+    assert one["files"] == [0, 1, 2]
+    assert one["pid"] not in {two["pid"], os.getpid()}
+    assert one["random"] != two["random"]
+
+
+@pytest.mark.parametrize("kind", ["programs", "children"])
+def test_what_forks_has_nothing_that_a_fork_tears(kind: str) -> None:
+    """It has no file or address open but its own, so no database and no channel."""
+    options = ["-P"] if kind == "children" else []
+    done = forking.run([sys.executable, *options, "-c", TOLD], check=True)
+    zygote = Path(f"/proc/{json.loads(done.stdout)['zygote']}")
+    opened = [str(each.readlink()) for each in (zygote / "fd").iterdir() if int(each.name) > 2]
+    assert [each for each in opened if not each.startswith("socket:")] == []
+    assert "tests.zygote" in (zygote / "cmdline").read_text()
+
+
+def test_a_forked_process_ends_as_others_do() -> None:
+    """With the code that it ends with, that of an exception, or the signal that ended it."""
+
+    def code(program: str) -> int:
+        return forking.run([sys.executable, "-c", program]).returncode
+
+    assert [code("import sys; sys.exit(3)"), code("import os; os._exit(4)"), code("1"), code("1 / 0")] == [3, 4, 0, 1]
+    failed = forking.run([sys.executable, "-c", "1 / 0"])
+    assert failed.stderr.endswith("ZeroDivisionError: division by zero\n")
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+        command = [sys.executable, "-c", "import time; print('there', flush=True); time.sleep(600)"]
+        with forking.start(command, stdout=forking.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            assert (process.stdout.readline(), process.poll()) == ("there\n", None)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.01)
+            process.send_signal(number)
+        assert process.returncode == -number
+        process.kill()  # which is nobody by now
+
+
+def test_pipes_carry_what_they_are_given() -> None:
+    """Standard input ends when it is closed, and output is what was written, to the last byte at the end."""
+    program = "import atexit, sys; atexit.register(print, 'last'); print(sys.stdin.read().upper(), end='')"
+    done = forking.run([sys.executable, "-c", program], input="é\n" * 100_000, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "É\n" * 100_000 + "last\n")
+
+
+def test_a_module_and_the_command_are_run_as_programs(tmp_path: Path) -> None:
+    """`python -m` runs a module of the tests, and the command tells what the installed one tells."""
+    listed = forking.run([sys.executable, "-m", "tests.quick"], cwd=ROOT, check=True).stdout
+    assert "tests/test_forking.py" not in listed
+    assert "tests/test_statistics_formulas.py" in listed
+    wrong = [TRACEJURY, "serve", *ANY_PORTS, "--data", str(tmp_path), "--unknown"]
+    forked = forking.run(wrong, env=environment())
+    started = subprocess.run(wrong, env=environment(), capture_output=True, text=True, check=False)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (2, started.stdout, started.stderr)
+
+
+@pytest.mark.parametrize(
+    "command, more",
+    [
+        (["env", sys.executable, "-c", TOLD], {}),
+        ([sys.executable, "-c", TOLD], {"PYTHONHASHSEED": "7"}),
+        ([sys.executable, "-c", TOLD], {"MALLOC_ARENA_MAX": "1"}),
+    ],
+    ids=["a command in front", "the interpreter", "the allocator"],
+)
+def test_what_a_fork_cannot_give_is_started(command: list[str], more: dict[str, str]) -> None:
+    """A command in front of it, or variables that are read before the program is, need an interpreter of its own."""
+    done = forking.run(command, env=environment(more), check=True)
+    assert json.loads(done.stdout)["zygote"] == os.getpid()
+
+
+def test_children_of_a_forked_server_are_forked_and_end_with_it() -> None:
+    """They come from the zygote that has imported what they run, and see the end of their input when it is killed."""
+    program = (
+        "import time; from collector.children import starting; "
+        "child = starting.start_program('import sys; print(1, flush=True); sys.stdin.read()'); "
+        "child.stdout.readline(); print(child.pid, flush=True); time.sleep(600)"
+    )
+    with forking.start([sys.executable, "-c", program], stdout=forking.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = Path(f"/proc/{int(process.stdout.readline())}")
+        assert "tests.zygote" in (child / "cmdline").read_text()
+        process.kill()
+    until(child.exists, lambda there: not there)

@@ -1,0 +1,260 @@
+"""Judging a span or a trace at once: over HTTP and on its page, what that costs, and what is stored of it."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.answers import check_answer
+from tests.browser import DESK, PHONE, a_page
+from tests.connecting import a_connection
+from tests.live import a_client, until
+from tests.model_server import Says, Status
+from tests.paging import Visit
+from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, send
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+GOOD = Says({"reason": "it is kind", "score": 0.9})
+BAD = Says({"reason": "it is rude", "score": 0.1})
+NEVER = [{"field": "name", "op": "=", "value": "nothing is called so"}]
+KIND = {"name": "kind", "evaluator": "llm_judge", "criteria": "Is it kind?", "connectionId": "one", "conditions": NEVER}
+SHORT = {"name": "short", "evaluator": "length", "config": {"maximumOutputLength": 400}, "conditions": NEVER}
+RULES = "projects/shop/trace-eval-rules"
+STORED = """
+SELECT job_id, outcome, score, occasion, round, superseded, release FROM evaluations
+WHERE rule = '{}' ORDER BY job_id
+"""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """A server whose traces settle at once."""
+    settles = {"settle_after_root_seconds": 0, "settle_quiet_seconds": 0}
+    with a_played_server(tmp_path_factory.mktemp("now") / "data", **settles) as made:
+        made.connect()
+        third = a_connection(made.models[1].base_url, name="three")
+        made.running.context.judging.connections.create(third)
+        yield made
+
+
+@pytest.fixture
+def rule(played: Played) -> Iterator[Any]:
+    """Makes rules, which are gone after the test."""
+    made: list[str] = []
+    with a_client() as client:
+
+        def make(**keys: Any) -> str:
+            answer = client.post(f"{played.origin}/api/v1/{RULES}", json=keys)
+            assert answer.status_code == 201, answer.text
+            made.append(answer.json()["id"])
+            return made[-1]
+
+        yield make
+        for each in made:
+            client.delete(f"{played.origin}/api/v1/{RULES}/{each}")
+    played.models[0].asked.clear()
+
+
+def judge(played: Played, rule_id: str, **wanted: Any) -> httpx.Response:
+    """What is answered to whoever wants the span judged by a rule."""
+    body = {"traceId": TRACE, "spanId": SPAN} | wanted
+    with a_client() as client:
+        path = f"{played.origin}/api/v1/{RULES}/{rule_id}/judge"
+        return check_answer(client.post(path, json={key: value for key, value in body.items() if value is not None}))
+
+
+def says(played: Played, step: object) -> None:
+    """Have the judge say this."""
+    played.models[0].script = lambda _: step  # type: ignore[assignment,return-value] # a step
+    played.models[0].asked.clear()
+
+
+def test_a_judge_says_what_it_thinks_of_a_span_that_its_rule_leaves_out(played: Played, rule: Any) -> None:
+    """Its price is told first; the score is stored, paid by the rule, and no later monitor counts it."""
+    says(played, GOOD)
+    rule_id = rule(**KIND)
+    priced = judge(played, rule_id, priceOnly=True).json()
+    assert priced == {
+        "costUsdAtMost": pytest.approx((100_000 * 10 + 8 * 300 * 100) / 1e6),
+        "model": "model-one",
+        "jobId": None,
+        "result": None,
+    }
+    assert played.models[0].asked == []
+    told = judge(played, rule_id).json()
+    result = told["result"]
+    assert (result["outcome"], result["score"], result["passed"], result["reason"]) == (
+        "scored",
+        0.9,
+        True,
+        "it is kind",
+    )
+    assert (result["calls"], result["costUsd"]) == (1, pytest.approx((100 * 10 + 20 * 100) / 1e6))
+    assert played.sql(STORED.format("kind")) == [(told["jobId"], "scored", 0.9, "asked", 0, False, None)]
+    assert played.sql(f"SELECT counted FROM evaluation WHERE job_id = {told['jobId']}") == [(False,)]
+    paid = f"SELECT count(*) FROM judge_call WHERE rule_id = '{rule_id}' AND tokens = 120 AND project = 'shop'"
+    assert until(lambda: played.sql(paid), lambda rows: rows == [(1,)])
+
+
+def test_a_later_score_takes_the_place_of_the_one_before(played: Played, rule: Any) -> None:
+    """It is the next round, and what was said before no longer counts."""
+    rule_id = rule(**KIND | {"name": "twice"})
+    says(played, GOOD)
+    first = judge(played, rule_id).json()["jobId"]
+    says(played, BAD)
+    second = judge(played, rule_id).json()["jobId"]
+    assert played.sql(STORED.format("twice")) == [
+        (first, "scored", 0.9, "asked", 0, True, None),
+        (second, "scored", 0.1, "asked", 1, False, None),
+    ]
+
+
+def test_what_was_judged_as_it_came_is_replaced_and_counted_once(played: Played, rule: Any) -> None:
+    """The score of the rule itself is superseded, and stays the one that monitors counted; jobs go on after it."""
+    wanted = [{"field": "span_type", "op": "=", "value": "llm"}]
+    rule_id = rule(**SHORT | {"name": "live", "conditions": wanted})
+    other = "7d" * 16
+    send(played.running.otlp_http, a_conversation(other))
+    ((first, *_),) = until(lambda: played.sql(STORED.format("live")), lambda rows: len(rows) == 1)
+    told = judge(played, rule_id, traceId=other).json()
+    stored = played.sql(STORED.format("live"))
+    assert [(row[0], row[3], row[4], row[5]) for row in stored] == [
+        (first, "live", 0, True),
+        (told["jobId"], "asked", 1, False),
+    ]
+    send(played.running.otlp_http, a_conversation("8e" * 16))
+    assert until(lambda: played.sql(STORED.format("live")), lambda rows: len(rows) == 3)[2][0] > told["jobId"]
+
+
+def test_a_check_costs_nothing(played: Played, rule: Any) -> None:
+    """No model is asked, and the score is stored alike."""
+    told = judge(played, rule(**SHORT)).json()
+    assert (told["costUsdAtMost"], told["model"], told["result"]["calls"]) == (None, None, 0)
+    assert [row[1:5] for row in played.sql(STORED.format("short"))] == [("scored", 1.0, "asked", 0)]
+
+
+def test_a_trace_is_judged_by_a_rule_about_traces(played: Played, rule: Any) -> None:
+    """Its score is one of the trace, and a rule about spans is refused for it."""
+    rule_id = rule(**SHORT | {"name": "whole", "target": "TRACE"})
+    told = judge(played, rule_id, spanId=None)
+    assert told.status_code == 200, told.text
+    select = "SELECT trace_id, span_id FROM evaluations WHERE rule = 'whole'"
+    assert played.sql(select) == [(TRACE, None)]
+    for wrong, why in (
+        (judge(played, rule_id), "about each trace"),
+        (judge(played, rule(**SHORT), spanId=None), "span"),
+    ):
+        assert (wrong.status_code, why in wrong.json()["error"]) == (400, True)
+
+
+def test_what_breaks_is_told_and_not_stored(played: Played, rule: Any) -> None:
+    """A judge that does not answer, and one without budget, leave what was said before as it is."""
+    rule_id = rule(**KIND | {"name": "broken"})
+    says(played, GOOD)
+    kept = judge(played, rule_id).json()["jobId"]
+    says(played, Status(401))
+    failed = judge(played, rule_id).json()
+    assert (failed["jobId"], failed["result"]["outcome"], failed["result"]["errorKind"]) == (None, "failed", "refused")
+    assert [(row[0], row[5]) for row in played.sql(STORED.format("broken"))] == [(kept, False)]
+    says(played, GOOD)
+    poor = judge(played, rule(**KIND | {"name": "poor", "budget": {"callsPerDay": 0}})).json()
+    assert (poor["jobId"], poor["result"]["errorKind"], played.models[0].asked) == (None, "over_budget", [])
+    assert "the budget of rule 'poor' for today is spent" in poor["result"]["reason"]
+
+
+def test_a_jury_votes(played: Played, rule: Any) -> None:
+    """Each of three judges is asked once, and most of them decide; the page says what all of them cost at most."""
+    rule_id = rule(**KIND | {"name": "voted", "jury": ["two", "three"]})
+    says(played, GOOD)
+    before = len(played.models[1].asked)
+    played.models[1].script = lambda _: BAD
+    told = judge(played, rule_id).json()
+    assert (told["result"]["passed"], told["result"]["reason"]) == (False, "2 of 3 judges agree. it is rude")
+    assert (len(played.models[0].asked), len(played.models[1].asked) - before) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "keys, why",
+    [
+        ({"enabled": False}, "switched off"),
+        ({"target": "TRACE"}, "about each trace"),
+    ],
+)
+def test_rules_that_cannot_say_why(played: Played, rule: Any, keys: dict[str, Any], why: str) -> None:
+    """The answer is 400 with the reason, and the page does not offer them."""
+    says(played, GOOD)
+    rule_id = rule(**KIND | {"name": "unable"} | keys)
+    answer = judge(played, rule_id)
+    assert (answer.status_code, why in answer.json()["error"], played.models[0].asked) == (400, True, [])
+    with Visit(played.origin) as visit:
+        assert "unable" not in visit.get(f"/traces/{TRACE}/judge?span={SPAN}").text
+
+
+def test_what_is_not_there_is_not_judged(played: Played, rule: Any) -> None:
+    """Neither a span, nor a trace, nor by a rule that is not there."""
+    rule_id = rule(**SHORT | {"name": "lost"})
+    assert [
+        judge(played, rule_id, spanId="0" * 16).status_code,
+        judge(played, rule_id, traceId="0" * 32).status_code,
+        judge(played, "nothing").status_code,
+    ] == [404] * 3
+
+
+def test_the_page_offers_rules_with_their_prices(played: Played, rule: Any) -> None:
+    """A judge with what it costs at most, a check that costs nothing; what gave no verdict is told there."""
+    rule_id = rule(**KIND | {"name": "offered"})
+    rule(**SHORT | {"name": "checked"})
+    path = f"/traces/{TRACE}/judge"
+    with Visit(played.origin) as visit:
+        page = " ".join(unescape(re.sub(r"<[^>]+>", " ", visit.get(f"{path}?span={SPAN}").text)).split())
+        assert "offered llm_judge model-one 1.24 USD" in page
+        assert "checked length no model nothing" in page
+        says(played, Status(401))
+        told = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
+        assert ("offered gave no verdict (refused), so nothing is stored" in re.sub(r"<[^>]+>", "", told.text)) is True
+        says(played, GOOD)
+        answer = visit.send(f"{path}?span={SPAN}", path, span=SPAN, rule=rule_id)
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/traces/{TRACE}?span={SPAN}#verdicts")
+        assert "it is kind" in visit.get(f"/traces/{TRACE}?span={SPAN}").text
+
+
+def test_a_verdict_stands_in_place_of_why_there_was_none(played: Played, rule: Any) -> None:
+    """What conditions left out says so until somebody has it judged."""
+    rule_id = rule(**SHORT | {"name": "left out"})
+    other = "9f" * 16
+    send(played.running.otlp_http, a_conversation(other))
+    decided = f"SELECT 1 FROM decisions WHERE trace_id = '{other}' AND rule = 'left out'"
+    until(lambda: played.sql(decided), bool)
+    with Visit(played.origin) as visit:
+
+        def why_not() -> str:
+            page = visit.get(f"/traces/{other}?span={SPAN}").text
+            return page.partition("Why not evaluated")[2].partition("</ul>")[0]
+
+        assert "left out" in why_not()
+        assert judge(played, rule_id, traceId=other).status_code == 200
+        assert "left out" not in why_not()
+
+
+@pytest.mark.parametrize("looks", [{"viewport": DESK}, {"viewport": PHONE, "color_scheme": "dark"}])
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "without"])
+def test_somebody_has_a_span_judged_in_a_browser(
+    played: Played, rule: Any, browser: "Browser", looks: dict[str, Any], *, has_scripts: bool
+) -> None:
+    """From the span by way of the rules to the verdict beside it."""
+    says(played, GOOD)
+    name = f"of {looks['viewport']['width']}, {'with' if has_scripts else 'without'} scripts"
+    rule(**KIND | {"name": name})
+    with a_page(browser, played.origin, java_script_enabled=has_scripts, **looks) as watch:
+        page = watch.page
+        watch.open(f"/traces/{TRACE}?span={SPAN}")
+        page.locator("#span").get_by_role("link", name="Judge it now").click()
+        assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
+        page.get_by_role("button", name=f"Judge by {name}").click()
+        page.locator("#verdicts").get_by_text("it is kind").first.wait_for()
+        assert page.locator("#verdicts").get_by_text(name, exact=True).count() == 1

@@ -1,0 +1,77 @@
+"""Votes of several judges: the one in the middle, whoever is asked first."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluators.jury import JudgeVote, outcome_of_votes
+from evaluators.outcome import Direction, Failure, Outcome, Skipped, Usage, Verdict
+
+SPENT = Usage(calls=1, model="m", input_tokens=10, output_tokens=2, cost_usd=0.5, latency_ms=5)
+
+
+def a_verdict(score: float, *, direction: Direction = "higher", fingerprint: str = "f") -> Verdict:
+    """What one judge says, at a threshold of a half."""
+    return Verdict(
+        name="Polite",
+        fingerprint=fingerprint,
+        score=score,
+        threshold=0.5,
+        direction=direction,
+        reason=f"{score}",
+        metadata={},
+        usage=SPENT,
+    )
+
+
+def counted(*outcomes: Outcome) -> Outcome:
+    """What the votes come to."""
+    return outcome_of_votes(
+        [JudgeVote(connection=f"c{at}", model="m", outcome=each) for at, each in enumerate(outcomes)]
+    )
+
+
+@given(
+    st.sampled_from([3, 5, 7, 9]).flatmap(lambda size: st.lists(st.floats(0, 1), min_size=size, max_size=size)),
+    st.sampled_from(["higher", "lower"]),
+)
+def test_the_middle_passes_where_most_do(scores: list[float], direction: Direction) -> None:
+    """The score is one that was given, passes if and only if most votes do, and agreement is the share on its side."""
+    found = counted(*(a_verdict(score, direction=direction) for score in scores))
+    assert isinstance(found, Verdict)
+    passing = sum(a_verdict(score, direction=direction).success for score in scores)
+    assert found.score in scores
+    assert found.success is (passing > len(scores) / 2)
+    agreeing = passing if found.success else len(scores) - passing
+    assert found.metadata["judgesAgreement"] == agreeing / len(scores) > 0.5
+    assert found.usage is not None
+    assert (found.usage.calls, found.usage.cost_usd) == (len(scores), len(scores) / 2)
+
+
+def test_the_order_of_judges_makes_no_difference() -> None:
+    """A jury has one fingerprint however its judges are listed, and another one with another judge."""
+    prints = {
+        counted(*(a_verdict(0.5, fingerprint=each) for each in order)).fingerprint
+        for order in itertools.permutations(["a", "b", "c"])
+    }
+    assert len(prints) == 1
+    assert counted(*(a_verdict(0.5, fingerprint=each) for each in "abd")).fingerprint not in prints
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_vote_that_failed_or_found_nothing_is_no_vote(place: int) -> None:
+    """All of it fails as that vote did, or has nothing to judge; what the others cost is told."""
+    votes: list[Outcome] = [a_verdict(1), a_verdict(0), a_verdict(1)]
+    votes[place] = Failure(name="n", fingerprint="f", kind="timeout", message="too slow", usage=None, retry_after_s=3)
+    failed = counted(*votes)
+    assert isinstance(failed, Failure)
+    assert (failed.kind, failed.message, failed.retry_after_s) == ("timeout", f"c{place}: too slow", 3)
+    assert failed.usage is not None
+    assert failed.usage.calls == 2
+    votes[place] = Skipped(name="n", fingerprint="f", reason="empty", usage=SPENT)
+    skipped = counted(*votes)
+    assert isinstance(skipped, Skipped)
+    assert skipped.usage is not None
+    assert skipped.usage.calls == 3

@@ -1,0 +1,99 @@
+"""Test cases of stored columns are those of the spans, read; and parts that nobody asks for are not made."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.conventions.columnar.stored_trace import StoredTrace, stored_spans
+from collector.conventions.member import TraceMember
+from collector.conventions.own import NO_KEYS
+from collector.evaluation.deferred import DeferredParts, with_default
+from collector.evaluation.trace_case import case_of_stored, whole_case
+from collector.live.jobs.work.target import case_of_target
+from evaluators.model import text_of
+from storage.ingest.windows import Limits, TraceKey
+from storage.store import Store
+from tests.conventions.corpus_reading import SCENARIOS, tenant_of
+from tests.storing import a_store, commit
+from tests.test_readings_corpus import a_part
+
+ALL = Limits(rows=100_000, nbytes=1 << 30)
+
+
+@pytest.fixture(name="store", scope="module")
+def all_scenarios(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """All scenarios, each a tenant, with their log records after them."""
+    with a_store(tmp_path_factory.mktemp("data")) as store:
+        commit(store, *(a_part(folder, "traces") for folder in SCENARIOS))
+        commit(store, *(a_part(folder, "logs") for folder in SCENARIOS if (folder / "logs.json").exists()))
+        yield store
+
+
+def trace_of(folder: Path) -> str:
+    """The id of the trace that a scenario sent."""
+    payload = json.loads((folder / "traces.json").read_text(encoding="utf-8"))
+    return str(payload["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"])
+
+
+def members_of(store: Store, folder: Path) -> list[TraceMember]:
+    """The spans of a scenario as their columns tell them; none where some of them only announce a span."""
+    window = store.windows.told_traces([TraceKey(tenant_of(folder), trace_of(folder))], limits=ALL)
+    assert window is not None
+    is_told = all(window.spans.column("is_told").to_pylist())
+    return [member for _, _, member in stored_spans(window.spans)] if is_told else []
+
+
+@pytest.mark.parametrize("folder", SCENARIOS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_a_stored_trace_is_the_case_that_its_spans_are(store: Store, folder: Path) -> None:
+    """Of every recorded trace, and of each of its spans, the case of the columns equals that of the reading."""
+    trace = store.queries.trace(trace_of(folder), tenant=tenant_of(folder))
+    assert trace is not None
+    members = members_of(store, folder)
+    assert members or "pending" in (folder / "traces.json").read_text(encoding="utf-8")
+    if not members:
+        return
+    logs = trace.logs
+    compared = [(members, case_of_target(trace.spans, logs, NO_KEYS))]
+    for span in trace.spans:
+        alone = [member for member in members if member.span_id == span.span_id]
+        own_logs = [log for log in logs if log.span_id == span.span_id]
+        compared.append((alone, case_of_target([span], own_logs, NO_KEYS)))
+    for some, expected in compared:
+        assert whole_case(case_of_stored(StoredTrace(trace_of(folder), some))) == expected
+        assert text_of(whole_case(case_of_stored(StoredTrace(trace_of(folder), some[::-1])))) == text_of(expected)
+
+
+def test_messages_are_decoded_when_somebody_asks_for_the_conversation(store: Store) -> None:
+    """A case holds the messages as the texts that are stored, until an evaluator reads the conversation."""
+    found = (members_of(store, folder) for folder in SCENARIOS)
+    members = next(some for some in found if any(isinstance(one.answered, str) for one in some))
+    talking = [one for one in members if one.span_type in ("llm", "agent", "chain")]
+    case = case_of_stored(StoredTrace("", members))
+    assert any(isinstance(one.answered, str) for one in talking)
+    assert case.actual_outputs["trajectory"] is case.actual_outputs["trajectory"]
+    assert not any(isinstance(one.answered, str) for one in talking)
+
+
+def test_deferred_parts_are_what_a_map_of_them_would_be() -> None:
+    """Keys whose value is None are not there; defaults stand behind what is; each value is made at most once."""
+    made: list[str] = []
+
+    def maker(name: str, value: object) -> object:
+        made.append(name)
+        return value
+
+    parts = DeferredParts({"a": lambda: maker("a", 1), "b": lambda: maker("b", None), "c": lambda: maker("c", 0)})
+    assert made == []
+    assert ("a" in parts, "b" in parts, "z" in parts) == (True, False, False)
+    assert made == ["a", "b"]
+    both = with_default(with_default(parts, "b", "second"), "a", "not taken")
+    assert made == ["a", "b"], "a default is made of nothing"
+    assert (dict(parts), dict(both)) == ({"a": 1, "c": 0}, {"a": 1, "b": "second", "c": 0})
+    assert made == ["a", "b", "c"]
+    with pytest.raises(KeyError, match="b"):
+        parts["b"]
+    assert (len(parts), parts.get("b", "x"), parts.get("z", "y")) == (2, "x", "y")
+    assert with_default({"a": 1}, "a", 2) == {"a": 1}
+    assert with_default({}, "a", 2) == {"a": 2}

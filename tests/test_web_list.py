@@ -1,0 +1,323 @@
+"""The list of traces in a browser: what stands above and beside it, and what is done with its rows."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.access import OPERATOR_KEY, Closed, a_closed_server, request
+from tests.browser import PHONE, a_page
+from tests.live import until
+from tests.paging import Shown, Visit, a_review, a_shown_server, asking, own_rule, token_on
+from tests.serving import PROTOBUF, an_export
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.browser import Watch
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """One server for all, with the sample."""
+    with a_shown_server(tmp_path_factory.mktemp("list") / "data") as server:
+        yield server
+
+
+def listed(visit: Visit, path: str) -> list[str]:
+    """The ids of the traces that a list shows."""
+    page = visit.get(path)
+    assert page.is_success, page.text
+    return re.findall(r'data-open href="/traces/([0-9a-f]{32})', page.text)
+
+
+def test_without_scripts_a_link_leads_to_volume_and_values(shown: Shown) -> None:
+    """The list names the page, each column of which is a list of as many traces as it says, and each value too."""
+    with Visit(shown.origin) as visit:
+        (overview,) = set(re.findall(r'<a href="(/traces/overview[^"]*)"', visit.get("/traces?project=sample").text))
+        text = visit.get(unescape(overview)).text
+        assert "3 traces" in text
+        volume = text.partition("Latency, median")[0]
+        columns = re.findall(r'<a href="([^"]+)" aria-label="[^"]*: (\d+) traces?', volume)
+        assert sum(int(count) for _, count in columns) == 3
+        for address, count in columns:
+            found = listed(visit, unescape(address))
+            assert (len(found), "project=sample" in address) == (int(count), True)
+        values = text.partition('id="values"')[2]
+        links = re.findall(
+            r'<a href="([^"]+)"( aria-current="true")?><span class="what">(?:<bdi>)?([^<]+).*?title="(\d+)"', values
+        )
+        assert {name for _, _, name, _ in links} >= {"with errors", "travel-agent", "tool errors", "sample"}
+        for address, is_set, name, count in links:
+            everything = listed(visit, "/traces")
+            wanted = everything if is_set else range(int(count))
+            assert len(listed(visit, unescape(address))) == len(wanted), name
+
+
+def test_a_filter_that_is_wrong_is_told_beside_the_list(shown: Shown) -> None:
+    """Nothing is counted then, and the page says which filter it is."""
+    with Visit(shown.origin) as visit:
+        answer = visit.get("/traces/overview?since=ever")
+        assert (answer.status_code, "since: " in answer.text) == (400, True)
+        assert "data-beside" not in visit.get("/traces?since=ever").text
+
+
+def test_volume_and_values_come_after_the_list(shown: Shown, browser: "Browser") -> None:
+    """A column narrows the time to it; a value adds its filter, and takes it away again."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces")
+        pictures = watch.page.get_by_role("region", name="Traces, and those with errors")
+        pictures.locator("a").first.click()
+        watch.page.wait_for_url("**/traces?*from=*to=*")
+        assert watch.page.locator("[data-row]").count() in {1, 2, 3}
+        watch.open("/traces")
+        watch.page.get_by_text("Values with counts", exact=True).click()
+        watch.page.get_by_role("region", name="Status").get_by_role("link", name="with errors").click()
+        watch.page.wait_for_url("**/traces?status=error")
+        assert watch.page.locator("[data-row]").count() == 1
+        watch.page.get_by_text("Values with counts", exact=True).click()
+        assert watch.scan() == []
+        watch.page.get_by_role("region", name="Status").get_by_role("link", name="remove the filter").click()
+        watch.page.wait_for_url("**/traces")
+        assert watch.page.locator("[data-row]").count() == 3
+
+
+def test_a_wide_window_has_values_at_the_side(shown: Shown, browser: "Browser") -> None:
+    """There they are open, beside the list, and nothing is wider than the window."""
+    with a_page(browser, shown.origin, viewport={"width": 1500, "height": 900}) as watch:
+        watch.open("/traces")
+        watch.page.get_by_role("region", name="Project").get_by_role("link", name="sample").wait_for()
+        values, rows = (watch.page.locator(name).bounding_box() for name in ("#facets", "#traces"))
+        assert values is not None
+        assert rows is not None
+        assert values["x"] + values["width"] < rows["x"]
+        assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+
+
+def heads(text: str) -> list[str]:
+    """The heads of the columns of a list, without those of boxes."""
+    head = text.partition("<thead>")[2].partition("</thead>")[0]
+    return re.findall(r"<(?:a class=\"sort\"[^>]*|th scope=\"col\"(?! class=\"pick\")[^>]*)>([A-Z][a-z]+)", head)
+
+
+def test_columns_are_chosen_and_remembered(shown: Shown) -> None:
+    """What is ticked stands in the address, so that it can be shared, and lists that say nothing of it have it too."""
+    usual = ["Trace", "Verdicts", "Project", "Duration", "Tokens", "Cost", "Spans", "Started"]
+    with Visit(shown.origin) as visit, Visit(shown.origin) as other:
+        assert heads(visit.get("/traces").text) == usual
+        ticked = "&".join(f"columns={name}" for name in ("none", "cost", "model", "session", "scores", "release"))
+        sent = visit.get(f"/traces?remember=1&{ticked}&density=compact&project=sample")
+        address = "/traces?project=sample&columns=scores%2Cmodel%2Crelease%2Csession%2Ccost&density=compact"
+        assert sent.headers["location"] == address
+        wanted = ["Trace", "Scores", "Models", "Releases", "Session", "Cost"]
+        for reader, path in ((visit, "/traces"), (other, address)):
+            text = reader.get(path).text
+            assert (heads(text), 'class="trace-list compact"' in text) == (wanted, True)
+        text = visit.get("/traces").text
+        (chosen,) = shown.running.store.queries.sql(
+            "SELECT max(model) FROM spans WHERE model IS NOT NULL", max_rows=1, timeout_s=10
+        ).rows[0]
+        assert f"/traces?model={chosen}" in unescape(text)
+        assert "/traces?session=conv-travel-17" in unescape(text)
+        assert heads(other.get("/traces").text) == usual
+        assert heads(visit.get("/traces?columns=none").text) == ["Trace"]
+        assert heads(visit.get("/traces?columns=colour").text) == wanted
+
+
+def test_the_look_is_chosen_in_a_browser(shown: Shown, browser: "Browser") -> None:
+    """Ticks in the box of columns change the list, whose filters stay, and the next list has them."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces?project=sample")
+        watch.page.get_by_text("Columns", exact=True).first.click()
+        box = watch.page.get_by_role("form", name="Columns")
+        box.get_by_label("User").check()
+        box.get_by_label("Verdicts").uncheck()
+        box.get_by_label("Compact").check()
+        box.get_by_role("button", name="Show").click()
+        watch.page.wait_for_url("**/traces?project=sample&columns=*density=compact")
+        watch.open("/traces")
+        names = watch.page.locator(".trace-list thead th").all_inner_texts()
+        assert ("User" in names, "Verdicts" in names) == (True, False)
+        assert watch.page.locator(".trace-list.compact").count() == 1
+        assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+
+
+def test_a_row_is_previewed_beside_the_list(shown: Shown, browser: "Browser") -> None:
+    """A click on a row, or p, shows its trace in short; j and k go on with it, Escape closes it, and Enter opens."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces")
+        names = watch.page.locator("[data-open]").all_inner_texts()
+        panel = watch.page.get_by_role("region", name="Preview of a trace")
+        watch.page.locator("[data-row] .when").first.click()
+        panel.get_by_role("heading", name=names[0]).wait_for()
+        assert panel.get_by_text("Verdicts").is_visible()
+        assert watch.scan() == []
+        watch.page.keyboard.press("j")
+        panel.get_by_role("heading", name=names[1]).wait_for()
+        watch.page.keyboard.press("k")
+        panel.get_by_role("heading", name=names[0]).wait_for()
+        watch.page.keyboard.press("Escape")
+        panel.wait_for(state="hidden")
+        watch.page.keyboard.press("j")
+        watch.page.keyboard.press("p")
+        panel.get_by_role("heading", name=names[1]).wait_for()
+        assert watch.page.url == f"{shown.origin}/traces"
+        second = watch.page.locator("[data-open]").nth(1).get_attribute("href")
+        watch.page.keyboard.press("Enter")
+        watch.page.wait_for_url(f"**{second}*")
+
+
+def test_a_preview_on_a_phone_covers_the_list(shown: Shown, browser: "Browser") -> None:
+    """A touch of a row shows it, and a button puts it away; the name of the trace leads to the trace as ever."""
+    with a_page(browser, shown.origin, viewport=PHONE, has_touch=True, color_scheme="dark") as watch:
+        watch.open("/traces")
+        watch.page.locator("[data-row] .took").first.tap()
+        panel = watch.page.get_by_role("region", name="Preview of a trace")
+        panel.get_by_role("link", name="Open the trace").wait_for()
+        assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+        panel.get_by_role("button", name="Close").tap()
+        panel.wait_for(state="hidden")
+        watch.page.locator("[data-open]").first.tap()
+        watch.page.wait_for_url("**/traces/*")
+
+
+def test_a_preview_tells_errors_and_says_what_it_leaves_out(shown: Shown) -> None:
+    """The trace that failed names the span, with a link; one that is not here is 404."""
+    failed = shown.sample.trace_ids[2]
+    with Visit(shown.origin) as visit:
+        text = visit.get(f"/traces/{failed}/preview").text
+        errors = text.partition("<h3>Errors</h3>")[2].partition("</section>")[0]
+        assert re.search(rf'href="/traces/{failed}\?span=[0-9a-f]{{16}}"', errors)
+        assert visit.get(f"/traces/{'9' * 32}/preview").status_code == 404
+
+
+def choose(watch: "Watch", *, rows: int, action: str) -> None:
+    """Tick the first rows of the list, and say what is done with them."""
+    for number in range(rows):
+        watch.page.locator('[data-row] input[name="trace"]').nth(number).check()
+    watch.page.get_by_role("form", name="Chosen traces").get_by_role("button", name=action, exact=True).click()
+
+
+def test_chosen_traces_become_items(shown: Shown, browser: "Browser") -> None:
+    """Two ticked rows become two items of a new dataset, and what came out is expected where that is said."""
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces?project=sample")
+        assert not watch.page.get_by_role("button", name="Add to a dataset").is_visible()
+        choose(watch, rows=2, action="Add to a dataset")
+        watch.page.get_by_role("heading", name="2 traces").wait_for()
+        assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+        watch.page.get_by_label("Or a new one, called").fill("chosen in a browser")
+        watch.page.get_by_label("What came out of each is right").check()
+        watch.page.get_by_role("button", name="Add as a new version").click()
+        watch.page.wait_for_url("**/datasets/*/versions/1")
+    with asking(shown) as api:
+        items = api.items(name="chosen in a browser")
+    assert {item["source"]["traceId"] for item in items} < set(shown.sample.trace_ids)
+    assert len(items) == 2
+    assert all(item["expectedOutputs"] for item in items)
+
+
+def test_a_chosen_trace_is_judged_by_a_rule(shown: Shown, browser: "Browser") -> None:
+    """The page asks which rule, and the rule looks at the chosen trace and at no other."""
+    rule = own_rule(shown)
+    with a_page(browser, shown.origin) as watch:
+        watch.open("/traces?status=error&project=sample")
+        choose(watch, rows=1, action="Evaluate")
+        assert (watch.scan(), watch.sideways() <= 0) == ([], True)
+        watch.page.get_by_label("Rule").select_option(rule)
+        watch.page.get_by_role("button", name="Evaluate").click()
+        watch.page.wait_for_url(f"**/rules/{rule}#backfills")
+        assert watch.page.get_by_text("of 1 chosen trace").is_visible()
+    judged = f"SELECT DISTINCT trace_id FROM evaluations WHERE rule_id = '{rule}'"
+    found = until(lambda: shown.running.store.queries.sql(judged, max_rows=9, timeout_s=10).rows, bool)
+    assert [trace_id for (trace_id,) in found] == [shown.sample.trace_ids[2]]
+
+
+def test_a_rule_must_be_chosen(shown: Shown) -> None:
+    """Without one the form comes back with the traces that it is about, and says so beside the field."""
+    trace = f"{shown.trace_id}."
+    with Visit(shown.origin) as visit:
+        answer = visit.send(f"/traces/chosen/evaluate?trace={trace}", "/traces/chosen/evaluate", trace=trace, rule="")
+        assert (answer.status_code, 'id="f-rule-wrong"' in answer.text) == (400, True)
+        assert f'name="trace" value="{trace}"' in answer.text
+
+
+def test_chosen_traces_go_to_a_review_queue(shown: Shown) -> None:
+    """The queue's form is filled with their ids."""
+    queue = a_review(shown).split("/")[2]
+    first, second, _ = shown.sample.trace_ids
+    with Visit(shown.origin) as visit:
+        text = visit.get(f"/review/add?trace={first}.&trace={second}.").text
+        (place,) = set(re.findall(rf'href="(/review/{queue}/add[^"]*)"', text))
+        form = visit.get(unescape(place)).text
+        assert f"{first} {second}" in form
+        assert visit.send(unescape(place), f"/review/{queue}/add", targets=f"{first} {second}").status_code == 303
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """A server with keys, and traces of two tenants and of none."""
+    with a_closed_server(tmp_path_factory.mktemp("chosen") / "data") as server:
+        url = f"http://{server.running.otlp_http}/v1/traces"
+        for number, key in enumerate(("ingest", "ingest of acme", "ingest of other")):
+            for place in range(3):
+                export = an_export(f"{number + 1}{place}" * 16, f"step {place}", project="shop", at_s=place)
+                content, kind = export.SerializeToString(), {"content-type": PROTOBUF}
+                assert request(url, "POST", key=server.keys[key], content=content, headers=kind).is_success
+        server.running.store.wait_committed(30)
+        server.running.traces.wait_idle(30)
+        yield server
+
+
+def signed_in(server: Closed, name: str) -> Visit:
+    """A browser with the session of a key."""
+    visit = Visit(f"http://{server.running.http}")
+    assert visit.send("/sign-in", "/sign-in", key=server.keys[name]).status_code == 303
+    return visit
+
+
+def test_each_is_offered_what_he_may_do_with_chosen_traces(closed: Closed) -> None:
+    """A viewer chooses nothing, an editor deletes nothing, and what is not offered is refused."""
+    offered = {
+        "viewer of acme": [],
+        "editor of acme": ["Add to a dataset", "Evaluate", "Add to a review queue"],
+        "admin of acme": ["Add to a dataset", "Evaluate", "Add to a review queue", "Delete"],
+    }
+    for name, actions in offered.items():
+        with signed_in(closed, name) as visit:
+            text = visit.get("/traces").text
+            assert re.findall(r"<button formaction=[^>]+>([^<]+)", text) == actions
+            assert ('name="trace"' in text) is bool(actions)
+            may = [visit.get(f"/traces/chosen/{what}").status_code for what in ("dataset", "evaluate", "delete")]
+            assert may == [200 if actions else 403] * 2 + [200 if "Delete" in actions else 403]
+
+
+def test_chosen_traces_are_deleted_after_a_question(closed: Closed) -> None:
+    """Of what is chosen a tenant deletes its own, once it has said so; what belongs to nobody stays."""
+    own, shared = ["20" * 16, "21" * 16], "10" * 16
+    query = "&".join(f"trace={trace}.acme" for trace in own) + f"&trace={shared}."
+    with signed_in(closed, "admin of acme") as visit:
+        question = visit.get(f"/traces/chosen/delete?{query}").text
+        assert "Delete 2 traces" in question
+        assert len(listed(visit, "/traces")) == 6
+        named = [*(f"{trace}.acme" for trace in own), f"{shared}."]
+        fields = {"csrf": token_on(question), "trace": named}
+        sent = visit.client.post(f"{visit.origin}/traces/chosen/delete", data=fields)
+        assert (sent.status_code, sent.headers["location"]) == (303, "/traces")
+        left = until(lambda: listed(visit, "/traces"), lambda found: len(found) == 4)
+        assert not set(own) & set(left)
+        assert shared in left
+    everything = closed.ask("GET", "/api/v1/traces?size=50", key=OPERATOR_KEY).json()["content"]
+    assert len(everything) == 7
+
+
+def test_what_is_no_trace_is_refused(shown: Shown) -> None:
+    """Nothing is done with what is not named as a list names it, nor with too many at once."""
+    with Visit(shown.origin) as visit:
+        for wrong in ("trace=x", f"trace={'a' * 32}.&trace=1", "&".join(f"trace={n:032x}." for n in range(101))):
+            assert visit.get(f"/traces/chosen/delete?{wrong}").status_code == 400
+        for what in ("dataset", "evaluate", "delete"):
+            assert visit.send("/traces/views/new", f"/traces/chosen/{what}").status_code == 400
+            assert "No trace is chosen" in visit.get(f"/traces/chosen/{what}").text

@@ -1,0 +1,229 @@
+"""The page of the playground: what it holds of a span, what it tells before it sends, and what it shows then."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser import DESK, PHONE, a_page
+from tests.live import until
+from tests.model_server import Says
+from tests.paging import Visit
+from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, send
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+FROM = f"/playground?from={TRACE}/{SPAN}"
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """One for all."""
+    with a_played_server(tmp_path_factory.mktemp("played") / "data") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def visit(played: Played) -> Iterator[Visit]:
+    """A visitor without a browser."""
+    with Visit(played.origin) as made:
+        yield made
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """What the form of a page would send: fields, texts, and what is chosen."""
+    form = page.partition('id="playground"')[2].partition("</form>")[0]
+    found = dict(re.findall(r'<input[^>]* name="([^"]+)" value="([^"]*)"', form))
+    found |= dict(re.findall(r'<textarea name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL))
+    for name, inside in re.findall(r'<select[^>]* name="([^"]+)"[^>]*>(.*?)</select>', form, re.DOTALL):
+        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', inside)
+        found[name] = "" if chosen is None else chosen[2] if chosen[1] is None else chosen[1]
+    return {name: unescape(value) for name, value in found.items() if name != "csrf"}
+
+
+def words(text: str) -> str:
+    """What a page says."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def test_the_form_holds_what_the_model_was_asked(played: Played, visit: Visit) -> None:
+    """Messages with their roles, calls as JSON, tools, parameters, the project, and the connection with that model."""
+    _, two = played.connect()
+    fields = fields_of(visit.get(FROM).text)
+    assert [fields[f"role.{at}"] for at in range(4)] == ["system", "user", "assistant", "tool"]
+    assert (fields["text.0"], fields["text.1"]) == ("Be brief.", "Is it cold in Oslo?")
+    assert ('"name": "weather"' in fields["parts.2"], '"minus three"' in fields["parts.3"]) == (True, True)
+    assert '"description": "Tells it"' in fields["tools"]
+    assert (fields["temperature"], fields["topP"], fields["maxOutputTokens"]) == ("0.25", "0.9", "200")
+    assert (fields["connection.0"], fields["connection.1"], fields["project"]) == (two, "", "shop")
+    assert played.asked() == [[], []]
+
+
+def test_the_page_of_a_model_leads_there(played: Played, visit: Visit) -> None:
+    """The span of a model has a link, and the page leads back to it; a span that is not there is none to open."""
+    played.connect()
+    page = visit.get(f"/traces/{TRACE}?span={SPAN}").text
+    assert f'href="{FROM}">Open in the playground</a>' in page
+    assert f'href="/traces/{TRACE}?span={SPAN}"' in visit.get(FROM).text
+    assert visit.get(f"/playground?from={TRACE}/{'0' * 16}").status_code == 404
+
+
+def test_nothing_is_sent_before_its_price_is_told(played: Played, visit: Visit) -> None:
+    """What was told is sent at once; what costs more than that is told first, and nothing leaves."""
+    one, _ = played.connect()
+    page = visit.get(FROM).text
+    assert re.search(r"Costs at most 0\.\d+ USD , for [\d,]+ tokens at most", words(page))
+    fields = fields_of(page)
+    more = visit.send(FROM, "/playground", **(fields | {"connection.1": one, "do": "send"}))
+    assert "Nothing was sent yet, because it may cost more than you were told" in words(more.text)
+    assert (played.asked(), "2 calls" in words(more.text)) == ([[], []], True)
+    sent = visit.send(FROM, "/playground", **(fields_of(more.text) | {"do": "send"}))
+    assert [len(each) for each in played.asked()] == [1, 1]
+    assert ("Bitterly." in sent.text, "Very." in sent.text, "Yes, it is minus three." in sent.text) == (True,) * 3
+    assert len(re.findall(r'href="/traces/[0-9a-f]{32}">Its trace', sent.text)) == 2
+
+
+@pytest.mark.parametrize("told", ["", "x", "/", "5/0.1", "999999999/", "999999999/x", "-1/9"])
+def test_a_price_that_nobody_told_is_told(played: Played, visit: Visit, told: str) -> None:
+    """A form whose price is missing, too small or made up sends nothing."""
+    played.connect()
+    fields = fields_of(visit.get(FROM).text) | {"told": told, "do": "send"}
+    assert "Nothing was sent yet" in visit.send(FROM, "/playground", **fields).text
+    assert played.asked() == [[], []]
+
+
+def test_without_a_price_tokens_are_told(played: Played, visit: Visit) -> None:
+    """A model without a price says how much it takes at most, and is asked."""
+    played.connect(price=None)
+    page = visit.get(FROM).text
+    assert re.search(r"At most [\d,]+ tokens ; what they cost is not known", words(page))
+    visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"}))
+    assert [len(each) for each in played.asked()] == [0, 1]
+
+
+def test_what_is_over_budget_is_told_beside_its_answer(played: Played, visit: Visit) -> None:
+    """The page says that it was not asked, and whose budget is spent."""
+    played.connect(budget={"callsPerDay": 0})
+    page = visit.get(FROM).text
+    told = words(visit.send(FROM, "/playground", **(fields_of(page) | {"do": "send"})).text)
+    assert "It was not asked, because there is not enough budget: the budget of connection 'two' for today" in told
+    assert played.asked() == [[], []]
+
+
+@pytest.mark.parametrize(
+    "wrong, beside, message",
+    [
+        ({"parts.2": "{"}, "message-2", "This is not JSON"),
+        ({"parts.2": "7"}, "message-2", "must be a list of objects"),
+        ({"parts.2": '[{"x": 1}]'}, "message-2", "each with a type"),
+        ({"role.1": "wizard"}, "message-1", "must be one of"),
+        ({"tools": "[1]"}, "tools", "must be a list of objects"),
+        ({"temperature": "hot"}, "temperature", "valid number"),
+        ({"maxOutputTokens": "0"}, "maxOutputTokens", "greater than or equal to 1"),
+        ({"connection.0": ""}, "connection-0", "Choose a connection"),
+        ({"connection.0": "nobody"}, "connection-0", "there is no connection"),
+    ],
+)
+def test_what_is_wrong_is_told_beside_its_field(
+    played: Played, visit: Visit, wrong: dict[str, str], beside: str, message: str
+) -> None:
+    """The form keeps what was typed, the field is marked, and nothing is sent."""
+    played.connect()
+    fields = fields_of(visit.get(FROM).text) | {"do": "send"} | wrong
+    answer = visit.send(FROM, "/playground", **fields)
+    found = re.search(rf'id="wrong-{beside}">(.*?)</small>', answer.text, re.DOTALL)
+    assert found, answer.text
+    assert (message in words(found[1]), answer.status_code) == (True, 400)
+    ((name, value),) = wrong.items()
+    is_choice = name.startswith(("role", "connection"))
+    assert fields_of(answer.text)[name] == ("" if is_choice else value)
+    assert played.asked() == [[], []]
+
+
+def test_messages_are_added_and_taken_out(played: Played, visit: Visit) -> None:
+    """Buttons do it without scripts, and what was typed stays."""
+    played.connect()
+    fields = fields_of(visit.get(FROM).text) | {"text.1": "Changed"}
+    added = fields_of(visit.send(FROM, "/playground", **(fields | {"do": "add"})).text)
+    assert (added["role.4"], added["text.4"], added["text.1"]) == ("user", "", "Changed")
+    removed = fields_of(visit.send(FROM, "/playground", **(added | {"do": "remove.0"})).text)
+    assert (removed["role.0"], removed["text.0"], "role.4" in removed) == ("user", "Changed", False)
+
+
+def test_a_long_conversation_is_sent_whole(played: Played, visit: Visit) -> None:
+    """Messages that have no box of their own stand as JSON before the others, and leave with them."""
+    _, two = played.connect()
+    trace_id = "6c" * 16
+    said = [
+        {"role": "assistant" if at % 2 else "user", "parts": [{"type": "text", "content": f"part {at}"}]}
+        for at in range(61)
+    ]
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
+    path = f"/playground?from={trace_id}/{SPAN}"
+    fields = fields_of(visit.get(path).text)
+    assert (len(json.loads(fields["earlier"])), fields["text.0"], fields["connection.0"]) == (21, "part 21", two)
+    visit.send(path, "/playground", **(fields | {"do": "send"}))
+    ((sent,),) = played.asked()[1:]
+    assert [part["content"][0]["text"] for part in sent["messages"]] == [f"part {at}" for at in range(61)]
+
+
+def test_hostile_answers_are_texts(played: Played, visit: Visit) -> None:
+    """Markup in an answer, in a message and in the name of a model does nothing."""
+    played.connect()
+    evil = '<script>alert(1)</script><img src="https://evil.example/x.png" onerror="alert(2)">'
+    played.models[1].script = lambda _: Says(evil)
+    try:
+        fields = fields_of(visit.get(FROM).text) | {"text.1": evil, "model.0": evil[:150], "do": "price"}
+        priced = visit.send(FROM, "/playground", **fields)
+        sent = visit.send(FROM, "/playground", **(fields_of(priced.text) | {"do": "send"}))
+    finally:
+        played.models[1].script = lambda _: Says("Very.")
+    assert len(played.models[1].asked) == 1
+    for page in (priced.text, sent.text):
+        assert "<script>alert" not in page
+        assert "<img" not in page
+
+
+def test_a_server_without_connections_says_what_to_do(played: Played, visit: Visit) -> None:
+    """There is no form, and a link to where connections are made."""
+    connections = played.running.context.judging.connections
+    for each in connections.all():
+        connections.delete(each.connection_id)
+    page = visit.get("/playground").text
+    assert ("There is no connection to a model" in page, "<textarea" in page) == (True, False)
+
+
+@pytest.mark.parametrize("looks", [{"viewport": DESK}, {"viewport": PHONE, "color_scheme": "dark"}])
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "without"])
+def test_somebody_asks_two_models_in_a_browser(
+    played: Played, browser: "Browser", looks: dict[str, Any], *, has_scripts: bool
+) -> None:
+    """From the span to two answers beside that which was: with scripts the price follows what is typed."""
+    one, _ = played.connect()
+    with a_page(browser, played.origin, java_script_enabled=has_scripts, **looks) as watch:
+        page: Page = watch.page
+        watch.open(f"/traces/{TRACE}?span={SPAN}")
+        page.get_by_role("link", name="Open in the playground").click()
+        page.get_by_label("Message 2", exact=True).fill("Is it cold in Bergen?")
+        page.get_by_label("Connection").nth(1).select_option(one)
+        if has_scripts:
+            page.get_by_text("2 calls").wait_for()
+        else:
+            page.get_by_role("button", name="What does it cost?").click()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.get_by_role("heading", name="Answers").wait_for()
+        answers = page.locator(".answer")
+        assert [answers.nth(at).get_attribute("aria-label") for at in range(answers.count())] == [
+            "As it was",
+            "Answer 1",
+            "Answer 2",
+        ]
+        assert ("Very." in answers.nth(1).inner_text(), "Bitterly." in answers.nth(2).inner_text()) == (True, True)
+        assert "Bergen" in played.models[0].asked[0].body["messages"][1]["content"]
+        assert page.get_by_label("Message 2", exact=True).input_value() == "Is it cold in Bergen?"
+        assert (watch.scan() if has_scripts else [], watch.sideways() <= 0) == ([], True)
