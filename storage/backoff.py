@@ -4,6 +4,7 @@ import random
 from typing import Final
 
 _MOST_DOUBLINGS: Final = 30
+_JITTER: Final = random.Random()  # noqa: S311 - not a secret; our own, as who seeds the global one expects its numbers
 
 
 def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
@@ -12,4 +13,4 @@ def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
     Half of it is random, so that those who failed together do not come again together.
     """
     doubled_s = first_s * (1 << min(max(failures - 1, 0), _MOST_DOUBLINGS))
-    return min(doubled_s, longest_s) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+    return min(doubled_s, longest_s) * _JITTER.uniform(0.5, 1.0)

@@ -177,7 +177,7 @@ def test_choosing_a_span_moves_nothing(shown: Shown, browser: "Browser") -> None
         assert page.locator("#tree [data-row]").count() == 3
         page.fill("#tree-tools [name=find]", "")
         page.click("text=Collapse all")
-        page.wait_for_function("document.querySelector('#tree table').ariaRowCount < 300")
+        until(lambda: int(page.evaluate("document.querySelector('#tree table').ariaRowCount")), lambda rows: rows < 300)
         page.click("[data-act=span]")
         page.click("text=Whole trace")
         page.go_back(wait_until="commit")

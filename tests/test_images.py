@@ -225,7 +225,7 @@ def test_a_click_shows_the_picture_in_a_browser(
         page.get_by_role("link", name="Show the image").click()
         image = page.get_by_role("img", name="Image of this message")
         image.wait_for()
-        page.wait_for_function("document.querySelector('.shown-image img').naturalWidth === 2")
+        until(lambda: image.evaluate("each => each.naturalWidth"), lambda width: width == 2)
         assert len(asked) == 1
         assert (watch.scan(), watch.sideways() <= 0) == ([], True)
         page.get_by_role("link", name="Hide the image").click()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser import a_page
+from tests.live import until
 from tests.offline import Offline, an_offline_server
 from tests.paging import Visit
 from tests.serving import run
@@ -103,9 +104,7 @@ def test_scores_and_texts_are_given_by_keyboard(api: Offline, browser: "Browser"
             for key in keys:
                 if key in {"v", "n"}:
                     page.keyboard.press(key)
-                    page.wait_for_function(
-                        "document.activeElement.name === 'score' || document.activeElement.name === 'note'"
-                    )
+                    until(lambda: page.evaluate("document.activeElement.name"), {"score", "note"}.__contains__)
                 elif len(key) > 1 and key not in {"Enter", "Escape"}:
                     page.keyboard.type(key)
                 else:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.access import OPERATOR_KEY, a_closed_server
 from tests.browser import a_page
+from tests.live import until
 from tests.offline import Offline, an_offline_server
 from tests.paging import Visit
 
@@ -70,7 +71,7 @@ def test_forty_entries_are_reviewed_by_keyboard(api: Offline, browser: "Browser"
                 assert "onerror=alert(1)" in page.inner_text(".review-what")
                 assert "judge's word" not in page.content()
                 keys.press("n")
-                page.wait_for_function("document.activeElement.name === 'note'")
+                until(lambda: page.evaluate("document.activeElement.name"), lambda name: name == "note")
                 keys.type("1 is typed here, not voted")
                 keys.press("Escape")
             keys.press("12"[number % 2])

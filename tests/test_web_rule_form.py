@@ -122,7 +122,7 @@ def test_what_is_wrong_is_told_once_its_field_is_left(shown: Shown, browser: "Br
         page.select_option("[name=evaluator]", "regex")
         page.wait_for_selector("[name='config.pattern']")
         name, pattern = page.locator("#wrong-name"), page.locator("[id='wrong-config.pattern']")
-        page.wait_for_function("document.getElementById('wrong-name').textContent.includes('required')")
+        until(name.text_content, lambda text: "required" in str(text))
         assert (pattern.is_visible(), page.locator("#problems .counted").is_visible()) == (False, False)
         page.get_by_role("textbox", name="Name", exact=True).fill("kind")
         page.get_by_role("textbox", name=re.compile("^pattern")).focus()

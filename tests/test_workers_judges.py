@@ -381,7 +381,7 @@ def test_rubbish_is_never_a_score(tmp_path: Path, rubbish: object) -> None:
     """A judge whose replies cannot be used is asked twice more; then the evaluation has failed."""
     with a_book(tmp_path) as book, a_model(rubbish) as model:
         ask(book)
-        with working(book, {"main": a_connection(model.base_url)}) as workers:
+        with working(book, {"main": a_connection(model.base_url, timeout_s=LONG_S)}) as workers:
             eventually(lambda: states(book.store), lambda found: found == {"failed": 4})
             assert workers.wait_idle(LONG_S)
         assert evaluated(book.store, "outcome, score, passed, error_kind, attempts") == 4 * [
