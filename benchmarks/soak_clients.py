@@ -18,6 +18,7 @@ from benchmarks.panels import documented_queries
 TIMEOUT_S: Final = 300.0
 SETTLE_S: Final = 5.0  # after its acknowledgement a trace is visible
 MICROSECONDS: Final = 1_000_000
+_SAID: Final = 400  # characters of an answer, and of what was asked
 
 
 @dataclass(slots=True)
@@ -26,10 +27,12 @@ class Asked:
 
     took_ms: list[float] = field(default_factory=list)
     statuses: dict[str, int] = field(default_factory=dict)  # those that are no success, and no answers at all
+    said: dict[str, str] = field(default_factory=dict)  # by the first answer with each status
 
-    def count(self, status: str) -> None:
+    def count(self, status: str, said: str = "") -> None:
         """Note an answer that was no success."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.said.setdefault(status, said)
 
 
 class Traces:
@@ -108,7 +111,11 @@ class Asking:
                 if answer.is_success:
                     asked.took_ms.append(1e3 * (time.perf_counter() - start_s))
                 else:
-                    asked.count(str(answer.status_code))
+                    asked.count(str(answer.status_code), f"{answer.text[:_SAID]}, of {_asked_for(answer.request)}")
+
+
+def _asked_for(request: httpx.Request) -> str:
+    return " ".join((request.method, request.url.path, request.content.decode(errors="replace")[:_SAID]))
 
 
 def _sql(query: str) -> Callable[[httpx.Client], httpx.Response]:

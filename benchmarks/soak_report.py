@@ -178,3 +178,5 @@ def _by_client(asked: Mapping[str, Asked]) -> Iterator[str]:
         took = np.percentile(one.took_ms or [0.0], (50, 99, 100))
         others = ", ".join(f"{status}: {count}" for status, count in sorted(one.statuses.items()))
         yield f"| {name} | {len(one.took_ms):,} | {took[0]:,.0f} / {took[1]:,.0f} / {took[2]:,.0f} | {others or '-'} |"
+    for name, one in asked.items():
+        yield from (f"{name}, the first {status}: {said}" for status, said in sorted(one.said.items()) if said)
