@@ -19,14 +19,13 @@ from typing import Final, NamedTuple
 import duckdb
 import httpx
 
+from benchmarks.filling import as_served
 from benchmarks.machine import describe
 from benchmarks.panels import documented_queries
 from benchmarks.server import Server, tracejury
 from benchmarks.spans import Requests
-from collector.conventions.own import NO_KEYS
 from collector.machine import share_of_memory, share_of_threads
 from collector.otlp.decode import Request, decode
-from collector.reading.spans import ConventionsReader
 from collector.reading.updater import TraceUpdater
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
@@ -113,7 +112,7 @@ def questions() -> Iterator[Question]:
 
 def fill_views(data: Path, wanted: int) -> int:
     """Send some spans, and copy what is stored of them, until there are about so many; returns how many."""
-    reads = ConventionsReader(NO_KEYS)
+    reads = as_served()
     with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=reads)))) as store:
         requests = Requests(SPANS)
         for _ in range(SEED_SPANS // SPANS // 16):
@@ -122,7 +121,7 @@ def fill_views(data: Path, wanted: int) -> int:
             while store.overload:
                 time.sleep(0.01)
         assert store.wait_committed(WAIT_S)
-        traces = TraceUpdater(store.trace_meanings, ConventionsReader(NO_KEYS), ingest_is_behind=lambda: False)
+        traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=lambda: False)
         traces.start()
         assert traces.wait_idle(WAIT_S)
         traces.close()

@@ -18,9 +18,8 @@ from typing import Final
 
 import httpx
 
+from benchmarks.filling import as_served
 from benchmarks.server import Server, tracejury
-from collector.conventions.own import NO_KEYS
-from collector.reading.spans import ConventionsReader
 from storage.ingest.writer import WriterOptions
 from storage.offline.run_items import NewRunItem, NewScore
 from storage.offline.runs import NewRun
@@ -34,7 +33,7 @@ BUSY_S: Final = 0.3  # of two seconds: it does more than a server that waits
 
 def fill(data: Path, items: int) -> tuple[str, str, str]:
     """Two runs of an experiment in a new store: the experiment, the baseline and the candidate."""
-    with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS))))) as store:
+    with closing(Store.open(data, StoreOptions(writer=WriterOptions(reads=as_served())))) as store:
         found = []
         for seed in (1, 2):
             now_us = time.time_ns() // 1_000

@@ -10,7 +10,7 @@ from typing import Final
 
 import duckdb
 
-from collector.reading.spans import edition_of
+from collector.reading.spans import ConventionsReader, edition_of
 from collector.settings import Settings
 from storage.engine.database import CATALOG, ROW_GROUP_ROWS, Database, DatabaseOptions
 
@@ -68,6 +68,11 @@ _TABLES: Final = {
             $batch AS batch
         FROM incoming WHERE number % $spans = 2""",
 }
+
+
+def as_served() -> ConventionsReader:
+    """What reads spans as a server at default settings does, which reads all others again beside what is measured."""
+    return ConventionsReader(Settings().own_keys)
 
 
 def fill(directory: Path, spans: int, *, users: int, text: int) -> int:

@@ -18,11 +18,10 @@ from urllib.parse import quote
 
 import httpx
 
+from benchmarks.filling import as_served
 from benchmarks.server import Server, tracejury
 from benchmarks.spans import Requests
-from collector.conventions.own import NO_KEYS
 from collector.otlp.decode import Request, decode
-from collector.reading.spans import ConventionsReader
 from storage.engine.database import ROW_GROUP_ROWS
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
@@ -124,7 +123,7 @@ def fill(data: Path, spans: int) -> None:
 
 
 def _options() -> StoreOptions:
-    return StoreOptions(writer=WriterOptions(reads=ConventionsReader(NO_KEYS)))
+    return StoreOptions(writer=WriterOptions(reads=as_served()))
 
 
 def ask(data: Path) -> None:

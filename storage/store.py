@@ -135,7 +135,7 @@ class Store:
         self.results_out = ResultsOut(database, writer)
         self.search, self.overview = Search(database), Overview(database)
         self.listing, self.saved_views = Listing(database), SavedViews(database, writer)
-        self.sessions = SessionQueries(database, self.windows)
+        self.sessions = SessionQueries(database)
         self.outlines = Outlines(database)
         self.exports = Exports(database)
         self.datasets = Datasets(database, writer)

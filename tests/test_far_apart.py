@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.ingest.windows import EVERYTHING, Extent, Limits, TraceKey, groups_of
+from storage.ingest.windows import EVERYTHING, Extent, Limits, TraceKey, extents_of, groups_of
 from storage.store import Store
 from tests.judged import put, seqs
 from tests.storing import a_batch, a_store, an_export, commit, rows, trace_id
@@ -72,11 +72,15 @@ def test_spans_of_traces_far_apart(store: Store) -> None:
         assert (cut.spans.num_rows, cut.is_cut) == (most, True)
 
 
-def test_results_of_traces_far_apart(store: Store) -> None:
-    """Those of each trace stand with it."""
-    ids = [trace_id(number) for number in (*FAR, 5)]
-    found = store.judgements.evaluations_of(ids, tenant="")
+@pytest.mark.parametrize("commits_each", [16, 8_192])
+def test_results_of_traces_far_apart(store: Store, commits_each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each trace stand with it, whether they are looked up one by one or together."""
+    monkeypatch.setattr("storage.judging.judgements._COMMITS_EACH", commits_each)
+    keys = [TraceKey("", trace_id(number)) for number in (*FAR, 5)]
+    with store._database.snapshot() as cursor:
+        extents = extents_of(cursor, keys)
+    found = store.judgements.evaluations_of(extents, tenant="")
     assert {key: [each.job_id for each in listed] for key, listed in found.items()} == {
         trace_id(number): [number] for number in FAR
     }
-    assert store.judgements.evaluations_of([trace_id(7_777)], tenant="") == {}
+    assert store.judgements.evaluations_of({}, tenant="") == {}

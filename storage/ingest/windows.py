@@ -14,7 +14,7 @@ from storage.engine.database import Database
 _LOGS_EACH = 10
 """Log records that are taken out for each span, in as many bytes as the spans. A guess."""
 
-_COMMITS_EACH = 16
+COMMITS_EACH = 16
 """Traces between which lie more commits than so many for each are looked up one by one. A guess: to ask once more takes
 as long as to look through so many."""
 
@@ -80,15 +80,8 @@ class Windows:
 
     def traces(self, keys: Iterable[TraceKey], *, until: int, limits: Limits) -> SpanWindow | None:
         """The spans of these traces up to number `until`, as many as fit; None when there are none."""
-        wanted = set(keys)
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, wanted)
-            if not extents:
-                return None
-            spans, is_cut = _spans(cursor, extents, limits, until=until)
-            if not spans.num_rows:
-                return None
-            return _window(cursor, spans, limits, is_cut=is_cut)
+            return spans_within(cursor, extents_of(cursor, set(keys)), limits, until=until)
 
     def sessions(self, keys: Iterable[SessionKey], *, limits: Limits) -> SpanWindow | None:
         """The spans of the traces of these sessions, as many as fit; None when there are none."""
@@ -175,7 +168,7 @@ def bounds_of(extents: Collection[Extent]) -> dict[str, int]:
     }
 
 
-def groups_of(extents: Mapping[TraceKey, Extent]) -> list[list[TraceKey]]:
+def groups_of(extents: Mapping[TraceKey, Extent], *, commits_each: int = COMMITS_EACH) -> list[list[TraceKey]]:
     """Traces that are looked up together: all of them, or where they are far apart, those whose commits touch."""
     ordered = sorted(extents, key=lambda key: extents[key].first_batch)
     groups: list[list[TraceKey]] = []
@@ -187,8 +180,18 @@ def groups_of(extents: Mapping[TraceKey, Extent]) -> list[list[TraceKey]]:
         else:
             groups.append([key])
         last_batch = max(last_batch, extent.last_batch)
-    is_far_apart = last_batch - first_batch > _COMMITS_EACH * len(groups)
+    is_far_apart = last_batch - first_batch > commits_each * len(groups)
     return groups if is_far_apart else [ordered]
+
+
+def spans_within(
+    cursor: duckdb.DuckDBPyConnection, extents: Mapping[TraceKey, Extent], limits: Limits, *, until: int = EVERYTHING
+) -> SpanWindow | None:
+    """The spans of traces with these extents up to number `until`, as many as fit; None when there are none."""
+    if not extents:
+        return None
+    spans, is_cut = _spans(cursor, extents, limits, until=until)
+    return _window(cursor, spans, limits, is_cut=is_cut) if spans.num_rows else None
 
 
 def _spans(
@@ -196,18 +199,16 @@ def _spans(
 ) -> tuple[pa.Table, bool]:
     """The spans of some traces, one at least, as far as they fit; and whether there may be more."""
     tables: list[pa.Table] = []
+    left = limits
     for group in groups_of(extents):
         bounds = bounds_of([extents[key] for key in group]) | {"until": until}
-        left = Limits(
-            rows=limits.rows - sum(table.num_rows for table in tables),
-            nbytes=limits.nbytes - sum(table.nbytes for table in tables),
-        )
         if len(group) == 1:
             spans, is_cut = fetch(cursor, sql.query("spans_of_one_trace"), left, **bounds, **group[0]._asdict())
         else:
             cursor.register("wanted_traces", key_table(group))
             spans, is_cut = fetch(cursor, sql.query("spans_of_traces"), left, **bounds)
         tables.append(spans)
+        left = Limits(rows=left.rows - spans.num_rows, nbytes=left.nbytes - spans.nbytes)
         if is_cut:
             return pa.concat_tables(tables), True
     return pa.concat_tables(tables), False

@@ -12,6 +12,10 @@ from storage.engine.database import Database
 from storage.ingest.backlog import SEQ_BITS
 from storage.ingest.windows import TRACE_ID, Extent, TraceKey, bounds_of, extents_of, groups_of
 
+_COMMITS_EACH = 8_192
+"""As of spans, of results: these have fewer columns, so that one more look-up takes as long as to look through more of
+them. Ten traces that lie apart in 2.4 million results took 110 ms one by one, and 14 together."""
+
 MAX_DECISIONS = 20_000
 """Decisions about one trace that are read at once, and evaluations. A guess: of 1,000 spans by 20 rules."""
 
@@ -142,14 +146,17 @@ class Judgements:
             return None
         return TargetToJudge(tenant=tenant, trace_id=trace_id, span_id=span_id, **found[0])
 
-    def evaluations_of(self, trace_ids: Collection[str], *, tenant: str) -> Mapping[str, list[StoredEvaluation]]:
-        """What came of the evaluations of traces and their spans, by trace id, 20,000 at most."""
-        keys = [TraceKey(tenant, each) for each in trace_ids if TRACE_ID.fullmatch(each)]
+    def evaluations_of(
+        self, extents: Mapping[TraceKey, Extent], *, tenant: str
+    ) -> Mapping[str, list[StoredEvaluation]]:
+        """What came of the evaluations of a tenant's traces with these extents, and of their spans, by trace id.
+
+        20,000 at most.
+        """
         found: dict[str, list[StoredEvaluation]] = {}
         left = MAX_DECISIONS
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, keys)
-            for group in groups_of(extents) if extents else ():
+            for group in groups_of(extents, commits_each=_COMMITS_EACH) if extents else ():
                 ids = [key.trace_id for key in group]
                 asked: dict[str, object] = {"tenant": tenant, "trace_ids": ids, "session_id": None}
                 numbers = _between([extents[key] for key in group]) | {"rows": left}
@@ -160,6 +167,8 @@ class Judgements:
     def of_session(self, session_id: str, *, tenant: str = "") -> Judged:
         """What rules about sessions made of one; what became of its traces stands with these."""
         with self._database.snapshot() as cursor:
+            if not cursor.execute(sql.query("has_session_rules")).fetchall():
+                return Judged()
             wanted = {"tenant": [tenant], "session_id": [session_id]}
             cursor.register("wanted_sessions", pa.table(wanted, pa.schema([(name, pa.string()) for name in wanted])))
             traces = [row["trace_id"] for row in _rows(cursor, sql.query("traces_of_session_keys"), {})]

@@ -1,6 +1,6 @@
 """Sessions: conversations of several traces, which tell one session id."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.database import Database
-from storage.ingest.windows import Limits, TraceKey, Windows
+from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
 from storage.query.asked_lines import asked_for
 from storage.query.queries import summaries_of
 from storage.query.rows import logs_of, spans_of
@@ -93,6 +93,7 @@ class SessionTraces:
 
     summary: SessionSummary
     traces: Sequence[Trace]
+    extents: Mapping[TraceKey, Extent]  # of these traces
     context: Trace | None  # the trace before the first of them, which tells what is history in it
     first_number: int  # of the first of them among all traces of the session, from 1
     cost_before_usd: float | None  # of the traces before the first of them; None: no trace tells it
@@ -106,9 +107,8 @@ class SessionQueries:
     A trace belongs to its session once it is added up.
     """
 
-    def __init__(self, database: Database, windows: Windows) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._windows = windows
 
     def page(
         self, like: SessionsLike, *, after: SessionPosition | None = None, limit: int, tenant: str | None = ""
@@ -151,20 +151,32 @@ class SessionQueries:
             }
             found = cursor.execute(sql.query("traces_of_session"), place).fetchall()
             listed = summaries_of(cursor, owner, [trace_id for trace_id, *_ in found])
-        own = [each for each, _ in listed if each.tenant == owner]
-        keys = [TraceKey(owner, each.trace_id) for each in own]
-        window = self._windows.traces(keys, until=LAST_NS, limits=_LIMITS) if keys else None
+            own = [(each, bounds) for each, bounds in listed if each.tenant == owner]
+            own.sort(key=lambda pair: (pair[0].start_ns, pair[0].trace_id))
+            extents = {
+                TraceKey(owner, each.trace_id): Extent(
+                    spans=each.span_count,
+                    first_start_ns=bounds["from_ns"],
+                    last_start_ns=bounds["to_ns"],
+                    first_batch=bounds["first_batch"],
+                    last_batch=bounds["last_batch"],
+                )
+                for each, bounds in own
+            }
+            window = spans_within(cursor, extents, _LIMITS)
         spans = {} if window is None else _by_trace(spans_of(window.spans))
         logs = {} if window is None else _by_trace(logs_of(window.logs))
         traces = [
             Trace(summary=each, spans=tuple(spans.get(each.trace_id, ())), logs=tuple(logs.get(each.trace_id, ())))
-            for each in sorted(own, key=lambda each: (each.start_ns, each.trace_id))
+            for each, _ in own
         ]
         has_earlier = len(found) > limit
         trace_id, start_ns, number, _ = found[:limit][-1] if found else ("", 0, 1, None)
+        here = traces[1:] if has_earlier else traces
         return SessionTraces(
             summary=summary,
-            traces=traces[1:] if has_earlier else traces,
+            traces=here,
+            extents={key: extents[key] for key in (TraceKey(owner, each.summary.trace_id) for each in here)},
             context=traces[0] if has_earlier else None,
             first_number=number,
             cost_before_usd=found[limit][-1] if has_earlier else None,

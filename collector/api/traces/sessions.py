@@ -67,8 +67,7 @@ def show_session(
     found = here.sessions.traces(session_id, before=place, limit=size, tenant=sight_of(who, tenant))
     if found is None:
         return problem(404, "there is no such session here")
-    ids = [trace.summary.trace_id for trace in found.traces]
-    evaluations = here.judgements.evaluations_of(ids, tenant=found.summary.tenant)
+    evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)
     turns = read_session(found, evaluations, here.own_keys)
     earlier = None if found.earlier is None else turn_place_text(found.earlier)
     judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)

@@ -9,7 +9,7 @@ from collector.mcp.tool import Answer, Arguments, Tool
 from collector.mcp.tools.traces import Number, judged
 
 _MOST_TEXTS = 120_000
-"""Traces whose texts are looked through for an answer: with 200,000 at ten million spans a text that nobody said took 317 ms."""
+"""Traces whose texts are looked through for an answer. With 200,000 a text that nobody said took 317 ms."""
 
 
 class SessionLine(BaseModel):

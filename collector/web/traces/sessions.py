@@ -96,8 +96,8 @@ def show_session(
     found = here.sessions.traces(session_id, before=place, limit=_PAGE_TURNS, tenant=sight_of(who, tenant or None))
     if found is None:
         raise HTTPException(404, "there is no such session here")
-    ids = [trace.summary.trace_id for trace in found.traces]
-    turns = read_session(found, here.judgements.evaluations_of(ids, tenant=found.summary.tenant), here.own_keys)
+    evaluations = here.judgements.evaluations_of(found.extents, tenant=found.summary.tenant)
+    turns = read_session(found, evaluations, here.own_keys)
     state = session_state(found.summary, now_ns=here.now_ns(), idle_ns=here.session_idle_ns)
     judged = here.judgements.of_session(session_id, tenant=found.summary.tenant)
     return page(
