@@ -50,8 +50,8 @@ async def list_rules(api: Api, asked: ListRules) -> ListedRules:
     return ListedRules(rules=[ListedRule(**{name: rule[name] for name in ListedRule.model_fields}) for rule in found])
 
 
-_MOST_TRIED = 100_000
-"""Spans that a rule is tried on, the newest. A guess, as pages have it."""
+_MOST_TRIED = 50_000
+"""Spans that a rule is tried on, the newest. Of 100,000 an answer took 343 ms where ten million are stored."""
 
 
 class TestRule(Arguments):
@@ -63,7 +63,7 @@ class TestRule(Arguments):
         "conditions [{field, op, value}], evaluator or criteria, threshold, sampleRate, …"
     )
     last_seconds: int = Field(
-        default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago, the newest 100,000."
+        default=86_400, ge=1, le=31_536_000, description="Look at the spans of so long ago, the newest 50,000."
     )
     trace_id: str | None = Field(default=None, description="Look at this trace instead, and say which condition fails.")
 
