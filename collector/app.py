@@ -35,7 +35,7 @@ from collector.observing import Watch
 from collector.parts import body_limits, certificate, host_names, make_authenticator, store_options, with_cors
 from collector.quack.serving import serving_quack
 from collector.reading.spans import ConventionsReader, ReadingCounts
-from collector.reading.updater import TraceUpdater
+from collector.reading.updater import REST, TraceUpdater
 from collector.redaction.columns import Redactor
 from collector.redaction.values import ValueRedactor
 from collector.secrets import Secrets
@@ -135,7 +135,7 @@ async def _opened(stack: AsyncExitStack, settings: Settings, watch: Watch | None
 async def _adding_up(stack: AsyncExitStack, settings: Settings, store: Store, counts: ReadingCounts) -> TraceUpdater:
     """What keeps traces up with commits, until the stack is closed."""
     reads = ConventionsReader(settings.own_keys, counts)
-    traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store))
+    traces = TraceUpdater(store.trace_meanings, reads, ingest_is_behind=_behind(settings, store), rest=REST)
     traces.start()
     stack.push_async_callback(asyncio.to_thread, traces.close)
     return traces

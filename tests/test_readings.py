@@ -320,6 +320,24 @@ def test_adding_up_waits_for_ingest_only_so_long(tmp_path: Path, monkeypatch: py
             traces.close()
 
 
+def test_reading_again_rests_and_adding_up_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps over what another edition had read, traces that grow are added up all the same."""
+    monkeypatch.setattr("collector.reading.updater._LIMITS", Limits(rows=2, nbytes=1 << 20))
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(an_export(2), an_export(4, trace=1, first=2)))
+    options = StoreOptions(writer=WriterOptions(commit_interval_s=0.001, reads=Edition("2")))
+    with Store.open(tmp_path, options) as store:
+        traces = TraceUpdater(store.trace_meanings, Edition("2"), ingest_is_behind=lambda: False, rest=1e6)
+        traces.start()
+        try:
+            until(lambda: store.status.status(0).older_spans == 4)
+            commit(store, a_batch(an_export(3, trace=2, first=6)))
+            until(lambda: (1, 3) in rows(store, "SELECT count(*), span_count FROM trace_reading GROUP BY ALL"))
+            assert store.status.status(0).older_spans == 4
+        finally:
+            traces.close()
+
+
 HOSTILE = [
     '[{"role": "user", "parts": [{"type": "text", "content": "half of a pair: \\ud83d, and the rest of it"}]}]',
     '[{"role": "user", "parts": [{"type": "text", "content": "a nul \\u0000 in the middle of the text"}]}]',
