@@ -28,16 +28,14 @@ WITH decided AS NOT MATERIALIZED (
     INNER JOIN rule_revision AS v ON v.revision = d.revision
     INNER JOIN span AS s ON s.seq = d.seq
     LEFT JOIN job AS j ON j.seq = d.seq AND j.revision = d.revision
-    LEFT JOIN (
+    LEFT JOIN LATERAL ( -- of these decisions alone: results are many, and a question is mostly about a trace, or an hour
         SELECT
-            revision,
-            seq,
-            arg_max(project, round) AS project,
-            arg_max(outcome, round) AS outcome,
-            arg_max(coalesce(error_kind, ''), round) AS error_kind
-        FROM evaluation
-        GROUP BY revision, seq
-    ) AS e ON e.seq = d.seq AND e.revision = d.revision
+            arg_max(r.project, r.round) AS project,
+            arg_max(r.outcome, r.round) AS outcome,
+            arg_max(coalesce(r.error_kind, ''), r.round) AS error_kind
+        FROM evaluation AS r
+        WHERE r.revision = d.revision AND r.seq = d.seq
+    ) AS e ON true
 ),
 open AS NOT MATERIALIZED (
     SELECT t.tenant, t.trace_id, t.seq, r.revision, r.name AS rule, left(v.digest, 12) AS rule_revision
