@@ -8,11 +8,11 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
 from storage.offline.runs import Run
+from storage.sql import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
