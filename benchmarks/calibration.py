@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from rules.statistics.calibration import Calibration, calibrate, confusion_of
-from rules.statistics.correcting import Confusion, DrawnLabel, Measured
+from rules.statistics.correcting import Confusion, DrawnLabel, IntervalMeasure
 
 _JUDGED = 1_000
 _LABELS = 120
@@ -102,7 +102,7 @@ def _covered(samples: int, sample: Sample, rate: float) -> list[str]:
     return [f"{raw / samples:.0%}", f"{alone / samples:.0%}", f"{corrected / known:.1%}", f"{width / known:.3f}"]
 
 
-def _holding(rate: float) -> Callable[[Measured], bool]:
+def _holding(rate: float) -> Callable[[IntervalMeasure], bool]:
     return lambda found: found.interval is not None and found.interval.low <= rate <= found.interval.high
 
 

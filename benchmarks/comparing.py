@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from rules.statistics.runs.comparison import compare
-from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem
+from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem
 
 ITEMS, TRIALS, EVALUATORS = 10_000, 5, 5
 
@@ -18,7 +18,7 @@ def a_run(seed: int) -> FinishedRun:
     scores = np.random.default_rng(seed).random((EVALUATORS, ITEMS, TRIALS))
     return FinishedRun(
         items=[JudgedItem(key=f"item-{at}") for at in range(ITEMS)],
-        evaluators=[Evaluator(name=f"evaluator-{at}", threshold=0.5) for at in range(EVALUATORS)],
+        evaluators=[ComparedEvaluator(name=f"evaluator-{at}", threshold=0.5) for at in range(EVALUATORS)],
         outcomes=np.full(scores.shape, SCORED, dtype=np.uint8),
         scores=scores,
         passed=(scores >= 0.5).astype(np.float64),

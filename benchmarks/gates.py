@@ -17,7 +17,7 @@ from rules.statistics.formulas.quantiles import z_of
 from rules.statistics.formulas.resampling import Draws
 from rules.statistics.runs.comparison import compare
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem
+from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem
 
 ALPHA, BETA = 3.4, 0.6
 THRESHOLD = 0.8  # what a team sets that sees 85 %
@@ -31,7 +31,7 @@ def a_run(passes: Passes) -> FinishedRun:
     """The run of these passes, items by trials."""
     return FinishedRun(
         items=[JudgedItem(key=str(at)) for at in range(len(passes))],
-        evaluators=[Evaluator(name="exact", threshold=0.5)],
+        evaluators=[ComparedEvaluator(name="exact", threshold=0.5)],
         outcomes=np.full((1, *passes.shape), SCORED, dtype=np.uint8),
         scores=passes[None],
         passed=passes[None],

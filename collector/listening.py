@@ -85,7 +85,7 @@ async def serving(
         ssl_certfile=tls.chain if tls else None,
         ssl_keyfile=tls.key if tls else None,
     )
-    server = _Server(config)
+    server = _ListeningServer(config)
     task = asyncio.create_task(server._serve([bound]))  # noqa: SLF001 - `serve` would take the process's signals for itself
     await server.up.wait()
     try:
@@ -95,7 +95,7 @@ async def serving(
         await task
 
 
-class _Server(uvicorn.Server):
+class _ListeningServer(uvicorn.Server):
     """Says when it is up."""
 
     def __init__(self, config: uvicorn.Config) -> None:

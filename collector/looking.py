@@ -17,7 +17,7 @@ import httpx
 from collector.access.authenticator import Authenticator, check
 from collector.access.caller import Caller, RequestInfo
 from collector.access.errors import AccessRefused
-from collector.access.journal import Journal
+from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.permission import Need, Role
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
@@ -168,7 +168,7 @@ def _judging(settings: Settings, store: Store, stack: AsyncExitStack) -> JudgeSe
 
 def _authenticator(store: Store) -> Authenticator:
     keyring = Keyring(store.access, None)
-    return Onlookers(keyring, Journal(store.access, keyring, kept=0), reads_are_open=True)
+    return Onlookers(keyring, AuditJournal(store.access, keyring, kept=0), reads_are_open=True)
 
 
 def _rules(store: Store) -> RulesInForce:

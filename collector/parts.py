@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from starlette.middleware.cors import CORSMiddleware
 
 from collector.access.authenticator import Authenticator
-from collector.access.journal import Journal
+from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import Rates
@@ -44,7 +44,7 @@ def make_authenticator(settings: Settings, store: Store, stack: AsyncExitStack) 
     if not keyring.is_open and not keyring.has_lasting_credential:
         log.warning("no key that lasts can administer this server; TRACEJURY_API_KEY sets one")
     rates = Rates(requests=settings.key_requests_per_second, nbytes=settings.key_bytes_per_second)
-    journal = Journal(store.access, keyring, kept=settings.audit_entries)
+    journal = AuditJournal(store.access, keyring, kept=settings.audit_entries)
     journal.start()
     stack.push_async_callback(asyncio.to_thread, journal.close)
     return Authenticator(keyring, journal, reads_are_open=settings.reads == "open", rates=rates)

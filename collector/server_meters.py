@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collector.access.authenticator import Authenticator
-from collector.access.journal import Journal
+from collector.access.journal import AuditJournal
 from collector.conditions import ServerConditions
 from collector.exporting.results import ResultsExporter
 from collector.ingest import Ingest
@@ -314,7 +314,7 @@ def _results_meters(look: Callable[[], WaitingCounts], exporter: ResultsExporter
     )
 
 
-def _other_meters(ingest: Ingest, journal: Journal, conditions: ServerConditions) -> Sequence[Meter]:
+def _other_meters(ingest: Ingest, journal: AuditJournal, conditions: ServerConditions) -> Sequence[Meter]:
     return (
         Meter(
             name="tracejury_conditions",

@@ -46,7 +46,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
     Raises:
         NotRun: it could not be started, was late, printed too much, or did not end with exit code 0.
     """
-    running = _Running(program.output_bytes)
+    running = _RunningProcess(program.output_bytes)
     transport = await _start(program, running)
     try:
         async with asyncio.timeout(program.time_limit_s):
@@ -64,7 +64,7 @@ async def run(program: JudgeProgram, document: bytes) -> bytes:
     return bytes(running.stdout)
 
 
-async def _start(program: JudgeProgram, running: "_Running") -> asyncio.SubprocessTransport:
+async def _start(program: JudgeProgram, running: "_RunningProcess") -> asyncio.SubprocessTransport:
     loop = asyncio.get_running_loop()
     command, folder, environment = program.command, program.folder, dict(program.environment)
     start = loop.subprocess_shell if isinstance(command, str) else loop.subprocess_exec
@@ -77,7 +77,7 @@ async def _start(program: JudgeProgram, running: "_Running") -> asyncio.Subproce
     return transport
 
 
-class _Running(asyncio.SubprocessProtocol):
+class _RunningProcess(asyncio.SubprocessProtocol):
     """A process, and what comes out of it.
 
     The protocol, not asyncio's streams: those tell of the end only when the pipes are closed, which children of the

@@ -153,7 +153,7 @@ def _longer(compared: _Compared) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _TrajectoryMode:
     """One mode of a trajectory: what is counted, and of how many."""
 
     matched: Callable[[_Compared], int]
@@ -167,14 +167,14 @@ class _Rule:
         return self.whole is _longer and not self.all_or_nothing
 
 
-_TRAJECTORY: Final[Mapping[str, _Rule]] = {
-    "STRICT": _Rule(matched=_Compared.by_position, whole=_longer, all_or_nothing=True),
-    "IN_ORDER": _Rule(matched=_Compared.in_order, whole=_longer),
-    "ANY_ORDER": _Rule(matched=_Compared.any_order, whole=_longer),
-    "SUPERSET": _Rule(matched=_Compared.any_order, whole=_expected, all_or_nothing=True, empty_passes=True),
-    "SUBSET": _Rule(matched=_Compared.any_order, whole=_actual, all_or_nothing=True, empty_passes=True),
-    "PRECISION": _Rule(matched=_Compared.any_order, whole=_actual),
-    "RECALL": _Rule(matched=_Compared.any_order, whole=_expected),
+_TRAJECTORY: Final[Mapping[str, _TrajectoryMode]] = {
+    "STRICT": _TrajectoryMode(matched=_Compared.by_position, whole=_longer, all_or_nothing=True),
+    "IN_ORDER": _TrajectoryMode(matched=_Compared.in_order, whole=_longer),
+    "ANY_ORDER": _TrajectoryMode(matched=_Compared.any_order, whole=_longer),
+    "SUPERSET": _TrajectoryMode(matched=_Compared.any_order, whole=_expected, all_or_nothing=True, empty_passes=True),
+    "SUBSET": _TrajectoryMode(matched=_Compared.any_order, whole=_actual, all_or_nothing=True, empty_passes=True),
+    "PRECISION": _TrajectoryMode(matched=_Compared.any_order, whole=_actual),
+    "RECALL": _TrajectoryMode(matched=_Compared.any_order, whole=_expected),
 }
 
 

@@ -92,7 +92,7 @@ class ConditionReader:
             return None
         try:
             return Condition(field=name, operator=operator, operand=_Operands(field, operator).read(value))
-        except _Wrong as wrong:
+        except _BadValue as wrong:
             members.wrong("value", wrong.message, wrong.node)
             return None
 
@@ -100,7 +100,7 @@ class ConditionReader:
         self._problems.append(Problem(line=node.line, key=place, message=message))
 
 
-class _Wrong(Exception):
+class _BadValue(Exception):
     """What is wrong with a value."""
 
     def __init__(self, message: str, node: ValueNode | None = None) -> None:
@@ -120,12 +120,12 @@ class _Operands:
         """What is compared with.
 
         Raises:
-            _Wrong: it does not fit.
+            _BadValue: it does not fit.
         """
         if self._operator == EXISTS:
             return True if node is None else self._existence(node)
         if node is None:
-            raise _Wrong(f"is required with {self._operator}")
+            raise _BadValue(f"is required with {self._operator}")
         if self._operator == IN:
             return self._several(node)
         return self._text(node) if self._operator in TEXT_TESTS else self._scalar(node)
@@ -133,25 +133,25 @@ class _Operands:
     def _existence(self, node: ValueNode) -> bool:
         if isinstance(node.value, bool):
             return node.value
-        raise _Wrong(f"must be true, or false for a field that is not there (got {shown(node)})", node)
+        raise _BadValue(f"must be true, or false for a field that is not there (got {shown(node)})", node)
 
     def _several(self, node: ValueNode) -> tuple[Scalar, ...]:
         if not isinstance(node.value, tuple) or not 1 <= len(node.value) <= MAX_OPERANDS:
-            raise _Wrong(f"must be a list of 1 to {MAX_OPERANDS} values with {IN} (got {shown(node)})", node)
+            raise _BadValue(f"must be a list of 1 to {MAX_OPERANDS} values with {IN} (got {shown(node)})", node)
         return tuple(self._scalar(item) for item in node.value)
 
     def _text(self, node: ValueNode) -> str:
         if self._field.type == "number":
-            raise _Wrong(f"{self._operator} is for texts, and this field is a number; there are {_COMPARING}", node)
+            raise _BadValue(f"{self._operator} is for texts, and this field is a number; there are {_COMPARING}", node)
         if not isinstance(node.value, str) or not node.value or len(node.value) > MAX_TEXT:
-            raise _Wrong(
+            raise _BadValue(
                 f"must be a text of 1 to {MAX_TEXT} characters with {self._operator}, in quotes (got {shown(node)})",
                 node,
             )
         try:
             _PATTERNS.get(self._operator, str)(node.value)
         except BadPattern as error:
-            raise _Wrong(f"{error} (got {shown(node)})", node) from None
+            raise _BadValue(f"{error} (got {shown(node)})", node) from None
         return node.value
 
     def _scalar(self, node: ValueNode) -> Scalar:
@@ -161,14 +161,14 @@ class _Operands:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self._number(float(value) if abs(value) <= MAX_NUMBER else None, node)
         if not isinstance(value, str):
-            raise _Wrong(f"must be a text or a number (got {shown(node)})", node)
+            raise _BadValue(f"must be a text or a number (got {shown(node)})", node)
         return self._whole_text(value, node)
 
     def _number(self, number: float | None, node: ValueNode) -> float:
         if self._field.choices:
-            raise _Wrong(f"must be one of {', '.join(self._field.choices)} (got {shown(node)})", node)
+            raise _BadValue(f"must be one of {', '.join(self._field.choices)} (got {shown(node)})", node)
         if number is None:
-            raise _Wrong(
+            raise _BadValue(
                 f"is beyond {MAX_NUMBER}, where not every number can be told from the next; in quotes it is compared "
                 f"as a text (got {shown(node)})",
                 node,
@@ -178,13 +178,13 @@ class _Operands:
     def _whole_text(self, text: str, node: ValueNode) -> str:
         field, operator = self._field, self._operator
         if field.type == "number":
-            raise _Wrong(f"must be a number, without quotes (got {shown(node)})", node)
+            raise _BadValue(f"must be a number, without quotes (got {shown(node)})", node)
         if len(text) > MAX_TEXT:
-            raise _Wrong(f"must have at most {MAX_TEXT} characters", node)
+            raise _BadValue(f"must have at most {MAX_TEXT} characters", node)
         if field.choices and text not in field.choices:
-            raise _Wrong(f"must be one of {', '.join(field.choices)} (got {shown(node)})", node)
+            raise _BadValue(f"must be one of {', '.join(field.choices)} (got {shown(node)})", node)
         if operator in COMPARISONS and COMPARISONS[operator].orders and number_of(text) is not None:
-            raise _Wrong(
+            raise _BadValue(
                 f"is a text, which {operator} would order by its characters; write {text} without quotes", node
             )
         return text

@@ -229,7 +229,7 @@ class TraceReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class QueryColumn:
     """One column of an answer: its name and DuckDB's name of its type."""
 
     name: str
@@ -240,6 +240,6 @@ class Column:
 class Table:
     """The answer to an SQL query; `truncated` when there were more rows than were asked for."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[QueryColumn, ...]
     rows: tuple[tuple[object, ...], ...]
     truncated: bool

@@ -5,6 +5,15 @@ import re
 from graphlib import TopologicalSorter
 from importlib import resources
 from importlib.resources.abc import Traversable
+from typing import Any
+
+import duckdb
+
+
+def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The rows of an answer by the names of their columns."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @functools.cache
@@ -45,12 +54,25 @@ def views() -> list[tuple[str, str]]:
 def select_of(view: str) -> str:
     """The SELECT of a view, for statements that ask it of some rows: `WITH` gives these the name of the table."""
     _, _, select = dict(views())[view].partition(" AS\n")
-    return select.rstrip().removesuffix(";")
+    return bare(select)
+
+
+def bare(statement: str) -> str:
+    """A statement without the semicolon at its end, to stand inside of another one."""
+    return statement.rstrip().removesuffix(";")
 
 
 _READ_FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 _INTERNAL = frozenset(
-    {"counted_by_day", "counted_result", "evaluation_by_day", "outcome_of_run_item", "review_vote", "trace_roll_up"}
+    {
+        "counted_by_day",
+        "counted_result",
+        "evaluation_by_day",
+        "outcome_of_run_item",
+        "review_vote",
+        "run_sums",
+        "trace_roll_up",
+    }
 )
 """Views that others are made of."""
 

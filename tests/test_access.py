@@ -10,7 +10,7 @@ from collector.access import secret
 from collector.access.attempts import ALLOWED, REGAINED_S, Attempts
 from collector.access.caller import ANYBODY, Caller, RequestInfo
 from collector.access.errors import Elsewhere, Forbidden, TooMany
-from collector.access.journal import Journal
+from collector.access.journal import AuditJournal
 from collector.access.keyring import KeyDraft, Keyring
 from collector.access.origin import Names, host_of, is_loopback
 from collector.access.pace import KeyRateLimits, Rates
@@ -136,7 +136,7 @@ def test_when_a_key_was_used_is_stored_seldom(tmp_path: Path) -> None:
     with a_store(tmp_path) as store:
         keyring = Keyring(store.access, None)
         key, text = keyring.create(LASTING, ANYBODY)
-        journal = Journal(store.access, keyring, kept=1000)
+        journal = AuditJournal(store.access, keyring, kept=1000)
 
         def used(at_us: int) -> tuple[int | None, int | None]:
             keyring.find(secret.digest(text), at_us)
@@ -298,7 +298,7 @@ def test_loopback_is_this_machine() -> None:
 def test_alike_entries_are_one_with_a_count(tmp_path: Path) -> None:
     """A flood of the same refusal is a row; different ones stay apart, in order."""
     with a_store(tmp_path) as store:
-        journal = Journal(store.access, Keyring(store.access, None), kept=1000)
+        journal = AuditJournal(store.access, Keyring(store.access, None), kept=1000)
         for _ in range(500):
             journal.note(RequestInfo(method="GET", path="/a", address="192.0.2.1"), None, 401, "no")
         journal.note(RequestInfo(method="GET", path="/b", address="192.0.2.1"), None, 401, "no")
@@ -310,7 +310,7 @@ def test_alike_entries_are_one_with_a_count(tmp_path: Path) -> None:
 def test_the_audit_is_bounded(tmp_path: Path) -> None:
     """Of many different entries at once all but a thousand are counted in one, and of all times the latest stay."""
     with a_store(tmp_path) as store:
-        journal = Journal(store.access, Keyring(store.access, None), kept=1200)
+        journal = AuditJournal(store.access, Keyring(store.access, None), kept=1200)
         for step in range(2):
             for number in range(1500):
                 journal.note(RequestInfo(method="GET", path=f"/{step}/{number}", address=""), None, 401)
@@ -325,7 +325,7 @@ def test_the_audit_is_bounded(tmp_path: Path) -> None:
 def test_what_could_not_be_stored_stays_noted(tmp_path: Path) -> None:
     """While nothing can be written entries wait, and are stored once, afterwards."""
     with a_store(tmp_path / "a") as closing, a_store(tmp_path / "b") as store:
-        journal = Journal(closing.access, Keyring(closing.access, None), kept=1000)
+        journal = AuditJournal(closing.access, Keyring(closing.access, None), kept=1000)
         journal.note(RequestInfo(method="GET", path="/a", address=""), None, 401)
         closing._writer.close(5)
         with pytest.raises(Exception, match="closing"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rules.statistics.agreeing import Agreement, OneVote, agreement
-from rules.statistics.correcting import Measured
+from rules.statistics.correcting import IntervalMeasure
 from tests.offline import Offline, an_offline_server
 from tests.paging import Visit
 from tests.serving import run
@@ -24,7 +24,7 @@ def votes(*raters: Sequence[str | float], at_us: int = NOVEMBER_US) -> list[OneV
     ]
 
 
-def value(found: Measured) -> float:
+def value(found: IntervalMeasure) -> float:
     """A measure that is defined, inside its interval."""
     assert found.value is not None
     assert found.interval is not None

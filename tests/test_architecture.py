@@ -88,6 +88,19 @@ def test_every_sql_file_opens_with_what_it_answers() -> None:
     assert [path.name for path in statements if not re.match(r"-- \w", path.read_text(encoding="utf-8"))] == []
 
 
+def test_what_is_put_into_a_statement_stands_in_no_comment() -> None:
+    """The second line of what replaces a name in a comment would be SQL."""
+    parts = {part for file in files("storage") for part in re.findall(r'replace\("(\$\w+)", sql\.', file.text)}
+    comments = [
+        (path.name, line)
+        for path in sorted((ROOT / "storage").rglob("*.sql"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("--")
+    ]
+    assert len(parts) > 4
+    assert [name for name, line in comments if parts & set(re.findall(r"\$\w+", line))] == []
+
+
 def test_every_setting_is_documented() -> None:
     """The page of the configuration names each setting as the YAML file spells it."""
     assert [name for name in _setting_names(settings.Settings) if f"`{name}`" not in SETTINGS] == []

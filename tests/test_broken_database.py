@@ -296,7 +296,7 @@ def test_the_catalog_of_quack_is_made_anew(tmp_path: Path) -> None:
             yield pa.RecordBatch.from_pylist([])
 
     one = quack.Quack(options, Nobody())
-    one._sessions["s"] = quack._Session(token="t")
+    one._sessions["s"] = quack._QuackSession(token="t")
     assert "INTERNAL Error" in str(one._answer("s", f"{BREAKS} FROM duckdb_tables()"))
     select = one._answer("s", "SELECT table_name FROM duckdb_tables()")
     assert select is not None

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from benchmarks.calibration import a_labelled_sample, a_weighted_sample
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
-from rules.statistics.correcting import Confusion, Measured, by_error_rates, by_verdict, strata
+from rules.statistics.correcting import Confusion, IntervalMeasure, by_error_rates, by_verdict, strata
 from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, prediction_powered
 from rules.statistics.surviving import (
     CorrectedDifference,
@@ -237,7 +237,7 @@ def test_a_judge_is_as_well_known_as_its_interval_says() -> None:
     judge = known_judge(found)
     assert isinstance(judge, JudgeAccuracy)
     assert (judge.sensitivity.count, judge.specificity.count) == pytest.approx((100, 40), rel=0.2)
-    rate: Measured = corrected_rate(840, 1_000, judge)
+    rate: IntervalMeasure = corrected_rate(840, 1_000, judge)
     assert rate.value == pytest.approx(0.8)
     assert rate.interval is not None
     assert (rate.interval.low, rate.interval.high) == pytest.approx((0.707, 0.9), abs=0.02)

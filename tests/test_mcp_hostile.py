@@ -130,10 +130,10 @@ def test_no_text_of_a_trace_gets_out_of_its_fence(server: Asked, name: str) -> N
         ("explain_decisions", {"trace_id": where}),
         ("query_sql", {"sql": f"SELECT * FROM spans WHERE trace_id = '{where}'"}),
     ]
-    for tool, arguments in asked:
-        found = server.found(tool, **arguments)
-        assert fenced_data(text_of(server.call(tool, **arguments))).keys() == found.keys()
-    shown = server.found("get_trace", trace_id=where)
+    answers = server.all_found(*asked)
+    for found, told in answers:
+        assert fenced_data(told).keys() == found.keys()
+    shown, _ = answers[0]
     if len(text) < 1_000:
         assert shown["input"] == shown["spans"][0]["name"] == text
     else:
@@ -176,8 +176,8 @@ def test_what_a_refusal_names_is_one_line_or_fenced(server: Asked) -> None:
     assert told.is_error
     assert why == "no evaluator judged both releases; those with results are"
     assert fenced_data(fence) == {"releases": ["1.4.2", "1.5.0"]}
-    for text in HOSTILE.values():
-        refused = text_of(server.call("get_dataset", name=text))
+    for answer in server.calls(*(("get_dataset", {"name": text}) for text in HOSTILE.values())):
+        refused = text_of(answer)
         assert "\n" not in refused
         assert HIDDEN.search(refused) is None
         assert len(refused) < 30_000

@@ -21,7 +21,7 @@ from collector.quack.clients import ClientConnection, Clients, connections, left
 from collector.settings import Settings
 from storage import sql
 from storage.errors import Unusable
-from storage.query.quack import Quack, QuackOptions, _extension, _Session
+from storage.query.quack import Quack, QuackOptions, _extension, _QuackSession
 from tests.access import OPERATOR_KEY, Closed, a_closed_server
 from tests.attacks import ATTACKS, HIDDEN, LETHAL
 from tests.live import ANY_PORTS, PATIENCE_S, a_live_server, until
@@ -407,7 +407,7 @@ def quack(tmp_path: Path) -> Quack:
 
 def test_too_much_is_an_error_and_never_a_wrong_sum(quack: Quack) -> None:
     """Of an answer that is cut the beginning can be read, and whoever reads on is told."""
-    quack._sessions["s"] = _Session(token="t")
+    quack._sessions["s"] = _QuackSession(token="t")
     select = quack._answer("s", "SELECT n FROM numbers")
     assert select is not None
     answer = select.rstrip().rstrip(";")
@@ -418,7 +418,7 @@ def test_too_much_is_an_error_and_never_a_wrong_sum(quack: Quack) -> None:
 
 def test_answers_are_bounded_on_the_disk_and_removed(quack: Quack, tmp_path: Path) -> None:
     """One session has one answer at a time, all together are bounded, and what is left behind is removed."""
-    quack._sessions |= {name: _Session(token="t") for name in ("a", "b")}
+    quack._sessions |= {name: _QuackSession(token="t") for name in ("a", "b")}
     for _ in range(3):
         quack._answer("a", "SELECT 1")
         assert len(list(tmp_path.iterdir())) == 1

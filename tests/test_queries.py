@@ -21,7 +21,7 @@ from storage.query import queries
 from storage.query.listing import ListPosition
 from storage.query.query_options import NOBODY, QueryOptions
 from storage.query.traces_like import TracesLike
-from storage.records import Column, Table, TraceSummary
+from storage.records import QueryColumn, Table, TraceSummary
 from storage.store import Store
 from tests import forking
 from tests.attacks import ATTACKS, LETHAL
@@ -366,7 +366,7 @@ def test_sql_answers_at_most_so_many_rows(store: Store, max_rows: int, shown: in
     """An answer with more rows than asked for is cut and says so; one with exactly as many is whole."""
     table = store.queries.sql("SELECT range AS n FROM range(5)", max_rows=max_rows, timeout_s=10)
     numbers = tuple((number,) for number in range(shown))
-    assert table == Table(columns=(Column(name="n", type="BIGINT"),), rows=numbers, truncated=truncated)
+    assert table == Table(columns=(QueryColumn(name="n", type="BIGINT"),), rows=numbers, truncated=truncated)
 
 
 @pytest.mark.parametrize(

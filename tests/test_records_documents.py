@@ -30,9 +30,9 @@ from storage import records
 from storage.judging.judgements import Judged
 from storage.records import (
     AttributeValue,
-    Column,
     Link,
     LogRecord,
+    QueryColumn,
     Resource,
     Scope,
     Span,
@@ -297,7 +297,7 @@ def test_values_beyond_json_have_one_spelling(value: object, shown: object) -> N
 
 def test_a_table_document_keeps_rows_and_types() -> None:
     """A query's answer has its columns with DuckDB's types, its rows as lists, and whether there is more."""
-    columns = (Column(name="id", type="VARCHAR"), Column(name="raw", type="BLOB"))
+    columns = (QueryColumn(name="id", type="VARCHAR"), QueryColumn(name="raw", type="BLOB"))
     document = table_document(Table(columns=columns, rows=(("a", b"\x01"), (None, None)), truncated=True))
     assert document == {
         "columns": [{"name": "id", "type": "VARCHAR"}, {"name": "raw", "type": "BLOB"}],

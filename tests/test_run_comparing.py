@@ -20,7 +20,7 @@ from collector.experiments.watching import RunWatcher
 from collector.reading.spans import ConventionsReader
 from rules.statistics.runs.comparison import Incomparable, compare
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
+from rules.statistics.runs.records import ComparedEvaluator, FinishedRun, JudgedItem, TrialResult, run_of
 from storage.ingest.writer import WriterOptions
 from storage.offline.run_items import NewScore
 from storage.store import Store, StoreOptions
@@ -51,7 +51,9 @@ def judged(scores: dict[str, list[float]], passes: dict[str, list[float]] | None
         for trial, score in enumerate(values)
     ]
     return run_of(
-        [JudgedItem(key=key) for key in scores], [Evaluator(name=name, threshold=0.5) for name, _ in told], results
+        [JudgedItem(key=key) for key in scores],
+        [ComparedEvaluator(name=name, threshold=0.5) for name, _ in told],
+        results,
     )
 
 
@@ -91,7 +93,9 @@ def test_a_threshold_is_met_from_the_side_that_is_better() -> None:
     """At most the threshold passes where lower is better, and what has no score passes by none."""
     results = [TrialResult(item="a", evaluator="e", score=0.3), TrialResult(item="b", evaluator="e", outcome="failed")]
     run = run_of(
-        [JudgedItem(key="a"), JudgedItem(key="b")], [Evaluator(name="e", better="lower", threshold=0.1)], results
+        [JudgedItem(key="a"), JudgedItem(key="b")],
+        [ComparedEvaluator(name="e", better="lower", threshold=0.1)],
+        results,
     )
     found = compare(run, run, Options(thresholds={"e": 0.3}))
     assert found.rate is not None
@@ -119,7 +123,9 @@ def test_the_pass_rate_is_that_of_the_evaluator_that_says_the_same() -> None:
 
 def test_without_passes_there_is_no_pass_rate() -> None:
     """Scores of which nobody said whether they pass have a mean and no pass rate; a floor is not met by them."""
-    run = run_of([JudgedItem(key="a")], [Evaluator(name="e")], [TrialResult(item="a", evaluator="e", score=0.7)])
+    run = run_of(
+        [JudgedItem(key="a")], [ComparedEvaluator(name="e")], [TrialResult(item="a", evaluator="e", score=0.7)]
+    )
     found = compare(run, run, Options(floor=1))
     assert (found.rate, found.repeats, len(found.failures)) == (None, [], 1)
 

@@ -12,7 +12,7 @@ from collector.experiments.columns import load_run
 from collector.gating.results import results_of
 from rules.statistics.runs.comparison import compare
 from rules.statistics.runs.items import compare_items
-from rules.statistics.runs.records import Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
+from rules.statistics.runs.records import ComparedEvaluator, FinishedRun, JudgedItem, TrialResult, run_of
 from tests.offline import Offline, an_offline_server
 
 Scores = dict[str, list[float | None]]
@@ -274,7 +274,7 @@ def a_run(scores: Scores) -> FinishedRun:
         for key, values in scores.items()
         for trial, score in enumerate(values)
     ]
-    return run_of([JudgedItem(key=key) for key in scores], [Evaluator(name="exact", threshold=0.5)], results)
+    return run_of([JudgedItem(key=key) for key in scores], [ComparedEvaluator(name="exact", threshold=0.5)], results)
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,6 +1,6 @@
 """Rules about traces decide once those have settled, over all their spans, and again when more of them comes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.live.matching.matcher import Matcher
 from rules.settling import Arrivals, Settling, is_settled
 from storage.judging.open_traces import SettleWaits
 from storage.store import Store
@@ -31,6 +32,14 @@ def children(count: int, *, first: int, trace: int = 0) -> ExportTraceServiceReq
 def come(store: Store, *exports: ExportTraceServiceRequest) -> None:
     """Commit spans, and let them count as read."""
     commit(store, *(a_batch(export) for export in exports))
+
+
+def come_and_settle(store: Store, live: Matcher, in_force: InForce, export: ExportTraceServiceRequest) -> None:
+    """Commit spans, and let time pass until their trace is decided about."""
+    come(store, export)
+    assert live.wait_matched(WAIT_S)
+    in_force.clock.pass_s(11)
+    assert live.wait_matched(WAIT_S)
 
 
 def test_a_trace_is_decided_about_when_it_has_settled(tmp_path: Path) -> None:
@@ -102,20 +111,14 @@ def test_late_spans_open_a_trace_again(tmp_path: Path) -> None:
     """Its decisions are replaced, a job that waits stays one, and what was begun or done gives way to a next round."""
     in_force = InForce(rules=ABOUT_TRACES)
     with a_store(tmp_path) as store, matching(store, in_force) as live:
-
-        def again(first: int, *, root: Callable[..., ExportTraceServiceRequest] = children) -> None:
-            come(store, root(1, first=first))
-            assert live.wait_matched(WAIT_S)
-            in_force.clock.pass_s(11)
-            assert live.wait_matched(WAIT_S)
-
-        again(0, root=an_export)
+        come_and_settle(store, live, in_force, an_export(1, first=0))
         assert rows(store, DECISIONS) == [(1, 2, None), (2, 0, 1)]
-        again(1)  # after a root that ended before, the shorter silence is enough
+        # after a root that ended before, the shorter silence is enough
+        come_and_settle(store, live, in_force, children(1, first=1))
         assert rows(store, DECISIONS) == [(1, 2, None), (2, 0, 1)]
         assert rows(store, JOBS) == [(1, 1, None, 0, "ready")]
         write(store, "UPDATE job SET state = 'claimed'")
-        again(3)
+        come_and_settle(store, live, in_force, children(1, first=3))
         assert rows(store, DECISIONS) == [(1, 2, None), (2, 2, None)]
         assert rows(store, JOBS) == [
             (1, 1, None, 0, "claimed"),
@@ -126,7 +129,7 @@ def test_late_spans_open_a_trace_again(tmp_path: Path) -> None:
         done = "job_id, revision, seq, tenant, trace_id, span_id, round, attempts, created_at"
         write(store, f"INSERT INTO evaluation BY NAME SELECT {done}, 'x' AS name, 'scored' AS outcome FROM job")
         write(store, "DELETE FROM job")
-        again(4)
+        come_and_settle(store, live, in_force, children(1, first=4))
         assert rows(store, JOBS) == [(4, 1, None, 2, "ready"), (5, 2, None, 1, "ready")]
         assert rows(store, "SELECT job_id FROM superseded ORDER BY job_id") == [(1,), (2,), (3,)]
         assert rows(store, "SELECT count(*), count(DISTINCT revision) FROM decision") == [(2, 2)]
@@ -137,22 +140,15 @@ def test_a_rule_that_judges_once_keeps_what_was_begun(tmp_path: Path) -> None:
     once = active(1, target="TRACE", judge="once"), active(2, target="TRACE", judge="once", conditions=NAMED)
     in_force = InForce(rules=(*once, active(3, target="TRACE")))
     with a_store(tmp_path) as store, matching(store, in_force) as live:
-
-        def again(first: int, *, root: Callable[..., ExportTraceServiceRequest] = children) -> None:
-            come(store, root(1, first=first))
-            assert live.wait_matched(WAIT_S)
-            in_force.clock.pass_s(11)
-            assert live.wait_matched(WAIT_S)
-
-        again(0, root=an_export)
-        again(1)
+        come_and_settle(store, live, in_force, an_export(1, first=0))
+        come_and_settle(store, live, in_force, children(1, first=1))
         assert rows(store, JOBS) == [(1, 1, None, 0, "ready"), (2, 3, None, 0, "ready")]
         assert rows(store, "SELECT DISTINCT j.seq = s.seq FROM job AS j, (SELECT max(seq) AS seq FROM span) AS s") == [
             (True,)
         ]
         write(store, "UPDATE job SET state = 'claimed'")
         kept = rows(store, "SELECT seq FROM decision WHERE revision = 1")
-        again(3)
+        come_and_settle(store, live, in_force, children(1, first=3))
         assert rows(store, DECISIONS) == [(1, 2, None), (2, 2, None), (3, 2, None)]
         assert rows(store, "SELECT seq FROM decision WHERE revision = 1") == kept
         assert rows(store, JOBS) == [
@@ -165,7 +161,7 @@ def test_a_rule_that_judges_once_keeps_what_was_begun(tmp_path: Path) -> None:
         done = "job_id, revision, seq, tenant, trace_id, span_id, round, attempts, created_at"
         write(store, f"INSERT INTO evaluation BY NAME SELECT {done}, 'x' AS name, 'scored' AS outcome FROM job")
         write(store, "DELETE FROM job")
-        again(4)
+        come_and_settle(store, live, in_force, children(1, first=4))
         assert rows(store, JOBS) == [(5, 3, None, 2, "ready")]
         assert rows(store, "SELECT job_id FROM superseded ORDER BY job_id") == [(2,), (4,)]
         assert rows(store, "SELECT count(*), count(DISTINCT revision) FROM decision") == [(3, 3)]

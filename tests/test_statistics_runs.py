@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rules.statistics.formulas.resampling import Draws
 from rules.statistics.runs.comparison import Comparison, Incomparable, compare
 from rules.statistics.runs.options import Options
-from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
+from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem, TrialResult, run_of
 
 QUICK = Options(draws=Draws(count=500))
 QUARTERS = st.sampled_from([0, 0.25, 0.5, 1])
@@ -27,7 +27,7 @@ def a_run(
     lower = better == "lower"
     return run_of(
         [JudgedItem(key=f"item-{at}", metadata={"half": str(2 * at // len(trials))}) for at in range(len(trials))],
-        [Evaluator(name=name, threshold=threshold, better="lower" if lower else "higher", **evaluator)],
+        [ComparedEvaluator(name=name, threshold=threshold, better="lower" if lower else "higher", **evaluator)],
         [
             TrialResult(item=f"item-{at}", evaluator=name, trial=trial, outcome="failed")
             if score is None
@@ -243,7 +243,7 @@ def test_intervals_cover_what_they_say(items: int, trials: int) -> None:
 def _arrays(scores: Any) -> FinishedRun:
     return FinishedRun(
         items=[JudgedItem(key=str(at)) for at in range(len(scores))],
-        evaluators=[Evaluator(name="a")],
+        evaluators=[ComparedEvaluator(name="a")],
         outcomes=np.full((1, *scores.shape), SCORED, dtype=np.uint8),
         scores=scores[None],
         passed=(scores[None] >= 0.5).astype(float),

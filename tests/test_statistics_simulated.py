@@ -30,7 +30,7 @@ from rules.statistics.formulas.resampling import (
 from rules.statistics.intervals import Interval
 from rules.statistics.runs.options import Options
 from rules.statistics.runs.ratios import ratio_of
-from rules.statistics.runs.records import SCORED, Evaluator, FinishedRun, JudgedItem
+from rules.statistics.runs.records import SCORED, ComparedEvaluator, FinishedRun, JudgedItem
 
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
@@ -125,7 +125,7 @@ def a_run(latency_ms: NDArray[np.float64]) -> FinishedRun:
     shape = (1, *latency_ms.shape)
     return FinishedRun(
         items=[JudgedItem(key=str(at)) for at in range(len(latency_ms))],
-        evaluators=[Evaluator(name="a")],
+        evaluators=[ComparedEvaluator(name="a")],
         outcomes=np.full(shape, SCORED, dtype=np.uint8),
         scores=np.ones(shape),
         passed=np.ones(shape),

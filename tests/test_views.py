@@ -18,6 +18,7 @@ INTERNAL = {
     "evaluation_by_day",
     "outcome_of_run_item",
     "review_vote",
+    "run_sums",
     "trace_roll_up",
 }
 """Views that others are made of. Any other view is promised to dashboards. Give a new one a section in docs/views.md

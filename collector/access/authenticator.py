@@ -7,7 +7,7 @@ from typing import Final
 from collector.access.attempts import Attempts
 from collector.access.caller import ANYBODY, READER, Caller, RequestInfo
 from collector.access.errors import AccessRefused, Forbidden, TooMany, Unauthenticated
-from collector.access.journal import Journal
+from collector.access.journal import AuditJournal
 from collector.access.keyring import Keyring
 from collector.access.pace import KeyRateLimits, Rates
 from collector.access.permission import Need, Permission
@@ -24,7 +24,9 @@ class Authenticator:
     `journal` keeps who wrote and who was refused, `traffic` counts what came of all requests.
     """
 
-    def __init__(self, keyring: Keyring, journal: Journal, *, reads_are_open: bool, rates: Rates | None = None) -> None:
+    def __init__(
+        self, keyring: Keyring, journal: AuditJournal, *, reads_are_open: bool, rates: Rates | None = None
+    ) -> None:
         self.keyring = keyring
         self.journal = journal
         self.traffic = Traffic()

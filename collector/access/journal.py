@@ -24,7 +24,7 @@ _DETAIL_CHARACTERS: Final = 300
 _MORE: Final = "(more than was kept apart)"
 
 
-class Journal:
+class AuditJournal:
     """Notes writes and refusals. `start` begins to store them; `close` stores the rest.
 
     A crash loses what was noted in the last second; while nothing can be written, the different entries kept are

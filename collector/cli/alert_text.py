@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from rich.table import Table
 from rich.text import Text
 
+from collector.cli.answer_view import AnswerView
 from collector.cli.render import output_console
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
@@ -17,11 +16,7 @@ _MOST_EXAMPLES = 10
 _LABEL_CELLS = 12
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class SideView(_View):
+class SideView(AnswerView):
     """One side of the comparison."""
 
     release: str | None
@@ -31,7 +26,7 @@ class SideView(_View):
     count: int
 
 
-class ExampleView(_View):
+class ExampleView(AnswerView):
     """One of the worst results."""
 
     trace_id: str = ""
@@ -40,7 +35,7 @@ class ExampleView(_View):
     reason: str | None = None
 
 
-class DetailsView(_View):
+class DetailsView(AnswerView):
     """What a person needs to check the alert."""
 
     examples: tuple[ExampleView, ...] = ()
@@ -49,7 +44,7 @@ class DetailsView(_View):
     service: str | None = None
 
 
-class AlertView(_View):
+class AlertView(AnswerView):
     """An alert."""
 
     alert_id: str

@@ -5,8 +5,9 @@ from urllib.parse import quote
 
 import click
 
+from collector.cli.answer_view import read_view
 from collector.cli.asking import open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 
 _STATES = ("open", "acknowledged", "recovered")

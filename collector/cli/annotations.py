@@ -4,20 +4,17 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 
 _VERDICTS = ("CORRECT", "INCORRECT", "UNSURE")
 
 
-class _AnnotationLine(BaseModel):
+class _AnnotationLine(AnswerView):
     """What somebody said."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     target: str
     trace_id: str | None

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 from pydantic import BaseModel
 
+from collector.cli.answer_view import read_view
 from collector.cli.connecting import ServerRequests, ServerUnreachable, connect, default_server, json_of, reachable
 from collector.cli.directory import read_settings
-from collector.cli.options import read_view
 from collector.visible import one_line
 
 
@@ -82,7 +82,7 @@ class ServerClient(ServerRequests):
         found: list[object] = []
         while len(found) < limit:
             size = min(limit, _PAGE)
-            page = read_view(_Page, self.get(path, page=len(found) // size, size=size, **parameters))
+            page = read_view(_ListPage, self.get(path, page=len(found) // size, size=size, **parameters))
             found += page.content
             if page.last or not page.content:
                 break
@@ -102,7 +102,7 @@ class ServerClient(ServerRequests):
 _PAGE = 100
 
 
-class _Page(BaseModel):
+class _ListPage(BaseModel):
     content: list[object]
     last: bool
 

@@ -7,23 +7,16 @@ from urllib.parse import quote, urlencode
 
 import click
 import yaml
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json
 from collector.cli.views import RulesView
 from collector.visible import one_line
 
 
-class _Read(BaseModel):
-    """A part of the answer, of which more may be added."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Measure(_Read):
+class _Measure(AnswerView):
     """A measure with its interval."""
 
     value: float | None
@@ -43,13 +36,13 @@ class _Measure(_Read):
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-class _More(_Read):
+class _More(AnswerView):
     """How many labels more would halve the interval."""
 
     count: int | None
 
 
-class _Judge(_Read):
+class _Judge(AnswerView):
     """One judge against people."""
 
     fingerprint: str
@@ -65,7 +58,7 @@ class _Judge(_Read):
     more_labels: _More | None
 
 
-class _Version(_Read):
+class _JudgeVersion(AnswerView):
     """One version of a judge on what people voted on."""
 
     agreement: _Measure
@@ -73,23 +66,23 @@ class _Version(_Read):
     cost_usd_each: float | None
 
 
-class _Trial(_Read):
+class _Trial(AnswerView):
     """Two versions of a judge."""
 
-    current: _Version | None
-    candidate: _Version | None
+    current: _JudgeVersion | None
+    candidate: _JudgeVersion | None
     held_out: int
     in_words: str
     problems: list[str]
 
 
-class _Examples(_Read):
+class _Examples(AnswerView):
     """Examples for a judge's prompt."""
 
     examples: list[dict[str, Any]]
 
 
-class _Calibration(_Read):
+class _Calibration(AnswerView):
     """The judges of a rule, the latest first."""
 
     judges: list[_Judge]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from collector.cli.answer_view import read_view
 from collector.cli.connecting import Document
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.source import Source, open_source
 from collector.cli.views import ColumnView, ConnectionView, TableView, TrialView

@@ -9,13 +9,12 @@ from urllib.parse import quote
 
 import click
 import httpx
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
 from collector.cli.connecting import NoAnswer, connect, error_of, json_of, unreachable
 from collector.cli.downloading import download
-from collector.cli.options import read_view, server_option
+from collector.cli.options import server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.visible import one_line, some_lines
@@ -28,11 +27,7 @@ _FILE_TIMEOUT_S: Final = 3_600
 _MOST_CHANGES: Final = 1_000
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Named(_Shape):
+class _Named(AnswerView):
     name: str
 
 
@@ -44,7 +39,7 @@ class _Dataset(_Named):
     updated_at: str
 
 
-class _Version(_Shape):
+class _DatasetVersion(AnswerView):
     dataset_name: str
     version: int
     item_count: int
@@ -56,16 +51,16 @@ class _Version(_Shape):
     created_at: str = ""
 
 
-class _Shown(_Dataset):
-    versions: list[_Version]
+class _DatasetDetail(_Dataset):
+    versions: list[_DatasetVersion]
 
 
-class _Change(_Shape):
+class _Change(AnswerView):
     status: str
     id: str
 
 
-class _Changes(_Shape):
+class _Changes(AnswerView):
     content: list[_Change]
     total_elements: int
 
@@ -109,7 +104,7 @@ def show(*, name: str, as_json: bool, server: str) -> None:
         return
     rows = [
         (each.version, each.item_count, each.added, each.removed, each.changed, each.created_at[:19], each.description)
-        for each in read_view(_Shown, document).versions
+        for each in read_view(_DatasetDetail, document).versions
     ]
     _print(("version", "items", "added", "removed", "changed", "made (UTC)", "description"), rows)
 
@@ -287,7 +282,7 @@ def _echo_version(document: object, *, as_json: bool, is_new: bool | None) -> No
     if as_json:
         print_json(document)
         return
-    made = read_view(_Version, document)
+    made = read_view(_DatasetVersion, document)
     same = "" if is_new is not False else " (the same as before)"
     counts = f"{made.item_count:,} items: {made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     click.echo(f"dataset://{one_line(made.dataset_name)}@{made.version}{same}: {counts}")

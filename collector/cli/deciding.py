@@ -1,9 +1,14 @@
-"""Options of the commands that compare two runs: when a difference is one."""
+"""What the commands that compare two runs share: when a difference is one, who decides, and how they end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
+from pydantic import ConfigDict
+
+from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.asking import ServerClient
 
 if TYPE_CHECKING:
     from rules.statistics.runs.options import Options
@@ -78,3 +83,29 @@ def unscored_of(given: Sequence[str]) -> dict[str, Any]:
     """What trials without a score do."""
     pairs = [each.partition("=") for each in given]
     return {kind: policy for kind, _, policy in pairs}
+
+
+class _Candidate(AnswerView):
+    id: str
+    experiment_id: str
+
+
+class ServerVerdict(AnswerView):
+    """What the gate of a server says; all of it is kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+    passed: bool
+    verdict: str | None
+
+
+def decide_on_server(asking: ServerClient, candidate: str, body: Mapping[str, Any]) -> ServerVerdict:
+    """Whether a run is worse than another one of its experiment, as the server says."""
+    found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(candidate, safe='')}", size=1))
+    place = f"/api/v1/experiments/{quote(found.experiment_id, safe='')}/gate"
+    return read_view(ServerVerdict, asking.post(place, {**body, "candidateRunId": found.id}))
+
+
+def exit_code_of(verdict: str | None) -> int:
+    """How a command ends of which the verdict fails."""
+    return 1 if verdict == "regressed" else 3

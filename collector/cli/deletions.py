@@ -3,18 +3,15 @@
 from pathlib import Path
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.answer_view import AnswerView, read_view
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.source import open_source
 
 
-class _Deletion(BaseModel):
+class _Deletion(AnswerView):
     """A deletion, and how far it is."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     id: str
     state: str

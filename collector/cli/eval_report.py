@@ -6,13 +6,13 @@ from rich.table import Table
 from rich.text import Text
 
 from collector.cli.render import output_console
-from collector.evaluation.eval_set import EvalSet, ItemResult
+from collector.evaluation.eval_set import EvalItemResult, EvalSet
 from collector.evaluation.report import report_document, score_of
 from collector.visible import one_line
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
 
-def print_report(eval_set: EvalSet, results: Sequence[ItemResult]) -> None:
+def print_report(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> None:
     """A row an item, a column an evaluator, and below why what did not pass did not."""
     weights = {member.id: member.weight for member in eval_set.members}
     document = report_document(eval_set, results)

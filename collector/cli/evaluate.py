@@ -17,7 +17,7 @@ from collector.visible import one_line, some_lines
 
 if TYPE_CHECKING:
     from collector.evaluation.batch import Summary
-    from collector.evaluation.eval_set import EvalSet, ItemResult
+    from collector.evaluation.eval_set import EvalItemResult, EvalSet
     from evaluators.model import Case
     from evaluators.outcome import Outcome
 
@@ -195,7 +195,7 @@ def _evaluate_set(choice: EvaluateOptions) -> int:
 
 async def _judge_set(
     file: Path, evaluators: Path, choice: EvaluateOptions, advance: Callable[[], None]
-) -> "tuple[EvalSet, list[ItemResult]]":
+) -> "tuple[EvalSet, list[EvalItemResult]]":
     from collector.evaluation.eval_set import find_recordings, judge_item, load_eval_set
     from collector.evaluation.judging import judged_evaluators
 

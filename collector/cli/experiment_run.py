@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
 from collector.cli.connecting import connect_async
 from collector.cli.downloading import fetch
-from collector.cli.options import judge_options, read_view, server_option, take_judge
+from collector.cli.options import judge_options, server_option, take_judge
 from collector.cli.render import counting, print_json
 from collector.cli.run_text import print_run
 from collector.units import count_text
@@ -45,45 +44,41 @@ class ExperimentNotRun(click.ClickException):
     exit_code = NOT_RUN
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Version(_Shape):
+class _RunOnVersion(AnswerView):
     version: int
 
 
-class _Begun(_Shape):
+class _Begun(AnswerView):
     run_id: str
     status: str
 
 
-class _Key(_Shape):
+class _Key(AnswerView):
     item_key: str | None
     trial: int
 
 
-class _Keys(_Shape):
+class _Keys(AnswerView):
     content: list[_Key]
     next: int | None
 
 
-class _Outcome(_Shape):
+class _Outcome(AnswerView):
     item_key: str | None
     outcome: str
     error_kind: str | None
 
 
-class _Outcomes(_Shape):
+class _Outcomes(AnswerView):
     content: list[_Outcome]
     last: bool
 
 
-class _RunPage(_Shape):
+class _RunPage(AnswerView):
     items: _Outcomes
 
 
-class _Rate(_Shape):
+class _Rate(AnswerView):
     pass_rate: float | None
 
 
@@ -284,7 +279,7 @@ def _cases(choice: _Choice, plan: "Plan", simulation: "Simulation | None") -> _C
         raise BadPlan(f"dataset: {plan.dataset} says no version; {_URI}NAME@N and {_URI}NAME@latest do")
     place = f"/api/v1/datasets/{quote(name, safe='')}/versions"
     with open_server(choice.server, None) as asking:
-        found = read_view(_Version, asking.get(f"{place}/{quote(number, safe='')}"))
+        found = read_view(_RunOnVersion, asking.get(f"{place}/{quote(number, safe='')}"))
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "items.jsonl"
         fetch(choice.server, f"{place}/{found.version}/export", {"format": "jsonl"}, kept)

@@ -8,13 +8,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
+from collector.cli.deciding import decide_on_server, exit_code_of
 from collector.cli.downloading import download
 from collector.cli.experiment_run import run_file
-from collector.cli.options import read_view, server_option
+from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.run_text import print_rows, print_run, share_text
 from collector.visible import one_line
@@ -32,24 +32,20 @@ _FORMS: Final[Mapping[str, Sequence[str]]] = {
 _OPEN: Final = frozenset({"WAITING", "RUNNING"})
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Latest(_Shape):
+class _Latest(AnswerView):
     run_id: str
     status: str
     pass_rate: float | None
     started_at: str
 
 
-class _Experiment(_Shape):
+class _Experiment(AnswerView):
     id: str
     name: str
     latest_run: _Latest | None
 
 
-class _Run(_Shape):
+class _Run(AnswerView):
     id: str
     status: str
     name: str | None
@@ -62,7 +58,7 @@ class _Run(_Shape):
     started_at: str
 
 
-class _Evaluation(_Shape):
+class _Evaluation(AnswerView):
     id: str
     evaluator_name: str
     status: str
@@ -78,22 +74,6 @@ def experiments() -> None:
 
 
 experiments.add_command(run_file)
-
-
-class _Candidate(_Shape):
-    id: str
-    experiment_id: str
-
-
-class _Verdict(_Shape):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
-
-    passed: bool
-    verdict: str | None
-
-
-_REGRESSED: Final = 1
-_INCONCLUSIVE: Final = 3
 
 
 @experiments.command("list")
@@ -208,22 +188,20 @@ def gate(context: click.Context, /, *, run: str, server: str, as_json: bool, **o
     from collector.gating.summary import markdown
 
     with open_server(server, None) as asking:
-        found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(run, safe='')}?size=1"))
         body = {
-            "candidateRunId": found.id,
             "baselineRunId": options["baseline"],
             "baselineBranch": options["branch"],
             "margin": options["margin"],
             "failOnInconclusive": options["fail_on_inconclusive"],
         }
-        document = asking.post(f"/api/v1/experiments/{found.experiment_id}/gate", body)
-    verdict = read_view(_Verdict, document)
+        verdict = decide_on_server(asking, run, body)
+    document = verdict.model_dump(by_alias=True)
     if as_json:
         print_json(document)
     else:
-        click.echo(markdown([verdict.model_dump(by_alias=True)]), nl=False)
+        click.echo(markdown([document]), nl=False)
     if not verdict.passed:
-        context.exit(_REGRESSED if verdict.verdict == "regressed" else _INCONCLUSIVE)
+        context.exit(exit_code_of(verdict.verdict))
 
 
 @experiments.command()

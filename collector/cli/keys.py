@@ -4,8 +4,9 @@ import datetime as dt
 
 import click
 
+from collector.cli.answer_view import read_view
 from collector.cli.connecting import NoAnswer, connect
-from collector.cli.options import read_view, server_option
+from collector.cli.options import server_option
 from collector.cli.render import print_json, print_table
 from collector.cli.server import Server
 from collector.cli.views import ColumnView, KeyView, TableView

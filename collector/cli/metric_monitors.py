@@ -6,13 +6,12 @@ from urllib.parse import quote
 
 import click
 import yaml
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from rich.table import Table
 from rich.text import Text
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.units import metric_text
 from collector.visible import one_line
@@ -20,10 +19,8 @@ from collector.visible import one_line
 _PATH = "/api/v1/metric-monitors"
 
 
-class MetricMonitorView(BaseModel):
+class MetricMonitorView(AnswerView):
     """A monitor of a metric as it is printed."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     id: str
     name: str

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from rich.text import Text
 
+from collector.cli.answer_view import AnswerView
 from collector.cli.render import output_console
 from collector.cli.text import crop
 from collector.cli.views import InstantNs
@@ -19,11 +18,7 @@ _KIND_CELLS = 17
 _BEGAN = {"evaluator": "another evaluator", "settings": "other settings of the monitors"}
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class RateView(_View):
+class RateView(AnswerView):
     """A rate with its interval."""
 
     rate: float
@@ -32,7 +27,7 @@ class RateView(_View):
     count: int
 
 
-class StandingView(_View):
+class StandingView(AnswerView):
     """One monitor of a stream."""
 
     kind: str
@@ -45,7 +40,7 @@ class StandingView(_View):
     evidence_threshold: float
 
 
-class MonitorView(_View):
+class MonitorView(AnswerView):
     """A stream of results and its monitors."""
 
     project_name: str | None

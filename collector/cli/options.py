@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from pydantic import BaseModel, ValidationError
 
 from collector.cli.connecting import DEFAULT_SERVER, URL_VARIABLE, default_server
 
 Command = TypeVar("Command", bound=Callable[..., object])
-View = TypeVar("View", bound=BaseModel)
 
 _DEFAULT = f"[default: {URL_VARIABLE}, else {DEFAULT_SERVER}]"
 
@@ -73,17 +71,3 @@ def take_judge(options: dict[str, Any]) -> dict[str, Any] | None:
     if judge and not judge.keys() >= {"baseUrl", "model"}:
         raise click.UsageError("a judge needs --judge-base-url and --judge-model")
     return judge or None
-
-
-def read_view(view: type[View], document: object) -> View:
-    """The part of an answer that is printed.
-
-    Raises:
-        click.ClickException: it is not an answer of our API.
-    """
-    try:
-        return view.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise click.ClickException(f"the answer is not one of a Tracejury server: {place}: {first['msg']}") from error

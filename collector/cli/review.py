@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.views import RulesView
 from collector.visible import one_line
@@ -19,13 +18,7 @@ _POLICIES = ("failing", "uncertainty", "disagreement", "random")
 _POLICIES_TOLD = "one of " + ", ".join(_POLICIES)
 
 
-class _Read(BaseModel):
-    """A part of the answer, of which more may be added."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Queue(_Read):
+class _Queue(AnswerView):
     """A queue as it is printed."""
 
     id: str
@@ -38,7 +31,7 @@ class _Queue(_Read):
     votes: int
 
 
-class _Person(_Read):
+class _Person(AnswerView):
     """What one person did."""
 
     author: str
@@ -47,7 +40,7 @@ class _Person(_Read):
     leased: int
 
 
-class _Progress(_Read):
+class _QueueProgress(AnswerView):
     """How far a queue is."""
 
     entries: int
@@ -57,7 +50,7 @@ class _Progress(_Read):
     reviewers: list[_Person]
 
 
-class _Bounded(_Read):
+class _Bounded(AnswerView):
     """A measure with its interval."""
 
     value: float | None
@@ -71,7 +64,7 @@ class _Bounded(_Read):
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-class _Pair(_Read):
+class _Pair(AnswerView):
     """Two people on what both judged."""
 
     one: str
@@ -81,7 +74,7 @@ class _Pair(_Read):
     kappa: _Bounded
 
 
-class _Agreement(_Read):
+class _Agreement(AnswerView):
     """How far people agree."""
 
     metric: str
@@ -94,7 +87,7 @@ class _Agreement(_Read):
     pairs: list[_Pair]
 
 
-class _Added(_Read):
+class _Added(AnswerView):
     """What came of adding."""
 
     added: int
@@ -214,7 +207,7 @@ def progress(*, queue: str, as_json: bool, server: str | None, data: Path | None
     if as_json:
         print_json(found)
         return
-    told = read_view(_Progress, found)
+    told = read_view(_QueueProgress, found)
     click.echo(f"{told.done} of {told.entries} done, {told.votes} votes, {told.leased} looked at now")
     people = [(each.author, each.votes, each.skipped, each.leased) for each in told.reviewers]
     _table(("WHO", "VOTES", "LEFT OUT", "LOOKS AT NOW"), people, "nobody has reviewed anything yet")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from collector.cli.answer_view import read_view
 from collector.cli.connecting import Parameters, connect
-from collector.cli.options import one_source, read_view, server_option, source_options
+from collector.cli.options import one_source, server_option, source_options
 from collector.cli.render import print_json
 from collector.cli.server import Server
 from collector.cli.source import Source, open_source

@@ -3,20 +3,14 @@
 from collections.abc import Sequence
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
-from collector.cli.options import read_view
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.render import print_table
 from collector.cli.views import ColumnView, TableView
 from collector.visible import one_line
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Evaluator(_Shape):
+class _Evaluator(AnswerView):
     evaluator_name: str
     scored_count: int
     failed_count: int
@@ -25,7 +19,7 @@ class _Evaluator(_Shape):
     average_score: float | None
 
 
-class _Item(_Shape):
+class _Item(AnswerView):
     id: str
     item_key: str | None
     trial: int
@@ -33,11 +27,11 @@ class _Item(_Shape):
     error: str | None
 
 
-class _Items(_Shape):
+class _Items(AnswerView):
     content: list[_Item]
 
 
-class _Detail(_Shape):
+class _Detail(AnswerView):
     id: str
     experiment_name: str
     status: str

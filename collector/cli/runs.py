@@ -2,33 +2,26 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
 from collector.cli.asking import open_server
 from collector.cli.connecting import NoAnswer
-from collector.cli.deciding import engine_options, thresholds_of, unscored_of, with_deciding_options
+from collector.cli.deciding import (
+    decide_on_server,
+    engine_options,
+    exit_code_of,
+    thresholds_of,
+    unscored_of,
+    with_deciding_options,
+)
 from collector.cli.gate import BadGateInput
-from collector.cli.options import read_view, server_option
+from collector.cli.options import server_option
 from collector.cli.render import print_json
 from collector.cli.verdict_text import print_verdict
 from collector.visible import one_line
-
-_REGRESSED: Final = 1
-_INCONCLUSIVE: Final = 3
-
-
-class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _Candidate(_Shape):
-    id: str
-    experiment_id: str
 
 
 @click.group()
@@ -63,7 +56,7 @@ def compare(context: click.Context, /, baseline: str, candidate: str, *, as_json
     else:
         print_verdict(document)
     if not document["passed"]:
-        context.exit(_REGRESSED if document["verdict"] == "regressed" else _INCONCLUSIVE)
+        context.exit(exit_code_of(document["verdict"]))
 
 
 @runs.command()
@@ -97,6 +90,7 @@ def _of_files(files: list[Path], given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     body = {
+        "baselineRunId": baseline,
         "alpha": given["alpha"],
         "margin": given["margin"],
         "severityMargin": given["severity_margin"],
@@ -111,16 +105,6 @@ def _of_server(baseline: str, candidate: str, given: Mapping[str, Any]) -> Mappi
     }
     with open_server(given["server"], None) as asking:
         try:
-            found = read_view(_Candidate, asking.get(f"/api/v1/runs/{quote(candidate, safe='')}", size=1))
-            body |= {"candidateRunId": found.id, "baselineRunId": baseline}
-            document = asking.post(f"/api/v1/experiments/{quote(found.experiment_id, safe='')}/gate", body)
+            return decide_on_server(asking, candidate, body).model_dump(by_alias=True)
         except NoAnswer as error:
             raise BadGateInput(error.message) from error
-    return read_view(_Verdict, document).model_dump(by_alias=True)
-
-
-class _Verdict(_Shape):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
-
-    passed: bool
-    verdict: str | None

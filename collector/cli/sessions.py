@@ -5,14 +5,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from rich.table import Table
 from rich.text import Text
 
 from collector.cli import trace_text
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.talk_text import call_text, message_text, message_width
 from collector.cli.views import EvaluationView, InstantNs, MessageView, ToolCallView
@@ -22,13 +21,7 @@ from collector.visible import one_line
 _PATH = "/api/v1/sessions"
 
 
-class _Read(BaseModel):
-    """A part of the answer, of which more may be added."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class _SessionLine(_Read):
+class _SessionLine(AnswerView):
     """A session as it is printed."""
 
     session_id: str
@@ -45,7 +38,7 @@ class _SessionLine(_Read):
     last_time: str | None
 
 
-class _SessionTurnView(_Read):
+class _SessionTurnView(AnswerView):
     """One turn as it is printed."""
 
     number: int
@@ -67,7 +60,7 @@ class _SessionView(_SessionLine):
     earlier: str | None
 
 
-class _Sessions(_Read):
+class _Sessions(AnswerView):
     """A page of sessions."""
 
     content: list[_SessionLine]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.answer_view import read_view
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_table, print_table_csv, print_table_json
 from collector.cli.source import open_source
 from collector.cli.views import TableView

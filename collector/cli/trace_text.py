@@ -52,7 +52,7 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
     most = max(min(_NAME_CELLS, width - _COLUMNS_CELLS), _LEAST_CELLS)
     rows = list(_rows(in_tree_order(trace.spans), guides, min(most // 2 // len(_BLANK), MOST_INDENTED)))
     name_cells = max(min(widest([row.label for row in rows]), most), _LEAST_CELLS)
-    page = _Page(width=width, name_cells=name_cells, start_ns=min(starts, default=None), guides=guides)
+    page = _TreeLayout(width=width, name_cells=name_cells, start_ns=min(starts, default=None), guides=guides)
     yield page.titles()
     for row in rows:
         yield page.span(row)
@@ -62,13 +62,13 @@ def trace_text(trace: TraceView, *, width: int, guides: Guides = UNICODE) -> Ite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _TreeRow:
     node: SpanNode[SpanView]
     label: str  # guides and name
     indent: str  # what stands left of the texts under the name
 
 
-def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) -> Iterator[_Row]:
+def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) -> Iterator[_TreeRow]:
     """Nodes with their guides. Depth-first order lets one stack of prefixes serve all."""
     prefixes = [""]
     for node in nodes:
@@ -81,7 +81,7 @@ def _rows(nodes: Iterator[SpanNode[SpanView]], guides: Guides, indented: int) ->
             prefixes.append(below)
         deep = f"({node.depth}) " if node.depth > indented else ""
         indent = below + (guides.through if node.has_children else _BLANK)
-        yield _Row(node=node, label=f"{above}{own}{deep}{one_line(node.span.name[:_NAME_CHARS])}", indent=indent)
+        yield _TreeRow(node=node, label=f"{above}{own}{deep}{one_line(node.span.name[:_NAME_CHARS])}", indent=indent)
 
 
 def _header(trace: TraceView) -> Text:
@@ -121,7 +121,7 @@ def _pairs(*pairs: tuple[str, str]) -> Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
+class _TreeLayout:
     """What all spans of one trace are printed with."""
 
     width: int
@@ -133,7 +133,7 @@ class _Page:
         """What the columns hold."""
         return Text(self._name("SPAN") + _columns("TYPE", "DURATION", "START") + "STATUS", style="dim")
 
-    def span(self, row: _Row) -> Text:
+    def span(self, row: _TreeRow) -> Text:
         """The line of a span and what is worth reading below it."""
         span = row.node.span
         text = Text()

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from collector.cli.answer_view import read_view
 from collector.cli.connecting import Document
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_explanation, print_json, print_trace, print_traces
 from collector.cli.source import open_source
 from collector.cli.views import JudgedView, SummaryView, TraceView

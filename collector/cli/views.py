@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field
 
 from collector.api.base.times import instant_ns
+from collector.cli.answer_view import AnswerView
 
 
 def _instant_ns(text: object) -> object:
@@ -18,11 +18,7 @@ def _instant_ns(text: object) -> object:
 InstantNs = Annotated[int, BeforeValidator(_instant_ns)]
 
 
-class _View(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class EventView(_View):
+class EventView(AnswerView):
     """Something that happened at one moment of a span."""
 
     time_ns: InstantNs | None = Field(alias="time")
@@ -30,14 +26,14 @@ class EventView(_View):
     attributes: dict[str, object]
 
 
-class LinkView(_View):
+class LinkView(AnswerView):
     """A span elsewhere that this one names as related."""
 
     trace_id: str
     span_id: str
 
 
-class ToolCallView(_View):
+class ToolCallView(AnswerView):
     """One call of a tool."""
 
     name: str
@@ -49,14 +45,14 @@ class ToolCallView(_View):
     duration_ms: float | None
 
 
-class MessageView(_View):
+class MessageView(AnswerView):
     """A message in the normal form."""
 
     role: str = ""
     parts: tuple[object, ...] = ()
 
 
-class EvaluationView(_View):
+class EvaluationView(AnswerView):
     """What came of one evaluation."""
 
     rule: str
@@ -68,7 +64,7 @@ class EvaluationView(_View):
     superseded: bool
 
 
-class DecisionView(_View):
+class DecisionView(AnswerView):
     """What became of a trace or a span by one rule."""
 
     rule: str
@@ -76,7 +72,7 @@ class DecisionView(_View):
     clause: str | None
 
 
-class ExternalScoreView(_View):
+class ExternalScoreView(AnswerView):
     """A score that came from elsewhere."""
 
     name: str
@@ -88,7 +84,7 @@ class ExternalScoreView(_View):
     error_kind: str | None
 
 
-class JudgedView(_View):
+class JudgedView(AnswerView):
     """What the rules, and others, made of a trace or a span."""
 
     evaluations: tuple[EvaluationView, ...] = ()
@@ -117,7 +113,7 @@ class SpanView(JudgedView):
     links: tuple[LinkView, ...]
 
 
-class SummaryView(_View):
+class SummaryView(AnswerView):
     """One line of `traces list`."""
 
     trace_id: str
@@ -143,7 +139,7 @@ class TraceView(SummaryView, JudgedView):
     spans: tuple[SpanView, ...]
 
 
-class JobView(_View):
+class JobView(AnswerView):
     """One line of `jobs list`."""
 
     id: int
@@ -158,14 +154,14 @@ class JobView(_View):
     created_ns: InstantNs | None = Field(alias="createdAt")
 
 
-class ColumnView(_View):
+class ColumnView(AnswerView):
     """One column of an SQL answer."""
 
     name: str
     type: str
 
 
-class TableView(_View):
+class TableView(AnswerView):
     """An SQL answer."""
 
     columns: tuple[ColumnView, ...]
@@ -173,7 +169,7 @@ class TableView(_View):
     truncated: bool
 
 
-class SpentView(_View):
+class SpentView(AnswerView):
     """What was spent today."""
 
     calls: int = 0
@@ -181,7 +177,7 @@ class SpentView(_View):
     usd: float = 0.0
 
 
-class ConnectionView(_View):
+class ConnectionView(AnswerView):
     """One line of `connections list`."""
 
     id: str
@@ -196,7 +192,7 @@ class ConnectionView(_View):
     spent_today: SpentView = SpentView()
 
 
-class UsageView(_View):
+class UsageView(AnswerView):
     """What an answer took."""
 
     model: str | None
@@ -206,14 +202,14 @@ class UsageView(_View):
     latency_ms: float
 
 
-class FailureView(_View):
+class FailureView(AnswerView):
     """Why there was none."""
 
     kind: str
     message: str
 
 
-class TrialView(_View):
+class TrialView(AnswerView):
     """Whether a connection works."""
 
     ok: bool
@@ -221,7 +217,7 @@ class TrialView(_View):
     failure: FailureView | None
 
 
-class DecisionsView(_View):
+class DecisionsView(AnswerView):
     """How many decisions a rule made."""
 
     matched: int
@@ -229,7 +225,7 @@ class DecisionsView(_View):
     sampled_out: int = Field(alias="sampled_out")
 
 
-class EvaluationsView(_View):
+class EvaluationsView(AnswerView):
     """How many evaluations a rule had."""
 
     passed: int
@@ -237,7 +233,7 @@ class EvaluationsView(_View):
     failed: int
 
 
-class ActivityView(_View):
+class ActivityView(AnswerView):
     """What a rule did of late."""
 
     decisions: DecisionsView
@@ -245,7 +241,7 @@ class ActivityView(_View):
     spent_today: SpentView
 
 
-class RuleView(_View):
+class RuleView(AnswerView):
     """One line of `rules list`."""
 
     id: str
@@ -261,7 +257,7 @@ class RuleView(_View):
     activity: ActivityView
 
 
-class FileProblemView(_View):
+class FileProblemView(AnswerView):
     """One thing that is wrong with a file of rules."""
 
     file: str
@@ -270,14 +266,14 @@ class FileProblemView(_View):
     message: str
 
 
-class RulesView(_View):
+class RulesView(AnswerView):
     """All rules, and what is wrong with files."""
 
     content: tuple[RuleView, ...]
     problems: tuple[FileProblemView, ...]
 
 
-class BackfillView(_View):
+class BackfillView(AnswerView):
     """How far a rule's run over what was stored before is."""
 
     id: str
@@ -287,7 +283,7 @@ class BackfillView(_View):
     error: str | None
 
 
-class ConditionView(_View):
+class ConditionView(AnswerView):
     """What holds for now, and somebody should know."""
 
     name: str
@@ -295,7 +291,7 @@ class ConditionView(_View):
     since: str
 
 
-class ServerView(_View):
+class ServerView(AnswerView):
     """What only a running server knows."""
 
     state: str
@@ -304,21 +300,21 @@ class ServerView(_View):
     conditions: tuple[ConditionView, ...]
 
 
-class StoredView(_View):
+class StoredView(AnswerView):
     """How many spans are stored, and how many can never be."""
 
     stored: int
     set_aside: int
 
 
-class LagView(_View):
+class LagView(AnswerView):
     """What is behind."""
 
     spans_behind: int
     seconds_behind: float
 
 
-class UnableView(_View):
+class UnableView(AnswerView):
     """A rule whose judge cannot be asked."""
 
     name: str
@@ -326,7 +322,7 @@ class UnableView(_View):
     message: str
 
 
-class RuleCountsView(_View):
+class RuleCountsView(AnswerView):
     """How many rules there are, those that cannot judge, and what is wrong with files."""
 
     in_force: int
@@ -335,7 +331,7 @@ class RuleCountsView(_View):
     problems: tuple[FileProblemView, ...]
 
 
-class JobsView(_View):
+class JobsView(AnswerView):
     """What is to be judged."""
 
     ready: int
@@ -345,7 +341,7 @@ class JobsView(_View):
     oldest_seconds: float | None
 
 
-class OutcomesView(_View):
+class OutcomesView(AnswerView):
     """What came of evaluations."""
 
     scored: int
@@ -353,14 +349,14 @@ class OutcomesView(_View):
     skipped: int
 
 
-class DeletionCountsView(_View):
+class DeletionCountsView(AnswerView):
     """Deletions that are not done."""
 
     deleting: int
     erasing: int
 
 
-class StatusView(_View):
+class StatusView(AnswerView):
     """How a server, or a data directory, stands."""
 
     server: ServerView | None
@@ -376,7 +372,7 @@ class StatusView(_View):
     spent_today: SpentView
 
 
-class KeyView(_View):
+class KeyView(AnswerView):
     """An API key; `key` is its text, where it was made just now."""
 
     id: str

@@ -5,13 +5,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from rich.table import Table
 from rich.text import Text
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import output_console, print_json
 from collector.cli.text import crop
 from collector.visible import one_line
@@ -21,10 +20,8 @@ _MOST_REPLAYED = 1000
 _URL_CELLS = 60
 
 
-class WebhookView(BaseModel):
+class WebhookView(AnswerView):
     """A receiver as it is printed."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     id: str
     project_name: str
@@ -37,10 +34,8 @@ class WebhookView(BaseModel):
     failing_since: str | None
 
 
-class DeliveryView(BaseModel):
+class DeliveryView(AnswerView):
     """A delivery as it is waited for."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     id: str
     state: str

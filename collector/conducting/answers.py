@@ -13,7 +13,7 @@ _PLACE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 _MISSING: Final = object()
 
 
-class TaskFailed(Exception):
+class NoTaskAnswer(Exception):
     """The task gave no answer that counts; `kind` is what the error is called, `outputs` what there is nevertheless."""
 
     def __init__(self, kind: str, message: str, outputs: Mapping[str, Any] | None = None) -> None:
@@ -41,7 +41,7 @@ def filled(template: Any, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSO
     """A JSON value with what is told of a case in its places; a text that is one place becomes the value there.
 
     Raises:
-        TaskFailed: the case has nothing for a place.
+        NoTaskAnswer: the case has nothing for a place.
     """
     if isinstance(template, Mapping):
         return {name: filled(each, told) for name, each in template.items()}
@@ -61,7 +61,7 @@ def _value(path: str, told: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
     for step in steps:
         value = value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
         if value is _MISSING:
-            raise TaskFailed("template", f"the case has nothing for {{{{{path}}}}}")
+            raise NoTaskAnswer("template", f"the case has nothing for {{{{{path}}}}}")
     return value
 
 
@@ -69,26 +69,26 @@ def answer_of(content: bytes, plan: ProgramPlan) -> ApplicationAnswer:
     """What a task answered: a JSON object is the outputs, anything else the text of the one output.
 
     Raises:
-        TaskFailed: it lacks what the plan says is there.
+        NoTaskAnswer: it lacks what the plan says is there.
     """
     text = content.decode("utf-8", "replace")
     try:
         document = parse_json(text)
     except ValueError as error:
         if plan.output is not None:
-            raise TaskFailed("bad_output", f"the answer is no JSON: {error}") from None
+            raise NoTaskAnswer("bad_output", f"the answer is no JSON: {error}") from None
         document = None
     if plan.output is not None:
         value = _at(plan.output, document)
         if value is _MISSING or value is None:
-            raise TaskFailed("bad_output", f"the answer has nothing at {plan.output}")
+            raise NoTaskAnswer("bad_output", f"the answer has nothing at {plan.output}")
         outputs = value if isinstance(value, dict) else {"output": value}
     else:
         outputs = document if isinstance(document, dict) else {"output": text.strip()}
     try:
         json_text(outputs)
     except BadItem as error:
-        raise TaskFailed("bad_output", f"the answer cannot be stored: {error}") from None
+        raise NoTaskAnswer("bad_output", f"the answer cannot be stored: {error}") from None
     return ApplicationAnswer(
         outputs=outputs,
         tokens_in=_count(plan.tokens_in, document),

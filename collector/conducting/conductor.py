@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from collector.conducting.answers import ApplicationAnswer, TaskFailed, told_of
+from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, told_of
 from collector.conducting.tasks import ConversationPlace, Task
 from collector.datasets.item import ItemText
 from evaluators.case import parse_case
@@ -74,7 +74,7 @@ class Conductor:
             answer = await self.task(
                 told_of(item, trial), ConversationPlace(trace_id=trace_id, span_id=span_id, run_id=run_id)
             )
-        except TaskFailed as failed:
+        except NoTaskAnswer as failed:
             had = {} if failed.outputs is None else {"actualOutputs": failed.outputs}
             return found | had | {"error": str(failed)[:_TOLD_CHARACTERS], "errorKind": failed.kind}
         found["latencyMs"] = (time.perf_counter() - began_s) * 1_000

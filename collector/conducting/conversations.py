@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.conducting.answers import ApplicationAnswer, TaskFailed
+from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer
 from collector.conducting.cases import read_cases
 from collector.conducting.tasks import ConversationPlace, Task
 from collector.datasets.item import ItemText
@@ -44,9 +44,9 @@ def conversing(simulation: Simulation) -> Task:
         try:
             had = await task(example)
         except results.TaskFailed as failed:
-            raise TaskFailed(failed.kind, str(failed), failed.outputs) from None
+            raise NoTaskAnswer(failed.kind, str(failed), failed.outputs) from None
         except ValueError as error:
-            raise TaskFailed("scenario", str(error)) from None
+            raise NoTaskAnswer("scenario", str(error)) from None
         return ApplicationAnswer(
             outputs=had.outputs, tokens_in=had.tokens_in, tokens_out=had.tokens_out, cost_usd=had.cost_usd
         )

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import httpx
 
-from collector.conducting.answers import ApplicationAnswer, TaskFailed, answer_of, filled
+from collector.conducting.answers import ApplicationAnswer, NoTaskAnswer, answer_of, filled
 from collector.plan_file import BadPlan, ProgramPlan
 from evaluators.process import JudgeProgram, NotRun, run
 from rules.marker import RUN
@@ -44,7 +44,7 @@ class ConversationPlace:
 
 
 Task: TypeAlias = Callable[[Mapping[str, Any], ConversationPlace], Awaitable[ApplicationAnswer]]
-"""Answers what is told of a case, at that place. Raises `TaskFailed`."""
+"""Answers what is told of a case, at that place. Raises `NoTaskAnswer`."""
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ def _command(plan: ProgramPlan, folder: Path, environment: Mapping[str, str]) ->
         try:
             return answer_of(await run(program, json.dumps(told).encode()), plan)
         except NotRun as error:
-            raise TaskFailed(_KINDS.get(error.kind, "task"), str(error)) from None
+            raise NoTaskAnswer(_KINDS.get(error.kind, "task"), str(error)) from None
 
     return ask
 
@@ -91,10 +91,10 @@ def _endpoint(plan: ProgramPlan, client: httpx.AsyncClient) -> Task:
         try:
             content, response = await _answered(client, plan, body, place)
         except httpx.TransportError as error:
-            raise TaskFailed("task", f"{type(error).__name__}: {error}") from None
+            raise NoTaskAnswer("task", f"{type(error).__name__}: {error}") from None
         if not response.is_success:
             shown = content[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
-            raise TaskFailed("task", f"HTTP {response.status_code}: {shown}")
+            raise NoTaskAnswer("task", f"HTTP {response.status_code}: {shown}")
         return answer_of(content, plan)
 
     return ask
@@ -113,7 +113,7 @@ async def _answered(
             async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
-                    raise TaskFailed("bad_output", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+                    raise NoTaskAnswer("bad_output", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
     except TimeoutError:
-        raise TaskFailed("timeout", f"not finished within {plan.timeout_seconds:g} s") from None
+        raise NoTaskAnswer("timeout", f"not finished within {plan.timeout_seconds:g} s") from None
     return bytes(content), response

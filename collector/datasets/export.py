@@ -65,7 +65,7 @@ def _csv(_: Dataset, items: Iterator[Item]) -> Iterator[bytes]:
         file.truncate()
 
 
-class _Pieces(io.RawIOBase):
+class _WrittenPieces(io.RawIOBase):
     """A file that hands out what was written to it."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Pieces(io.RawIOBase):
 
 
 def _parquet(_: Dataset, items: Iterator[Item]) -> Iterator[bytes]:
-    pieces = _Pieces()
+    pieces = _WrittenPieces()
     with pq.ParquetWriter(pieces, _PARQUET, compression="zstd") as writer:
         while page := list(islice(items, _ROWS_AT_ONCE)):
             columns = zip(*(_row(item) for item in page), strict=True)

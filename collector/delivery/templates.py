@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from collector.delivery.alert_document import Document, alert_document, finite, instant_text
-from collector.delivery.digest_words import digest_document, words_of_digest
-from collector.delivery.run_words import words_of_run
+from collector.delivery.event_words import digest_document, words_of_digest, words_of_run
 from collector.delivery.words import Words, words_of
 from storage.alerting.alerts import Alert, alert_of
 from storage.alerting.outbox import DIGEST, RUN_REGRESSION, TEST, DueDelivery, EventType

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 
 from collector.evaluation.batch import Make
-from collector.evaluation.recorded import Recording, merged, recordings_in
+from collector.evaluation.recorded import RecordedSpans, merged, recordings_in
 from evaluators.configuration import Amount
 from evaluators.errors import BadConfiguration
 from evaluators.evaluator import Evaluator, run
@@ -122,7 +122,7 @@ class EvalSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemResult:
+class EvalItemResult:
     """What the evaluators say about one item, by their ids; those that it does not name say nothing."""
 
     item: EvalSetItem
@@ -153,7 +153,7 @@ def load_eval_set(file: Path, directory: Path, make: Make) -> EvalSet:
     )
 
 
-def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, Recording]:
+def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dict[str, RecordedSpans]:
     """The run that answers each item, by its id: a file called by its id or name, or traces that name it.
 
     A file that is given by itself, for a set of one item, is that item's run. Items without a run are left out.
@@ -161,7 +161,7 @@ def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dic
     Raises:
         Unreadable: a file holds no traces.
     """
-    found: dict[str, list[Recording]] = {}
+    found: dict[str, list[RecordedSpans]] = {}
     by_name = {name.lower(): item.id for item in items for name in (item.name, item.id) if name}
     for file in _trace_files(places):
         called = by_name.get(file.stem.lower())
@@ -173,7 +173,7 @@ def find_recordings(items: Sequence[EvalSetItem], places: Iterable[Path]) -> dic
     return {key: merged(recordings) for key, recordings in found.items()}
 
 
-async def judge_item(eval_set: EvalSet, item: EvalSetItem, recording: Recording | None) -> ItemResult:
+async def judge_item(eval_set: EvalSet, item: EvalSetItem, recording: RecordedSpans | None) -> EvalItemResult:
     """What the set's evaluators say about the run of one item."""
     criteria = {key.lower(): value for key, value in item.evaluation_criterias.items()}
     outcomes: dict[str, Outcome] = {
@@ -186,11 +186,11 @@ async def judge_item(eval_set: EvalSet, item: EvalSetItem, recording: Recording 
     for member in eval_set.members:
         if member.id.lower() in criteria:
             outcomes[member.id] = await _judge(member, item, criteria[member.id.lower()], recording)
-    return ItemResult(item=item, trace_id=None if recording is None else recording.trace_id, outcomes=outcomes)
+    return EvalItemResult(item=item, trace_id=None if recording is None else recording.trace_id, outcomes=outcomes)
 
 
 async def _judge(
-    member: EvalSetMember, item: EvalSetItem, criteria: Values | None, recording: Recording | None
+    member: EvalSetMember, item: EvalSetItem, criteria: Values | None, recording: RecordedSpans | None
 ) -> Outcome:
     if isinstance(member.evaluator, BadConfiguration):
         return _failure(member, "bad_configuration", str(member.evaluator))

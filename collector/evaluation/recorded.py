@@ -32,7 +32,7 @@ class UnreadableTraces(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordedSpans:
     """The spans of a run, by start time."""
 
     spans: tuple[Span, ...]
@@ -53,7 +53,7 @@ class Recording:
         return case_of_trace(read_trace(self.spans, [], OwnKeys()), self.spans)
 
 
-def recordings_in(file: Path) -> list[Recording]:
+def recordings_in(file: Path) -> list[RecordedSpans]:
     """The traces in a file, each by itself.
 
     Raises:
@@ -72,7 +72,7 @@ def recordings_in(file: Path) -> list[Recording]:
     return by_trace(spans)
 
 
-def recording_of(document: Mapping[str, Any]) -> Recording:
+def recording_of(document: Mapping[str, Any]) -> RecordedSpans:
     """The run in one OTLP/JSON export request.
 
     Raises:
@@ -81,7 +81,7 @@ def recording_of(document: Mapping[str, Any]) -> Recording:
     return _recording(_of_request(document))
 
 
-def by_trace(spans: Iterable[Span]) -> list[Recording]:
+def by_trace(spans: Iterable[Span]) -> list[RecordedSpans]:
     """The spans of each trace by themselves."""
     traces: dict[str, list[Span]] = {}
     for span in spans:
@@ -89,13 +89,13 @@ def by_trace(spans: Iterable[Span]) -> list[Recording]:
     return [_recording(found) for found in traces.values()]
 
 
-def merged(recordings: Sequence[Recording]) -> Recording:
+def merged(recordings: Sequence[RecordedSpans]) -> RecordedSpans:
     """Several traces as one run."""
     return _recording([span for recording in recordings for span in recording.spans])
 
 
-def _recording(spans: Iterable[Span]) -> Recording:
-    return Recording(spans=tuple(sorted(spans, key=lambda span: span.start_ns)))
+def _recording(spans: Iterable[Span]) -> RecordedSpans:
+    return RecordedSpans(spans=tuple(sorted(spans, key=lambda span: span.start_ns)))
 
 
 def _documents(text: str) -> Iterator[object]:

@@ -6,13 +6,13 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from collector.evaluation.batch import Summary
-from collector.evaluation.eval_set import EvalSet, ItemResult
+from collector.evaluation.eval_set import EvalItemResult, EvalSet
 from evaluators.outcome import Failure, Outcome, Skipped, Verdict
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def summary_of(results: Sequence[ItemResult]) -> Summary:
+def summary_of(results: Sequence[EvalItemResult]) -> Summary:
     """How many evaluations ended how."""
     summary = Summary()
     for result in results:
@@ -21,7 +21,7 @@ def summary_of(results: Sequence[ItemResult]) -> Summary:
     return summary
 
 
-def report_document(eval_set: EvalSet, results: Sequence[ItemResult]) -> dict[str, Any]:
+def report_document(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> dict[str, Any]:
     """The report: scores are means of the qualities of verdicts, by the weights of their evaluators.
 
     An item with a failure has no score, so that what broke is never taken for what was bad.
@@ -53,7 +53,7 @@ def report_document(eval_set: EvalSet, results: Sequence[ItemResult]) -> dict[st
     }
 
 
-def junit(eval_set: EvalSet, results: Sequence[ItemResult]) -> str:
+def junit(eval_set: EvalSet, results: Sequence[EvalItemResult]) -> str:
     """The report as JUnit XML: a verdict that does not pass is a failure, an evaluation that broke is an error."""
     suite = ET.Element("testsuite", name=_clean(eval_set.name))
     for result in results:
@@ -82,7 +82,7 @@ def score_of(outcomes: Mapping[str, Outcome], weights: Mapping[str, float]) -> f
     return sum(weights[key] * _quality(verdict) for key, verdict in verdicts.items()) / whole if whole else None
 
 
-def _mean(results: Sequence[ItemResult], evaluator: str) -> float | None:
+def _mean(results: Sequence[EvalItemResult], evaluator: str) -> float | None:
     outcomes = [result.outcomes.get(evaluator) for result in results]
     scores = [outcome.score for outcome in outcomes if isinstance(outcome, Verdict)]
     return sum(scores) / len(scores) if scores else None

@@ -16,7 +16,7 @@ _Amount = TypeVar("_Amount", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _CaseTurn:
     """One trace of the session, by itself and as what it adds."""
 
     case: Case
@@ -61,11 +61,13 @@ def case_of_session(
     )
 
 
-def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_Turn]:
+def _turns(traces: Sequence[tuple[Sequence[Span], Sequence[LogRecord]]], own: OwnKeys) -> list[_CaseTurn]:
     readings = [(read_trace(spans, logs, own), spans) for spans, logs in traces]
     cases = {spans[0].trace_id: case_of_trace(reading, spans) for reading, spans in readings}
     told = [session_trace(_named(spans), reading, ()) for reading, spans in readings]
-    return [_Turn(cases[turn.trace.summary.trace_id], turn, _conversation(turn)) for turn in session_conversation(told)]
+    return [
+        _CaseTurn(cases[turn.trace.summary.trace_id], turn, _conversation(turn)) for turn in session_conversation(told)
+    ]
 
 
 def _conversation(turn: SessionTurn) -> Conversation:
@@ -98,7 +100,7 @@ def _named(spans: Sequence[Span]) -> TraceSummary:
     )
 
 
-def _summary(turns: Sequence[_Turn]) -> RunSummary:
+def _summary(turns: Sequence[_CaseTurn]) -> RunSummary:
     """The session in numbers: the sums of its traces, each call of a tool once."""
     ran = [RunSummary.model_validate(each.case.metadata["traceSummary"]) for each in turns]
     calls = [call for each in turns for call in each.turn.tool_calls]

@@ -17,7 +17,7 @@ from rules.statistics.runs.records import (
     NO_TRIAL,
     SCORED,
     SKIPPED,
-    Evaluator,
+    ComparedEvaluator,
     FinishedRun,
     JudgedItem,
     Numbers,
@@ -113,7 +113,7 @@ class _Places:
 
 
 def _judged(
-    columns: RunColumns, places: _Places, evaluators: list[Evaluator]
+    columns: RunColumns, places: _Places, evaluators: list[ComparedEvaluator]
 ) -> tuple[NDArray[np.uint8], Numbers, Numbers]:
     """Outcomes, scores and passes, by evaluator, case and trial."""
     shape = (len(evaluators), *places.numbers.shape)
@@ -143,10 +143,10 @@ def _coded(column: pa.ChunkedArray, codes: dict[str, int]) -> NDArray[np.int64]:
     return found
 
 
-def _evaluator(stored: StoredEvaluator, where: str) -> Evaluator:
+def _evaluator(stored: StoredEvaluator, where: str) -> ComparedEvaluator:
     if not stored.is_one:
         raise BadResultsFile(f"{where}: {stored.name} has another threshold, direction or fingerprint than before")
-    return Evaluator(
+    return ComparedEvaluator(
         name=stored.name,
         better="lower" if stored.direction == "lower" else "higher",
         threshold=None if stored.threshold is None else round(stored.threshold, 6),

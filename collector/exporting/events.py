@@ -4,12 +4,13 @@ The same result is the same event, byte for byte, so that whoever gets it twice 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs, SeverityNumber
 
+from collector.otlp.attributes import Attribute, key_values
 from rules.marker import MARKER
 from storage.judging.results_out import ResultToTell
 
@@ -21,8 +22,6 @@ _DIGEST_DIGITS: Final = 12
 _LONGEST_TEXT: Final = 16_384
 """Of an explanation: a guess at what every backend takes."""
 
-Value: TypeAlias = str | float | int | bool | None
-
 
 def events(results: Iterable[ResultToTell], instance: str) -> ExportLogsServiceRequest:
     """The request that tells these results, those of a project under one resource."""
@@ -33,14 +32,14 @@ def events(results: Iterable[ResultToTell], instance: str) -> ExportLogsServiceR
         scope = scopes.get(key)
         if scope is None:
             resource_logs = request.resource_logs.add()
-            resource_logs.resource.attributes.extend(_attributes(_resource(result)))
+            resource_logs.resource.attributes.extend(key_values(_resource(result)))
             scope = resource_logs.scope_logs.add(scope=InstrumentationScope(name="tracejury"))
             scopes[key] = scope
         scope.log_records.append(_record(result, instance))
     return request
 
 
-def _resource(result: ResultToTell) -> Mapping[str, Value]:
+def _resource(result: ResultToTell) -> Mapping[str, Attribute]:
     return {
         "service.name": "tracejury",
         "dokimos.project": result.project,
@@ -58,11 +57,11 @@ def _record(result: ResultToTell, instance: str) -> LogRecord:
         observed_time_unix_nano=result.created_at_ns,
         severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
         event_name=EVENT,
-        attributes=_attributes(_attributes_of(result, instance)),
+        attributes=key_values(_attributes_of(result, instance)),
     )
 
 
-def _attributes_of(result: ResultToTell, instance: str) -> Mapping[str, Value]:
+def _attributes_of(result: ResultToTell, instance: str) -> Mapping[str, Attribute]:
     return {
         "gen_ai.evaluation.name": result.name,
         "gen_ai.evaluation.score.value": None if result.score is None else float(result.score),
@@ -92,19 +91,3 @@ def _target(result: ResultToTell) -> str:
     if result.session_id is not None:
         return "session"
     return "trace" if result.span_id is None else "span"
-
-
-def _attributes(told: Mapping[str, Value]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=_any_value(value)) for key, value in told.items() if value is not None]
-
-
-def _any_value(value: str | float | bool) -> AnyValue:  # noqa: FBT001 - a value is what it is
-    match value:
-        case bool():
-            return AnyValue(bool_value=value)
-        case int():
-            return AnyValue(int_value=value)
-        case float():
-            return AnyValue(double_value=value)
-        case str():
-            return AnyValue(string_value=value)

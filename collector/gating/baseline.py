@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from collector.gating.results import BadResultsFile, Results, number, passes, read_json
-from rules.statistics.runs.records import SCORED, SKIPPED, Evaluator, FinishedRun, JudgedItem, TrialResult, run_of
+from rules.statistics.runs.records import (
+    SCORED,
+    SKIPPED,
+    ComparedEvaluator,
+    FinishedRun,
+    JudgedItem,
+    TrialResult,
+    run_of,
+)
 
 FORMAT: Final = 1
 _POSITION: Final = re.compile(r"item-(0|[1-9][0-9]*)")
@@ -63,7 +71,7 @@ def read_baseline(path: Path) -> Results:
         raise BadResultsFile(f"{path}: 'experiment' and 'pairing' are needed")
     if not isinstance(items, list) or not items:
         raise BadResultsFile(f"{path}: a list 'items' is needed")
-    evaluators: dict[str, Evaluator] = {}
+    evaluators: dict[str, ComparedEvaluator] = {}
     described, results = [], []
     for at, item in enumerate(items):
         where = f"{path}: items[{at}]"
@@ -106,12 +114,12 @@ def _judged(run: FinishedRun, evaluator: int, item: int, trials: int) -> dict[st
     return line
 
 
-def _results(key: str, entry: Any, evaluators: dict[str, Evaluator], where: str) -> list[TrialResult]:  # noqa: ANN401 - JSON
+def _results(key: str, entry: Any, evaluators: dict[str, ComparedEvaluator], where: str) -> list[TrialResult]:  # noqa: ANN401 - JSON
     name = entry.get("name") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not name:
         raise BadResultsFile(f"{where}: an evaluator has no name")
     threshold = entry.get("threshold")
-    evaluator = Evaluator(
+    evaluator = ComparedEvaluator(
         name=name,
         better="lower" if entry.get("better") == "lower" else "higher",
         threshold=None if threshold is None else number(threshold, where),

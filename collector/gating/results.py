@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from rules.statistics.runs.records import Evaluator, FinishedRun, JudgedItem, Outcome, TrialResult, run_of
+from rules.statistics.runs.records import ComparedEvaluator, FinishedRun, JudgedItem, Outcome, TrialResult, run_of
 
 Pairing: TypeAlias = Literal["positional", "dataset_item_id"]
 
@@ -55,7 +55,7 @@ def results_of(document: Any, pairing: str, path: str) -> Results:  # noqa: ANN4
     keys = [str(each) if by_id else f"item-{at}" for at, each in enumerate(ids)]
     if len(set(keys)) != len(keys):
         raise BadResultsFile(f"{path}: the item {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
-    evaluators: dict[str, Evaluator] = {}
+    evaluators: dict[str, ComparedEvaluator] = {}
     results: list[TrialResult] = []
     for at, (key, item) in enumerate(zip(keys, items, strict=True)):
         for place, evaluation in enumerate(_list(item, "evaluations", f"{path}: items[{at}]", empty=True)):
@@ -143,7 +143,7 @@ def _id_of(item: Any, where: str) -> str | None:  # noqa: ANN401 - JSON
     return str(found).strip()
 
 
-def _evaluator(evaluation: Any, where: str) -> Evaluator:  # noqa: ANN401 - JSON
+def _evaluator(evaluation: Any, where: str) -> ComparedEvaluator:  # noqa: ANN401 - JSON
     name = evaluation.get("evaluator", evaluation.get("name")) if isinstance(evaluation, dict) else None
     if not isinstance(name, str) or not name.strip():
         raise BadResultsFile(f"{where}: a text 'evaluator' is needed")
@@ -151,7 +151,7 @@ def _evaluator(evaluation: Any, where: str) -> Evaluator:  # noqa: ANN401 - JSON
     if better not in {"higher", "lower"}:
         raise BadResultsFile(f"{where}: better is 'higher' or 'lower'")
     fingerprint = evaluation.get("fingerprint")
-    return Evaluator(
+    return ComparedEvaluator(
         name=name,
         better=better,
         threshold=None if threshold is None else number(threshold, f"{where}.threshold"),
@@ -159,7 +159,7 @@ def _evaluator(evaluation: Any, where: str) -> Evaluator:  # noqa: ANN401 - JSON
     )
 
 
-def _trials(key: str, evaluator: Evaluator, evaluation: Mapping[str, Any], where: str) -> list[TrialResult]:
+def _trials(key: str, evaluator: ComparedEvaluator, evaluation: Mapping[str, Any], where: str) -> list[TrialResult]:
     scores = evaluation.get("scores")
     single = scores is None
     if scores is None:
@@ -174,7 +174,7 @@ def _trials(key: str, evaluator: Evaluator, evaluation: Mapping[str, Any], where
 
 
 def _trial(
-    key: str, evaluator: Evaluator, trial: int, outcome: Outcome, found: tuple[Any, bool | None], where: str
+    key: str, evaluator: ComparedEvaluator, trial: int, outcome: Outcome, found: tuple[Any, bool | None], where: str
 ) -> TrialResult:
     score, said = found
     if outcome != "scored":
@@ -191,7 +191,7 @@ def _trial(
     )
 
 
-def passes(evaluator: Evaluator, score: float) -> bool | None:
+def passes(evaluator: ComparedEvaluator, score: float) -> bool | None:
     """Whether a score passes; not known without a threshold."""
     if evaluator.threshold is None:
         return None

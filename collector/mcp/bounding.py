@@ -1,6 +1,7 @@
 """Answers that fit: long texts and lists are cut where it is seen, and what spans hold is fenced as data."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from secrets import token_hex
@@ -51,12 +52,14 @@ def bounded(document: Mapping[str, Any], *, characters: int = TEXT_CHARACTERS) -
     their first elements; objects that may be those of a schema keep all of theirs for as long as it goes.
     """
     for limits in _ever_less(characters):
-        cut: list[str] = []
-        found: dict[str, Any] = _cut(document, "", 0, limits, cut)
-        if len(as_json(found)) <= MOST_CHARACTERS:
-            return found, [
-                path if len(path) <= _PATH_CHARACTERS else f"{path[:_PATH_CHARACTERS]}…" for path in cut[:_MOST_TOLD]
-            ]
+        cutting = _Cutting(limits)
+        with suppress(_DoesNotFit):
+            found: dict[str, Any] = cutting.cut(document, "", 0)
+            if len(as_json(found)) <= MOST_CHARACTERS:
+                return found, [
+                    path if len(path) <= _PATH_CHARACTERS else f"{path[:_PATH_CHARACTERS]}…"
+                    for path in cutting.paths[:_MOST_TOLD]
+                ]
     raise AssertionError("the least of a document fits")
 
 
@@ -85,30 +88,59 @@ def _halves(number: int, least: int) -> list[int]:
     return found
 
 
-def _cut(value: Any, path: str, depth: int, limits: _Limits, cut: list[str]) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, str) and len(value) > limits.characters:
-        cut.append(path)
-        return _start(value, limits.characters)
-    if not isinstance(value, (list, dict)):
-        return value
-    if depth > limits.deepest:
-        cut.append(path)
-        return "… [deeper than is shown]"
-    is_whole = isinstance(value, dict) and depth <= limits.whole_depth
-    elements = max(limits.elements, MOST_MEMBERS) if is_whole else limits.elements
-    if len(value) > elements:
-        cut.append(path)
-    if isinstance(value, list):
-        return [_cut(each, f"{path}[{n}]", depth + 1, limits, cut) for n, each in enumerate(value[:elements])]
-    members: dict[str, Any] = {}
-    for number, (name, each) in enumerate(islice(value.items(), elements)):
-        short, where = name, f"{path}.{name}".lstrip(".")
-        if len(name) > limits.name_characters:
-            short = f"{_start(name, limits.name_characters)} ({number})"  # names may begin alike
-            where = f"{path}.{short}"
-            cut.append(where)
-        members[short] = _cut(each, where, depth + 1, limits, cut)
-    return members
+class _DoesNotFit(Exception):
+    """More is kept than an answer may have."""
+
+
+class _Cutting:
+    """Cuts a document, and gives up as soon as it cannot fit: most of a large one is not looked at."""
+
+    def __init__(self, limits: _Limits) -> None:
+        self.paths: list[str] = []  # of what was cut
+        self._limits = limits
+        self._room = MOST_CHARACTERS
+
+    def cut(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401 - any JSON
+        """What is kept of a value.
+
+        Raises:
+            _DoesNotFit: it is too much.
+        """
+        limits = self._limits
+        if isinstance(value, str):
+            if len(value) > limits.characters:
+                self.paths.append(path)
+                value = _start(value, limits.characters)
+            self._take(len(value) + 2)
+            return value
+        self._take(1)
+        if not isinstance(value, (list, dict)):
+            return value
+        if depth > limits.deepest:
+            self.paths.append(path)
+            return "… [deeper than is shown]"
+        is_whole = isinstance(value, dict) and depth <= limits.whole_depth
+        elements = max(limits.elements, MOST_MEMBERS) if is_whole else limits.elements
+        if len(value) > elements:
+            self.paths.append(path)
+        if isinstance(value, list):
+            return [self.cut(each, f"{path}[{n}]", depth + 1) for n, each in enumerate(value[:elements])]
+        members: dict[str, Any] = {}
+        for number, (name, each) in enumerate(islice(value.items(), elements)):
+            short, where = name, f"{path}.{name}".lstrip(".")
+            if len(name) > limits.name_characters:
+                short = f"{_start(name, limits.name_characters)} ({number})"  # names may begin alike
+                where = f"{path}.{short}"
+                self.paths.append(where)
+            self._take(len(short) + 3)
+            members[short] = self.cut(each, where, depth + 1)
+        return members
+
+    def _take(self, characters: int) -> None:
+        """Count what JSON needs at the least: escapes and commas come on top."""
+        self._room -= characters
+        if self._room < 0:
+            raise _DoesNotFit
 
 
 def _start(text: str, characters: int) -> str:

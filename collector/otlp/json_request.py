@@ -34,7 +34,7 @@ _BAD_ID = b"\0"  # not the length of any id, so the decoder rejects the span or 
 _SHOWN = 40
 
 
-class _Wrong(Exception):
+class _WrongType(Exception):
     """A value of the wrong kind; the path is completed on the way out."""
 
     def __init__(self, expected: str, value: object) -> None:
@@ -42,7 +42,7 @@ class _Wrong(Exception):
         super().__init__(expected, shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
         self.path = ""
 
-    def inside(self, step: str) -> "_Wrong":
+    def inside(self, step: str) -> "_WrongType":
         """The fault as it is seen from one level further out."""
         self.path = step + self.path
         return self
@@ -77,7 +77,7 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
     message = kind()
     try:
         _fill(message, json.loads(body), 0)
-    except _Wrong as wrong:
+    except _WrongType as wrong:
         expected, shown = wrong.args
         msg = f"{wrong.path.lstrip('.') or 'the body'}: expected {expected}, got {shown}"
         raise Malformed(msg) from None
@@ -93,17 +93,17 @@ def to_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
 def _fill(message: Message, value: object, depth: int) -> None:
     if not isinstance(value, dict):
         expected = "an object"
-        raise _Wrong(expected, value)
+        raise _WrongType(expected, value)
     if depth >= _MAX_MESSAGES:
         expected = f"at most {_MAX_MESSAGES} levels of messages"
-        raise _Wrong(expected, "…")
+        raise _WrongType(expected, "…")
     setters = _setters(message.DESCRIPTOR)
     for key, content in value.items():
         setter = setters.get(key)
         if setter is not None and content is not None:
             try:
                 setter(message, content, depth)
-            except _Wrong as wrong:
+            except _WrongType as wrong:
                 raise wrong.inside(f".{key}") from None
 
 
@@ -155,7 +155,7 @@ def _key_values(name: str) -> _Set:
                 continue
             try:
                 _fill(children.add(), {} if item is None else item, depth + 1)
-            except _Wrong as wrong:
+            except _WrongType as wrong:
                 raise wrong.inside(f"[{position}]") from None
 
     return set_key_values
@@ -182,7 +182,7 @@ def _repeated_messages(name: str) -> _Set:
         for position, item in enumerate(_list(content)):
             try:
                 _fill(children.add(), {} if item is None else item, depth + 1)
-            except _Wrong as wrong:
+            except _WrongType as wrong:
                 raise wrong.inside(f"[{position}]") from None
 
     return set_messages
@@ -198,7 +198,7 @@ def _repeated_scalars(name: str, convert: Callable[[Any], Any]) -> _Set:
 def _list(content: object) -> list[Any]:
     if not isinstance(content, list):
         expected = "an array"
-        raise _Wrong(expected, content)
+        raise _WrongType(expected, content)
     return content
 
 
@@ -229,7 +229,7 @@ def _scalar(field: FieldDescriptor) -> Callable[[Any], Any]:
 def _string(content: object) -> str:
     if not isinstance(content, str):
         expected = "a string"
-        raise _Wrong(expected, content)
+        raise _WrongType(expected, content)
     if content.isascii():
         return content
     # Half of a surrogate pair, as JavaScript sends it when it cuts a string inside an emoji, is no Unicode.
@@ -239,7 +239,7 @@ def _string(content: object) -> str:
 def _bool(content: object) -> bool:
     if not isinstance(content, bool):
         expected = "true or false"
-        raise _Wrong(expected, content)
+        raise _WrongType(expected, content)
     return content
 
 
@@ -254,7 +254,7 @@ def _integer(content: object, *, low: int, high: int) -> int:
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
         expected = f"an integer from {low} to {high}"
-        raise _Wrong(expected, content)
+        raise _WrongType(expected, content)
     return number
 
 
@@ -262,7 +262,7 @@ def _double(content: object) -> float:
     number = _float_or_none(content) if isinstance(content, str) else content
     if isinstance(number, bool) or not isinstance(number, int | float):
         expected = "a number"
-        raise _Wrong(expected, content)
+        raise _WrongType(expected, content)
     try:
         return float(number)
     except OverflowError:
@@ -288,7 +288,7 @@ def _bytes(content: object) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:  # of base64, or of characters that are not ASCII
         expected = "base64"
-        raise _Wrong(expected, content) from None
+        raise _WrongType(expected, content) from None
 
 
 def _id(content: object, *, length: int) -> bytes:

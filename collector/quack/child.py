@@ -50,7 +50,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     if greeting["hidesPandas"]:
         hide_pandas()
     clients = Clients(int(options.address.rpartition(":")[2])) if greeting["watchesClients"] else None
-    quack = Quack(options, _Server(greeting["door"], greeting["seconds"], clients))
+    quack = Quack(options, _AskedServer(greeting["door"], greeting["seconds"], clients))
     try:
         quack.serve()
     except Unusable as error:
@@ -70,7 +70,7 @@ def _wait(requests: BinaryIO, over: threading.Event) -> None:
     over.set()
 
 
-class _Server:
+class _AskedServer:
     """The server, asked as each client's key allows."""
 
     def __init__(self, door: str, seconds: float, clients: Clients | None) -> None:

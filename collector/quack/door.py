@@ -71,7 +71,7 @@ def make_door(answering: Answering, authenticator: Authenticator) -> ASGIApp:
 
 async def _answer(request: Request, answering: Answering, statement: str, key_id: str) -> Response:
     terms = QueryOptions(views_only=True, asker=key_id)
-    asking = _Asking(request, answering, statement, terms)
+    asking = _StreamedAnswer(request, answering, statement, terms)
     try:
         await asking.begin()
     except BadQuery as error:
@@ -87,7 +87,7 @@ async def _answer(request: Request, answering: Answering, statement: str, key_id
     return asking
 
 
-class _Asking(Response):
+class _StreamedAnswer(Response):
     """A query whose answer is handed over as it comes."""
 
     def __init__(self, request: Request, answering: Answering, statement: str, terms: QueryOptions) -> None:
@@ -130,7 +130,7 @@ class _Asking(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        pieces = _Pieces()
+        pieces = _ArrowPieces()
         batch, schema = self._first, cast("pa.RecordBatch", self._first).schema
         with pa.ipc.new_stream(pieces, schema) as writer:
             while batch is not None:
@@ -152,7 +152,7 @@ class _Asking(Response):
         return running.result()
 
 
-class _Pieces:
+class _ArrowPieces:
     """A file for Arrow to write to, whose content is taken away bit by bit."""
 
     closed = False

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from rules.statistics.correcting import CONFIDENCE, Measured
+from rules.statistics.correcting import CONFIDENCE, IntervalMeasure
 from rules.statistics.formulas.agreement import fleiss_kappa, kappa, kappa_error, krippendorff
 from rules.statistics.formulas.quantiles import around, z_of
 from rules.statistics.intervals import Interval
@@ -40,7 +40,7 @@ class PairOfPeople:
     other: str
     targets: int
     agreed: float
-    kappa: Measured
+    kappa: IntervalMeasure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,8 @@ class Agreement:
     votes: int
     targets: int
     shared: int
-    alpha: Measured
-    fleiss: Measured
+    alpha: IntervalMeasure
+    fleiss: IntervalMeasure
     raters: int
     fleiss_targets: int
     pairs: Sequence[PairOfPeople]
@@ -122,7 +122,7 @@ def agreement(votes: Sequence[OneVote], *, most: int = 50) -> Agreement:
         alpha=_resampled(list(units.values()), lambda drawn: krippendorff(drawn, metric)),
         fleiss=_resampled(equal, lambda drawn: _fleiss(drawn, len(codes)))
         if metric == "nominal"
-        else Measured(value=None),
+        else IntervalMeasure(value=None),
         raters=raters,
         fleiss_targets=len(equal),
         pairs=_pairs(shared, sorted(codes) if metric == "nominal" else []),
@@ -134,16 +134,16 @@ def agreement(votes: Sequence[OneVote], *, most: int = 50) -> Agreement:
 
 def _resampled(
     units: Sequence[Sequence[float]], measure: Callable[[Sequence[Sequence[float]]], float | None]
-) -> Measured:
+) -> IntervalMeasure:
     """A measure with its bootstrap interval over whole units."""
     found = measure(units) if units else None
     if found is None:
-        return Measured(value=None)
+        return IntervalMeasure(value=None)
     generator = np.random.default_rng(0)
     draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(RESAMPLES))
     known = [each for draw in draws if (each := measure([units[place] for place in draw])) is not None]
     low, high = np.quantile(known or [found], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
-    return Measured(value=found, interval=Interval(low=min(low, found), high=max(high, found)))
+    return IntervalMeasure(value=found, interval=Interval(low=min(low, found), high=max(high, found)))
 
 
 def _most_equal(units: Sequence[Sequence[float]]) -> tuple[int, list[Sequence[float]]]:
@@ -178,15 +178,15 @@ def _pairs(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str
     return sorted(found, key=lambda each: (-each.targets, each.one, each.other))
 
 
-def _kappa(values: Sequence[tuple[str | float, str | float]], labels: Sequence[str]) -> Measured:
+def _kappa(values: Sequence[tuple[str | float, str | float]], labels: Sequence[str]) -> IntervalMeasure:
     if not labels:
-        return Measured(value=None)
+        return IntervalMeasure(value=None)
     counts = Counter(values)
     table = [[counts[one, other] for other in labels] for one in labels]
     found, error = kappa(table), kappa_error(table)
     if found is None or error is None:
-        return Measured(value=None)
-    return Measured(value=found, interval=around(found, z_of(CONFIDENCE) * error))
+        return IntervalMeasure(value=None)
+    return IntervalMeasure(value=found, interval=around(found, z_of(CONFIDENCE) * error))
 
 
 def _labels(shared: Mapping[str, Mapping[str, str | float]], labels: Sequence[str]) -> list[LabelAgreement]:

@@ -12,7 +12,7 @@ from rules.statistics.correcting import (
     Confusion,
     Corrected,
     DrawnLabel,
-    Measured,
+    IntervalMeasure,
     Method,
     MoreLabels,
     by_blind_labels,
@@ -49,15 +49,15 @@ class Calibration:
     """One judge against people. `method` says how it was corrected, by the way in which the labels were drawn."""
 
     confusion: Confusion
-    raw: Measured
-    agreement: Measured
-    kappa: Measured
+    raw: IntervalMeasure
+    agreement: IntervalMeasure
+    kappa: IntervalMeasure
     ac1: float | None
-    sensitivity: Measured
-    specificity: Measured
+    sensitivity: IntervalMeasure
+    specificity: IntervalMeasure
     standing: Standing
     method: Method
-    corrected: Measured
+    corrected: IntervalMeasure
     more: MoreLabels | None
 
 
@@ -83,9 +83,11 @@ def calibrate(
         sensitivity = _share(confusion.passed_passed, confusion.people_passed)
         specificity = _share(confusion.failed_failed, confusion.people_failed)
     else:
-        sensitivity, specificity = _weighted_errors(*sides) if sides else (Measured(value=None), Measured(value=None))
+        sensitivity, specificity = (
+            _weighted_errors(*sides) if sides else (IntervalMeasure(value=None), IntervalMeasure(value=None))
+        )
     standing = _standing(confusion, sensitivity, specificity)
-    found = Corrected(method=method, rate=Measured(value=None), more=None)
+    found = Corrected(method=method, rate=IntervalMeasure(value=None), more=None)
     if standing in {"unproven", "informative"}:
         if method == "by_weight":
             found = by_weight(drawn, judged_passed, judged)
@@ -98,7 +100,7 @@ def calibrate(
         confusion=confusion,
         raw=_share(judged_passed, judged),
         agreement=_share(confusion.passed_passed + confusion.failed_failed, confusion.labels),
-        kappa=_kappa(table) if confusion.labels else Measured(value=None),
+        kappa=_kappa(table) if confusion.labels else IntervalMeasure(value=None),
         ac1=ac1(table) if confusion.labels and observed_agreement(table) < 1 else None,
         sensitivity=sensitivity,
         specificity=specificity,
@@ -120,17 +122,17 @@ def confusion_of(pairs: Iterable[tuple[bool | None, bool]]) -> Confusion:
     )
 
 
-def alpha_of_people(votes: Sequence[Sequence[bool]], *, seed: int = 0) -> Measured:
+def alpha_of_people(votes: Sequence[Sequence[bool]], *, seed: int = 0) -> IntervalMeasure:
     """Krippendorff's alpha of what several people said of the same things, with a bootstrap over these things."""
     units = [[float(vote) for vote in each] for each in votes if len(each) > 1]
     found = krippendorff(units) if units else None
     if found is None:
-        return Measured(value=None)
+        return IntervalMeasure(value=None)
     generator = np.random.default_rng(seed)
     draws = (generator.integers(0, len(units), len(units)).tolist() for _ in range(_RESAMPLES))
     resampled = [alpha for draw in draws if (alpha := krippendorff([units[place] for place in draw])) is not None]
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
-    return Measured(value=found, interval=Interval(low=low, high=high))
+    return IntervalMeasure(value=found, interval=Interval(low=low, high=high))
 
 
 def in_words(found: Calibration) -> str:
@@ -149,15 +151,15 @@ def in_words(found: Calibration) -> str:
     return "The judge tells what people pass from what they fail; the corrected rate is the one to use."
 
 
-def _share(part: int, whole: int) -> Measured:
-    return Measured(value=part / whole, interval=wilson(part, whole)) if whole else Measured(value=None)
+def _share(part: int, whole: int) -> IntervalMeasure:
+    return IntervalMeasure(value=part / whole, interval=wilson(part, whole)) if whole else IntervalMeasure(value=None)
 
 
-def _kappa(table: list[list[int]]) -> Measured:
+def _kappa(table: list[list[int]]) -> IntervalMeasure:
     found, error = kappa(table), kappa_error(table)
     if found is None or error is None:
-        return Measured(value=None)
-    return Measured(value=found, interval=around(found, z_of(CONFIDENCE) * error))
+        return IntervalMeasure(value=None)
+    return IntervalMeasure(value=found, interval=around(found, z_of(CONFIDENCE) * error))
 
 
 def _method(confusion: Confusion, judged_passed: int, judged_failed: int) -> Method:
@@ -179,7 +181,7 @@ def _is_uneven(drawn: Sequence[DrawnLabel]) -> bool:
     return any(len({each.probability for each in drawn if each.judged is verdict}) > 1 for verdict in (True, False))
 
 
-def _standing(confusion: Confusion, sensitivity: Measured, specificity: Measured) -> Standing:
+def _standing(confusion: Confusion, sensitivity: IntervalMeasure, specificity: IntervalMeasure) -> Standing:
     people_passed, people_failed = confusion.people_passed, confusion.people_failed
     known = sensitivity.value is not None and specificity.value is not None
     if min(people_passed, people_failed) < FEWEST or not known:
@@ -195,12 +197,12 @@ def _standing(confusion: Confusion, sensitivity: Measured, specificity: Measured
     return "informative" if better - z_of(CONFIDENCE) * error > 0 else "unproven"
 
 
-def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[Measured, Measured]:
+def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[IntervalMeasure, IntervalMeasure]:
     """Sensitivity and specificity when labels were chosen by the verdict; intervals on the scale of log odds."""
     people_passed = passed.passes + failed.passes
     is_known = passed.labels and failed.labels and 0 < passed.share < 1
     if not is_known or not 0 < people_passed < passed.labels + failed.labels:
-        return Measured(value=None), Measured(value=None)
+        return IntervalMeasure(value=None), IntervalMeasure(value=None)
     sides = []
     wrong = [
         Stratum(share=each.share, passes=each.labels - each.passes, labels=each.labels) for each in (failed, passed)
@@ -214,5 +216,5 @@ def _weighted_errors(passed: Stratum, failed: Stratum) -> tuple[Measured, Measur
         middle, reach = math.log(odds[0] / odds[1]), z_of(CONFIDENCE) * math.sqrt(variance)
         value = corrected_judge(passed, failed)[pick]
         low, high = (1 / (1 + math.exp(-each)) for each in (middle - reach, middle + reach))
-        sides.append(Measured(value=value, interval=Interval(low=min(low, value), high=max(high, value))))
+        sides.append(IntervalMeasure(value=value, interval=Interval(low=min(low, value), high=max(high, value))))
     return sides[0], sides[1]

@@ -59,7 +59,7 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class IntervalMeasure:
     """A measure with its interval; None where it is undefined."""
 
     value: float | None
@@ -88,12 +88,12 @@ class Corrected:
     """A pass rate that people would find, how it was found, and what would make it surer."""
 
     method: Method
-    rate: Measured
+    rate: IntervalMeasure
     more: MoreLabels | None
 
 
 def _nothing(method: Method) -> Corrected:
-    return Corrected(method=method, rate=Measured(value=None), more=None)
+    return Corrected(method=method, rate=IntervalMeasure(value=None), more=None)
 
 
 def judge_of(confusion: Confusion) -> JudgeAccuracy:
@@ -121,7 +121,7 @@ def by_blind_labels(confusion: Confusion, judged_passed: int, judged_failed: int
         passed, failed = strata(confusion, judged_passed, judged)
         return Corrected(
             method="prediction_powered",
-            rate=Measured(value=value, interval=_holding(other, value)),
+            rate=IntervalMeasure(value=value, interval=_holding(other, value)),
             more=by_verdict(passed, failed, judged).more,
         )
     return found
@@ -142,7 +142,7 @@ def by_error_rates(confusion: Confusion, judged: MeasuredShare) -> Corrected:
     of: Chosen = "failed" if parts[1] / fails > parts[0] / passes else "passed"
     return Corrected(
         method="error_rates",
-        rate=Measured(value=value, interval=_holding(found.interval, value)),
+        rate=IntervalMeasure(value=value, interval=_holding(found.interval, value)),
         more=MoreLabels(count=_to_halve(fixed, sum(parts), confusion.labels), of=of),
     )
 
@@ -172,7 +172,7 @@ def by_verdict(passed: Stratum, failed: Stratum, judged: int) -> Corrected:
     labels = passed.labels + failed.labels
     return Corrected(
         method="by_verdict",
-        rate=Measured(value=plain.value, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain.value)),
+        rate=IntervalMeasure(value=plain.value, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain.value)),
         more=MoreLabels(count=_to_halve(fixed, sum(parts), labels), of=of),
     )
 
@@ -195,7 +195,7 @@ def by_weight(drawn: Sequence[DrawnLabel], judged_passed: int, judged: int) -> C
     of: Chosen = "failed" if parts[1] / len(sides[1]) > parts[0] / len(sides[0]) else "passed"
     return Corrected(
         method="by_weight",
-        rate=Measured(value=plain, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain)),
+        rate=IntervalMeasure(value=plain, interval=_around(middle, math.sqrt(sum(parts) + fixed), plain)),
         more=MoreLabels(count=_to_halve(fixed, sum(parts), len(drawn)), of=of),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rules.statistics.sample import NOTHING, Sample, Stretch, WeightTally
-from rules.statistics.settings import LANES, STRIDES, MonitorSettings
+from rules.statistics.settings import BASELINE_PARTS, STRIDES, MonitorSettings
 from rules.statistics.watch import NOTHING_SEEN, Start, Watch, WatchFinding, WatchState
 
 
@@ -32,7 +32,7 @@ class DriftWindow:
         if not self.edges:
             self.edges = (WindowStart(at=number - 1, before=NOTHING),)
         if self._tally.count % self._block == 0:
-            self.edges = (*self.edges, WindowStart(at=number, before=self._tally.sample()))[-LANES - 1 :]
+            self.edges = (*self.edges, WindowStart(at=number, before=self._tally.sample()))[-BASELINE_PARTS - 1 :]
 
     @property
     def sample(self) -> Sample:
@@ -100,6 +100,6 @@ def thinned(starts: Sequence[Start], count: int, stride: int) -> list[Start]:
     for start in starts:
         age = (count - start.count) // stride
         apart = 1 << max(age // (2 * STRIDES), 1).bit_length() - 1
-        if age <= 2 * LANES * STRIDES and (start.count // stride) % apart == 0:
+        if age <= 2 * BASELINE_PARTS * STRIDES and (start.count // stride) % apart == 0:
             kept.append(start)
     return kept

@@ -6,7 +6,7 @@ from typing import Final
 from rules.statistics.drift import thinned
 from rules.statistics.events import Change
 from rules.statistics.sample import ATOMS, UNIT, Sample, Stretch
-from rules.statistics.settings import LANES, Kind, MonitorSettings
+from rules.statistics.settings import BASELINE_PARTS, Kind, MonitorSettings
 from rules.statistics.watch import NOTHING_SEEN, Watch, WatchFinding, WatchState
 from rules.statistics.worsening import Worsening, WorseningState
 
@@ -68,7 +68,7 @@ class Episode:
     def release(self) -> None:
         """A new release may be the way back; that is believed by mistake with a probability of at most alpha."""
         self.results = self.absent = 0
-        self.watch.start(None, self._settings.block * LANES)
+        self.watch.start(None, self._settings.block * BASELINE_PARTS)
         if self.kind == "release":
             self.worse = self._worsening(WorseningState(told=self.worse.told))
 
@@ -93,7 +93,7 @@ class Episode:
             return "recovered"
         if is_worse:
             return "escalated"
-        return "lasting" if self.results >= _LASTING_BASELINES * LANES * self._settings.block else None
+        return "lasting" if self.results >= _LASTING_BASELINES * BASELINE_PARTS * self._settings.block else None
 
     def escalate(self) -> None:
         """What it is by now is told: it may become worse than that, too, and how long it lasts counts from here on."""

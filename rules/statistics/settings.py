@@ -20,7 +20,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 }
 """From where to where the numbers of the settings may go."""
 
-LANES: Final = 8  # a baseline is renewed after this part of its length. A guess
+BASELINE_PARTS: Final = 8  # a baseline is renewed after this part of its length. A guess
 STRIDES: Final = 8  # starts in that time. A guess
 
 
@@ -50,7 +50,7 @@ class MonitorSettings:
     @property
     def stride(self) -> int:
         """Results between two moments at which drift may be suspected to have begun."""
-        return -(-self.baseline // (LANES * STRIDES))
+        return -(-self.baseline // (BASELINE_PARTS * STRIDES))
 
     @property
     def block(self) -> int:
@@ -70,9 +70,9 @@ class MonitorSettings:
     @property
     def log_escalation_threshold(self) -> float:
         """The evidence that an episode became worse; by mistake within a baseline's length at most alpha."""
-        return math.log(self.block * LANES / self.alpha)
+        return math.log(self.block * BASELINE_PARTS / self.alpha)
 
     @property
     def log_recovery_threshold(self) -> float:
         """The evidence that ends an episode; by mistake within a baseline's length with a chance of at most alpha."""
-        return math.log(self.block * LANES / self.alpha)
+        return math.log(self.block * BASELINE_PARTS / self.alpha)

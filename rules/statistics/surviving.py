@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from rules.statistics.calibration import FEWEST, Calibration
-from rules.statistics.correcting import CONFIDENCE, Confusion, Measured, by_verdict, strata
+from rules.statistics.correcting import CONFIDENCE, Confusion, IntervalMeasure, by_verdict, strata
 from rules.statistics.formulas.judge_error import JudgeAccuracy, MeasuredShare, Useless, lang_reiczigel
 from rules.statistics.formulas.quantiles import z_of
 from rules.statistics.intervals import Interval
@@ -45,8 +45,8 @@ class CorrectedDifference:
     judge errs alike on both sides.
     """
 
-    baseline: Measured
-    candidate: Measured
+    baseline: IntervalMeasure
+    candidate: IntervalMeasure
     difference: float
     interval: Interval
     basis: Basis
@@ -81,15 +81,15 @@ def known_judge(calibration: Calibration) -> JudgeAccuracy | None:
     return JudgeAccuracy(sensitivity=rates[0], specificity=rates[1])
 
 
-def corrected_rate(passed: int, count: int, judge: JudgeAccuracy) -> Measured:
+def corrected_rate(passed: int, count: int, judge: JudgeAccuracy) -> IntervalMeasure:
     """What people would find of some results of a judge whose errors are known from others (Lang and Reiczigel)."""
     try:
         found = lang_reiczigel(MeasuredShare(share=passed / count, count=count), judge)
     except Useless:
-        return Measured(value=None)
+        return IntervalMeasure(value=None)
     value = min(1.0, max(0.0, found.value))
     low, high = min(found.interval.low, value), max(found.interval.high, value)
-    return Measured(value=value, interval=Interval(low=low, high=high))
+    return IntervalMeasure(value=value, interval=Interval(low=low, high=high))
 
 
 def _by_own_labels(baseline: JudgedSide, candidate: JudgedSide, raw: float) -> CorrectedDifference | None:
@@ -142,7 +142,7 @@ def _softened_variance(passes: int, count: int, extra: float) -> float:
     return share * (1 - share) / (count + 2 * extra)
 
 
-def _as_rate(found: Measured) -> MeasuredShare | None:
+def _as_rate(found: IntervalMeasure) -> MeasuredShare | None:
     """So many labels of equal weight as would leave as much doubt."""
     if found.value is None or found.interval is None:
         return None

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict
 from storage.ingest.writer import Writer
+from storage.sql import named
+from storage.versioned import written
 
 MOST_MUTES: Final = 200
 """Of one tenant. A guess: each is looked at with each event."""
@@ -49,11 +50,7 @@ class AlertMutes:
         """
         values = {name: getattr(mute, name) for name in ("tenant", "mute_id", "project", "rule", "muted_by")}
         values |= {"until_us": mute.until_ns // 1000, "at_us": mute.created_at_ns // 1000, "most": MOST_MUTES}
-        added: list[object] = []
-        self._writer.store(
-            lambda cursor: added.extend(cursor.execute(sql.query("insert_alert_mute"), values).fetchall()), 1
-        )
-        if not added:
+        if not written(self._writer, sql.query("insert_alert_mute"), values):
             raise Conflict(f"there are {MOST_MUTES} mutes; delete one first")
 
     def delete(self, mute_id: str, at_ns: int) -> None:

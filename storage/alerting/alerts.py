@@ -14,10 +14,11 @@ from typing import Any, Literal, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import EventType, Outbox, Severity, WebhookEvent, named, queue_event
+from storage.alerting.outbox import EventType, Outbox, Severity, WebhookEvent, queue_event
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
+from storage.sql import named
 
 AlertKind: TypeAlias = Literal["release", "drift", "limit"]
 AlertState: TypeAlias = Literal["open", "acknowledged", "recovered"]

@@ -10,11 +10,12 @@ import duckdb
 
 from storage import sql
 from storage.alerting.monitors import Happening, store_happening
-from storage.alerting.outbox import Outbox, named
+from storage.alerting.outbox import Outbox
 from storage.engine.database import Database
-from storage.errors import Conflict
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
+from storage.sql import named
+from storage.versioned import VersionedRecords
 
 NumbersStatement: TypeAlias = Literal[
     "metric_of_spans", "metric_of_traces", "metric_of_judgements", "metric_of_matches"
@@ -77,6 +78,7 @@ class MetricMonitors:
     def __init__(self, database: Database, writer: Writer, outbox: Outbox) -> None:
         self._database = database
         self._writer = writer
+        self._records = VersionedRecords(writer=writer, kind="metric monitor", most=MOST_MONITORS)
         self._outbox = outbox
 
     def all(self, *, tenant: str | None = None, deleted: bool = False) -> list[MetricMonitorRow]:
@@ -95,11 +97,8 @@ class MetricMonitors:
             Conflict: the tenant has one of that name, or has as many as it may have.
             Overloaded: nothing was stored.
         """
-        values = {"monitor_id": monitor_id, "tenant": tenant, "name": name, "document": json.dumps(document)}
-        if not self._change(
-            sql.query("insert_metric_monitor"), values | {"at_us": at_ns // 1000, "most": MOST_MONITORS}
-        ):
-            raise Conflict(f"there is a metric monitor named {name!r}, or there are {MOST_MONITORS} of them")
+        values = {"monitor_id": monitor_id, "tenant": tenant, "document": json.dumps(document), "at_us": at_ns // 1000}
+        self._records.create(sql.query("insert_metric_monitor"), name, values)
 
     def replace(self, row: MetricMonitorRow, name: str, document: Mapping[str, JsonValue], at_ns: int) -> None:
         """Have one watch something else, if it is still the one that was looked at.
@@ -109,10 +108,7 @@ class MetricMonitors:
             Overloaded: nothing was stored.
         """
         values = {"monitor_id": row.monitor_id, "tenant": row.tenant, "version": row.version, "at_us": at_ns // 1000}
-        if not self._change(
-            sql.query("update_metric_monitor"), values | {"name": name, "document": json.dumps(document)}
-        ):
-            raise Conflict(f"the metric monitor was changed meanwhile, or another one is named {name!r}")
+        self._records.replace(sql.query("update_metric_monitor"), name, values | {"document": json.dumps(document)})
 
     def delete(self, row: MetricMonitorRow, at_ns: int) -> None:
         """Delete one, if it is still the one that was looked at.
@@ -122,8 +118,7 @@ class MetricMonitors:
             Overloaded: nothing was stored.
         """
         values = {"monitor_id": row.monitor_id, "version": row.version, "at_us": at_ns // 1000}
-        if not self._change(sql.query("delete_metric_monitor"), values):
-            raise Conflict("the metric monitor was changed meanwhile")
+        self._records.delete(sql.query("delete_metric_monitor"), values)
 
     def numbers(self, statement: NumbersStatement, values: Mapping[str, object]) -> MetricNumbers:
         """What one of the statements `metric_of_…` says."""
@@ -168,11 +163,6 @@ class MetricMonitors:
         self._writer.store(write, len(looks))
         if any(look.happened for look in looks):
             self._outbox.changed()
-
-    def _change(self, statement: str, values: Mapping[str, object]) -> bool:
-        changed: list[object] = []
-        self._writer.store(lambda cursor: changed.extend(cursor.execute(statement, dict(values)).fetchall()), 1)
-        return bool(changed)
 
     def _find(self, **filters: object) -> list[MetricMonitorRow]:
         values = {"tenant": None, "monitor_id": None, "deleted": False} | filters

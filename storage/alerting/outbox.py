@@ -13,6 +13,8 @@ from storage import sql
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.records import JsonValue
+from storage.sql import named
+from storage.versioned import written
 
 EventType: TypeAlias = Literal[
     "alert.opened",
@@ -263,10 +265,7 @@ class Outbox:
             Overloaded: nothing was stored.
         """
         values = {"webhook_id": webhook_id, "delivery_id": delivery_id, "at_us": at_ns // 1000}
-        queued: list[object] = []
-        self._writer.store(
-            lambda cursor: queued.extend(cursor.execute(sql.query("replay_alert_delivery"), values).fetchall()), 1
-        )
+        queued = written(self._writer, sql.query("replay_alert_delivery"), values)
         self.changed()
         return bool(queued)
 
@@ -289,12 +288,6 @@ class Outbox:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("alert_deliveries"), of_all | {"offset": 0, "limit": 1} | filters)
             return [Delivery(**row) for row in named(cursor)]
-
-
-def named(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """The rows of an answer by the names of their columns."""
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _record(cursor: duckdb.DuckDBPyConnection, attempts: Sequence[DeliveryAttempt], patience: SwitchOffPolicy) -> None:

@@ -7,9 +7,11 @@ from typing import Literal, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import EventType, Severity, named
+from storage.alerting.outbox import EventType, Severity
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
+from storage.sql import named
+from storage.versioned import written
 
 Origin: TypeAlias = Literal["API", "FILE"]
 Template: TypeAlias = Literal["json", "slack", "teams", "pagerduty"]
@@ -120,17 +122,11 @@ class Webhooks:
         return self._change(sql.query("delete_alert_webhook"), values, "the receiver was deleted", tests=True)
 
     def _change(self, statement: str, values: dict[str, object], called_off: str | None, *, tests: bool) -> bool:
-        changed: list[object] = []
+        def cancel(cursor: duckdb.DuckDBPyConnection) -> None:
+            why = {"webhook_id": values["webhook_id"], "at_us": values["at_us"]}
+            cursor.execute(sql.query("cancel_alert_deliveries"), why | {"error": called_off, "tests": tests})
 
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            changed.extend(cursor.execute(statement, values).fetchall())
-            if changed and called_off is not None:
-                why = {"webhook_id": values["webhook_id"], "at_us": values["at_us"]}
-                why |= {"error": called_off, "tests": tests}
-                cursor.execute(sql.query("cancel_alert_deliveries"), why)
-
-        self._writer.store(write, 1)
-        return bool(changed)
+        return bool(written(self._writer, statement, values, then=None if called_off is None else cancel))
 
     def _find(self, tenant: str | None, **filters: object) -> list[Webhook]:
         values = {"webhook_id": None, "every": False, "project": None} | filters

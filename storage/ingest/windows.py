@@ -117,7 +117,7 @@ class Windows:
             if not extents:
                 return None
             cursor.register("wanted_traces", key_table(wanted))
-            return self._told(cursor, sql.query("told_spans_of_traces"), limits, bounds_of(extents.values()))
+            return self._told(cursor, sql.query("told_of_traces"), limits, bounds_of(extents.values()))
 
     def told_spans(self, numbers: Iterable[int], *, limits: Limits) -> ToldWindow | None:
         """What the spans with these numbers mean, as many as fit; None when there are none."""
@@ -127,11 +127,12 @@ class Windows:
         with self._database.snapshot() as cursor:
             cursor.register("wanted_spans", pa.table({"seq": pa.array(wanted, pa.int64())}))
             bounds = {"first": wanted[0], "last": wanted[-1]}
-            return self._told(cursor, sql.query("told_spans_by_seq"), limits, bounds)
+            return self._told(cursor, sql.query("told_by_seq"), limits, bounds)
 
     def _told(
-        self, cursor: duckdb.DuckDBPyConnection, select: str, limits: Limits, bounds: Mapping[str, int]
+        self, cursor: duckdb.DuckDBPyConnection, these: str, limits: Limits, bounds: Mapping[str, int]
     ) -> ToldWindow | None:
+        select = sql.query("told_spans").replace("$these", sql.bare(these))
         spans, is_cut = fetch(cursor, select, limits, edition=self._edition, **bounds)
         return ToldWindow(spans=spans, is_cut=is_cut) if spans.num_rows else None
 

@@ -32,18 +32,17 @@ RESULTS: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobResult:
-    """What came of a job."""
+class EvaluatorOutcome:
+    """What an evaluator said, as it is stored: a score, or why there is none."""
 
-    job_id: int
     name: str
-    outcome: OutcomeName
-    fingerprint: str | None = None
+    outcome: str
     score: float | None = None
     passed: bool | None = None
     threshold: float | None = None
     reason: str | None = None
     error_kind: str | None = None
+    fingerprint: str | None = None
     metadata: str | None = None  # JSON
     judge_model: str | None = None
     judge_calls: int | None = None
@@ -51,6 +50,14 @@ class JobResult:
     output_tokens: int | None = None
     cost_usd: float | None = None
     latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult(EvaluatorOutcome):
+    """What came of a job."""
+
+    job_id: int
+    outcome: OutcomeName
 
 
 def results_table(results: Iterable[JobResult]) -> pa.Table:

@@ -9,16 +9,17 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing, Stale
 from storage.ingest.writer import Writer
+from storage.sql import named
+from storage.versioned import written
 
 MOST_ITEMS: Final = 1_000_000
 """Of one version. A guess: larger ones are no test sets, and the ids of so many take 200 MB while they are read."""
@@ -132,7 +133,7 @@ class Datasets:
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"tenant": tenant, "dataset_id": uuid.uuid4().hex, "name": name, "now_us": now_us}
-        if not self._written(sql.query("insert_dataset"), values):
+        if not written(self._writer, sql.query("insert_dataset"), values):
             raise Conflict(f"there is a dataset {name!r} already")
         (made,) = self._datasets(None, str(values["dataset_id"]))
         return made
@@ -145,7 +146,7 @@ class Datasets:
             Overloaded: nothing was stored.
         """
         values = _values(text) | {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
-        if not self._written(sql.query("update_dataset"), values):
+        if not written(self._writer, sql.query("update_dataset"), values):
             raise Stale(self._current(dataset))
         (changed,) = self._datasets(None, dataset.dataset_id)
         return changed
@@ -158,7 +159,7 @@ class Datasets:
             Overloaded: it may be gone, with some of its items left that nobody sees.
         """
         values = {"dataset_id": dataset.dataset_id, "version": dataset.version, "now_us": now_us}
-        if not self._written(sql.query("mark_dataset_deleted"), values):
+        if not written(self._writer, sql.query("mark_dataset_deleted"), values):
             raise Stale(self._current(dataset))
         of_it = {"dataset_id": dataset.dataset_id}
 
@@ -278,12 +279,6 @@ class Datasets:
         if not found:
             raise Missing(f"there is no dataset {dataset.name!r} any more")
         return found[0].version
-
-    def _written(self, statement: str, values: dict[str, object]) -> list[Any]:
-        """What a statement that writes one row returns."""
-        rows: list[Any] = []
-        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
-        return rows
 
     def _deleted_items(self, dataset_id: str) -> int:
         deleted: list[int] = []

@@ -3,13 +3,14 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
 from storage.offline.runs import Run
+from storage.sql import named
+from storage.versioned import written
 
 State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 
@@ -99,11 +100,8 @@ class RunEvaluations:
         Raises:
             Overloaded: nothing was stored.
         """
-        rows: list[Any] = []
         values = {"evaluation_id": evaluation_id, "state": state, "error": error, "now_us": now_us}
-        statement = sql.query("update_run_evaluation")
-        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
-        return bool(rows)
+        return bool(written(self._writer, sql.query("update_run_evaluation"), values))
 
     def unscored(self, evaluation: Evaluation, *, after: int, most: int) -> Sequence[Unscored]:
         """Items of which it has said nothing, after a number."""

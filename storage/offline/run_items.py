@@ -8,35 +8,21 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
+from storage.judging.job_results import EvaluatorOutcome
 from storage.offline.runs import Run
+from storage.sql import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewScore:
-    """What an evaluator said of an item. `metadata` is JSON."""
+class NewScore(EvaluatorOutcome):
+    """What an evaluator said of an item."""
 
-    name: str
-    outcome: str
-    score: float | None = None
     label: str | None = None
-    passed: bool | None = None
-    threshold: float | None = None
     direction: str | None = None
-    reason: str | None = None
-    error_kind: str | None = None
-    fingerprint: str | None = None
     evaluator_version: str | None = None
-    metadata: str | None = None
-    judge_model: str | None = None
-    judge_calls: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    latency_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

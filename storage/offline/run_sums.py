@@ -9,8 +9,8 @@ from typing import Final
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
+from storage.sql import named
 
 _KEPT_RUNS: Final = 1_000
 """Of a kilobyte each; a page of experiments shows up to a hundred. A guess."""
@@ -98,7 +98,7 @@ def _stamp(cursor: duckdb.DuckDBPyConnection, run_id: str) -> object:
 
 def _added_up(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, RunSums]:
     asked = {"runs": list(run_ids)}
-    cursor.execute(sql.query("sums_of_runs"), asked)
+    cursor.execute(sql.query("sums_of_runs").replace("$run_sums", sql.select_of("run_sums")), asked)
     sums = {row.pop("run_id"): row for row in named(cursor)}
     cursor.execute(sql.query("evaluators_of_runs"), asked)
     evaluators: dict[str, list[Evaluated]] = {}

@@ -5,17 +5,18 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.errors import Conflict, Missing
 from storage.ingest.writer import Writer
 from storage.offline.run_sums import KeptSums, RunSums
+from storage.sql import named
+from storage.versioned import written
 
 Status: TypeAlias = Literal["RUNNING", "EVALUATING", "SUCCESS", "FAILED", "CANCELLED"]
 Ending: TypeAlias = Literal["SUCCESS", "FAILED", "CANCELLED"]
@@ -175,7 +176,7 @@ class Runs:
             Overloaded: nothing was stored.
         """
         values = {"run_id": run.run_id, "state": state, "reason": reason, "now_us": now_us}
-        ended = self._written(sql.query("end_run"), values)
+        ended = written(self._writer, sql.query("end_run"), values)
         found = self._again(run)
         if not ended and found.status not in {state, "EVALUATING"}:
             raise Conflict(f"the run is {found.status}, which is how it ended")
@@ -188,7 +189,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        self._written(sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
+        written(self._writer, sql.query("touch_run"), {"run_id": run.run_id, "now_us": now_us})
 
     def set_verdict(self, run: Run, verdict: str) -> Run:
         """Note what a gate said of a run.
@@ -196,7 +197,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        self._written(sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
+        written(self._writer, sql.query("set_run_verdict"), {"run_id": run.run_id, "verdict": verdict})
         return self._again(run)
 
     def pin(self, run: Run, *, keep: bool, now_us: int) -> Run:
@@ -205,7 +206,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        self._written(sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
+        written(self._writer, sql.query("pin_run"), {"run_id": run.run_id, "keep": keep, "now_us": now_us})
         return self._again(run)
 
     def delete(self, run_id: str) -> None:
@@ -235,7 +236,7 @@ class Runs:
         Raises:
             Overloaded: nothing was stored.
         """
-        return len(self._written(sql.query("abandon_runs"), {"now_us": now_us}))
+        return len(written(self._writer, sql.query("abandon_runs"), {"now_us": now_us}))
 
     def expire(self, *, before_us: int) -> int:
         """Delete runs that ended before a moment, but for those that are pinned; how many.
@@ -267,14 +268,9 @@ class Runs:
             cursor.execute(sql.query("runs"), everything | asked)
             return [Run(**row) for row in named(cursor)]
 
-    def _written(self, statement: str, values: Mapping[str, object]) -> list[Any]:
-        rows: list[Any] = []
-        self._writer.store(lambda cursor: rows.extend(cursor.execute(statement, values).fetchall()), 1)
-        return rows
-
     def _deleted(self, statement: str, run_id: str) -> int:
         values: dict[str, object] = {"run_id": run_id, "rows": _ROWS_AT_ONCE}
-        ((rows,),) = self._written(statement, values)
+        ((rows,),) = written(self._writer, statement, values)
         return int(rows)
 
 

@@ -1,15 +1,13 @@
 """Saved views: lists of traces that somebody named, so that others open them."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
-
-import duckdb
+from typing import Final
 
 from storage import sql
 from storage.engine.database import Database
-from storage.errors import Conflict
 from storage.ingest.writer import Writer
+from storage.sql import named
+from storage.versioned import VersionedRecords
 
 MOST_VIEWS: Final = 200
 """Of one tenant. A guess: more than people choose from."""
@@ -44,7 +42,7 @@ class SavedViews:
 
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
-        self._writer = writer
+        self._records = VersionedRecords(writer=writer, kind="saved view", most=MOST_VIEWS)
 
     def all(self, *, tenant: str | None = None) -> list[SavedView]:
         """Those of a tenant and of none, by name (None for all)."""
@@ -62,8 +60,7 @@ class SavedViews:
             Overloaded: nothing was stored.
         """
         values = asdict(text) | {"tenant": tenant, "view_id": view_id, "created_by": by, "now_us": now_us}
-        if not self._changed(sql.query("insert_saved_view"), values | {"most": MOST_VIEWS}):
-            raise Conflict(f"there is a saved view named {text.name!r}, or there are {MOST_VIEWS} of them")
+        self._records.create(sql.query("insert_saved_view"), text.name, values)
 
     def replace(self, view: SavedView, text: SavedViewText, *, now_us: int) -> None:
         """Change one, if it is still the one that was looked at.
@@ -73,8 +70,7 @@ class SavedViews:
             Overloaded: nothing was stored.
         """
         values = asdict(text) | {"tenant": view.tenant, "view_id": view.view_id, "version": view.version}
-        if not self._changed(sql.query("update_saved_view"), values | {"now_us": now_us}):
-            raise Conflict(f"the saved view was changed meanwhile, or another one is named {text.name!r}")
+        self._records.replace(sql.query("update_saved_view"), text.name, values | {"now_us": now_us})
 
     def delete(self, view: SavedView) -> None:
         """Delete one, if it is still the one that was looked at.
@@ -83,21 +79,9 @@ class SavedViews:
             Conflict: it was changed meanwhile.
             Overloaded: nothing was stored.
         """
-        values = {"view_id": view.view_id, "version": view.version}
-        if not self._changed(sql.query("delete_saved_view"), values):
-            raise Conflict("the saved view was changed meanwhile")
+        self._records.delete(sql.query("delete_saved_view"), {"view_id": view.view_id, "version": view.version})
 
     def _found(self, tenant: str | None, view_id: str | None) -> list[SavedView]:
         with self._database.cursor() as cursor:
-            asked = {"tenant": tenant, "view_id": view_id}
-            rows: list[dict[str, Any]] = cursor.execute(sql.query("saved_views"), asked).to_arrow_table().to_pylist()
-        return [SavedView(**row) for row in rows]
-
-    def _changed(self, statement: str, values: Mapping[str, object]) -> bool:
-        changed: list[object] = []
-
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            changed[:] = cursor.execute(statement, dict(values)).fetchall()
-
-        self._writer.store(write, 1)
-        return bool(changed)
+            cursor.execute(sql.query("saved_views"), {"tenant": tenant, "view_id": view_id})
+            return [SavedView(**row) for row in named(cursor)]

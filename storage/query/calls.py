@@ -36,7 +36,7 @@ _LONG: Final = re.compile(r"\d{7}|%[^a-zA-Z%]*\*|\{[^{}]*:[^{}]*\{")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _Guard:
     fits: _Fits  # whether a call with such arguments may be made
     why: str  # it may not
 
@@ -78,34 +78,34 @@ def _written(place: int, unwanted: re.Pattern[str]) -> _Fits:
     )
 
 
-_SERIES: Final = _Rule(
+_SERIES: Final = _Guard(
     fits=_small(0),
     why=f"makes a list in one step that nothing stops: write out whole numbers up to {MOST:,}, or read FROM it instead",
 )
-_QUANTILE: Final = _Rule(fits=_constant(1), why="breaks DuckDB where its fractions are NULL: write them as constants")
-_PART: Final = _Rule(fits=_constant(0), why="breaks DuckDB where the part is computed: write it as a constant")
-_LONG_TEXT: Final = _Rule(
+_QUANTILE: Final = _Guard(fits=_constant(1), why="breaks DuckDB where its fractions are NULL: write them as constants")
+_PART: Final = _Guard(fits=_constant(0), why="breaks DuckDB where the part is computed: write it as a constant")
+_LONG_TEXT: Final = _Guard(
     fits=_small(1, 2), why=f"makes a text or list in one step that nothing stops: write its length out, up to {MOST:,}"
 )
-_OFFSET: Final = _Rule(
+_OFFSET: Final = _Guard(
     fits=_small(1, 2), why=f"kills the process at some offsets: write the offset out, between -{MOST:,} and {MOST:,}"
 )
-_FORMAT: Final = _Rule(
+_FORMAT: Final = _Guard(
     fits=_written(0, _LONG),
     why="makes a text of any length in one step: write out a format with widths of six digits at most",
 )
-_DISTANCE: Final = _Rule(
+_DISTANCE: Final = _Guard(
     fits=_never, why="takes hours for two long texts, and nothing stops it; ask jaccard, which takes no time"
 )
-_ARRAY: Final = _Rule(fits=_never, why="breaks DuckDB where one of the numbers is NULL: ask its namesake of lists")
+_ARRAY: Final = _Guard(fits=_never, why="breaks DuckDB where one of the numbers is NULL: ask its namesake of lists")
 _OF_ARRAYS: Final = (
     *("array_cosine_distance", "array_cosine_similarity", "array_cross_product", "array_distance", "array_dot_product"),
     *("array_inner_product", "array_negative_dot_product", "array_negative_inner_product"),
 )
-_VARIANT: Final = _Rule(fits=_never, why="makes a VARIANT, at which DuckDB breaks: use JSON instead")
+_VARIANT: Final = _Guard(fits=_never, why="makes a VARIANT, at which DuckDB breaks: use JSON instead")
 
 _RULES: Final = {
-    "reservoir_quantile": _Rule(fits=_never, why="breaks DuckDB where a fraction is missing: use quantile_cont"),
+    "reservoir_quantile": _Guard(fits=_never, why="breaks DuckDB where a fraction is missing: use quantile_cont"),
     "quantile": _QUANTILE,
     "quantile_cont": _QUANTILE,
     "quantile_disc": _QUANTILE,
@@ -113,9 +113,9 @@ _RULES: Final = {
     **dict.fromkeys(_OF_ARRAYS, _ARRAY),
     "datepart": _PART,
     "date_part": _PART,
-    "regexp_extract": _Rule(fits=_constant(2), why="breaks DuckDB where its names are NULL: write them as constants"),
-    "is_histogram_other_bin": _Rule(fits=_never, why="breaks DuckDB with some types: compare the bins"),
-    "switch": _Rule(fits=_never, why="breaks DuckDB with some types: use CASE"),
+    "regexp_extract": _Guard(fits=_constant(2), why="breaks DuckDB where its names are NULL: write them as constants"),
+    "is_histogram_other_bin": _Guard(fits=_never, why="breaks DuckDB with some types: compare the bins"),
+    "switch": _Guard(fits=_never, why="breaks DuckDB with some types: use CASE"),
     "lag": _OFFSET,
     "lead": _OFFSET,
     "range": _SERIES,
@@ -132,11 +132,11 @@ _RULES: Final = {
     "editdist3": _DISTANCE,
     "damerau_levenshtein": _DISTANCE,
     "variant_bytes_to_variant": _VARIANT,
-    "write_log": _Rule(fits=_never, why="writes"),
+    "write_log": _Guard(fits=_never, why="writes"),
 }
 """By the function. Each is a call that the tests found, and the arguments with which it is none."""
 
-_NO_VARIANT: Final = _Rule(
+_NO_VARIANT: Final = _Guard(
     fits=_written(1, re.compile("variant", re.IGNORECASE)),
     why="takes its structure as a constant here, and makes no VARIANT, at which DuckDB breaks",
 )

@@ -51,7 +51,7 @@ class _Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+class _ExportWindow:
     """When spans start and which numbers they have, from the first to the last; `rows` when they were counted."""
 
     first_ns: int
@@ -61,7 +61,7 @@ class _Window:
     rows: int = _MAX_INT64  # not counted
 
 
-class _Pace:
+class _WindowSize:
     """How many spans a window may hold: as many as fit if they are as large as the last ones that were read."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _Export(NamedTuple, Generic[_Item]):
     select: str
     selection: _Selection
     finish: Callable[[pa.Table], Iterable[_Item]]
-    pace: _Pace
+    pace: _WindowSize
 
 
 class Exports:
@@ -98,12 +98,12 @@ class Exports:
         """
         select = sql.query("export_spans").replace("FROM span", "FROM spans")
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
-        export = _Export(select, selection, _rows, _Pace())
+        export = _Export(select, selection, _rows, _WindowSize())
         with self._place():
             with self._database.cursor() as cursor:
-                schema = _open(cursor, export, _Window(first_ns=1, last_ns=0)).schema
+                schema = _open(cursor, export, _ExportWindow(first_ns=1, last_ns=0)).schema
             yield pa.RecordBatch.from_pylist([], schema=schema)
-            yield from self._read(export, _Window(first_ns=from_ns, last_ns=to_ns - 1))
+            yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
     def spans(self, from_ns: int, to_ns: int, *, tenant: str | None) -> Iterator[list[Span]]:
         """The spans that start between two instants, some hundreds at a time: of a tenant; None for all.
@@ -112,9 +112,9 @@ class Exports:
             Overloaded: at the first batch: as many are exported at once as may be.
         """
         selection = _Selection(tenant=tenant, or_tenant="", trace_id=None)
-        export = _Export(sql.query("export_spans"), selection, _spans, _Pace())
+        export = _Export(sql.query("export_spans"), selection, _spans, _WindowSize())
         with self._place():
-            yield from self._read(export, _Window(first_ns=from_ns, last_ns=to_ns - 1))
+            yield from self._read(export, _ExportWindow(first_ns=from_ns, last_ns=to_ns - 1))
 
     def trace(self, trace_id: str, *, tenant: str | None) -> Iterator[list[Span]] | None:
         """All spans of one trace, some hundreds at a time; None when no span of it is stored.
@@ -127,8 +127,8 @@ class Exports:
             return None
         summary, bounds = min(found, key=lambda each: (each[0].tenant != (tenant or ""), each[0].tenant))
         selection = _Selection(tenant=summary.tenant, or_tenant=summary.tenant, trace_id=trace_id)
-        window = _Window(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
-        return self._read(_Export(sql.query("export_spans"), selection, _spans, _Pace()), window)
+        window = _ExportWindow(first_ns=bounds["from_ns"], last_ns=bounds["to_ns"], rows=summary.span_count)
+        return self._read(_Export(sql.query("export_spans"), selection, _spans, _WindowSize()), window)
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ class Exports:
         finally:
             self._places.release()
 
-    def _read(self, export: _Export[_Item], window: _Window) -> Iterator[_Item]:
+    def _read(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_Item]:
         """What becomes of the rows of a window, of its parts where it holds more than fits."""
         if window.rows <= export.pace.rows:
             items = self._whole(export, window)
@@ -149,7 +149,7 @@ class Exports:
         for part in self._parts(export, window):
             yield from self._read(export, part)
 
-    def _whole(self, export: _Export[_Item], window: _Window) -> Iterable[_Item] | None:
+    def _whole(self, export: _Export[_Item], window: _ExportWindow) -> Iterable[_Item] | None:
         """What becomes of the rows of a window; None if they fit neither here nor into what DuckDB may have."""
         try:
             with self._database.snapshot() as cursor:
@@ -161,9 +161,9 @@ class Exports:
             export.pace.rows = max(1, window.rows // 2)
             return None
 
-    def _parts(self, export: _Export[_Item], window: _Window) -> Iterator[_Window]:
+    def _parts(self, export: _Export[_Item], window: _ExportWindow) -> Iterator[_ExportWindow]:
         """Windows that fit, in order, and that together hold the spans of this one."""
-        gathered: _Window | None = None
+        gathered: _ExportWindow | None = None
         for part in self._stretches(export.selection, window):
             if gathered is not None and gathered.rows + part.rows <= export.pace.rows:
                 gathered = _joined(gathered, part)
@@ -178,7 +178,7 @@ class Exports:
         if gathered is not None:
             yield gathered
 
-    def _stretches(self, selection: _Selection, window: _Window) -> list[_Window]:
+    def _stretches(self, selection: _Selection, window: _ExportWindow) -> list[_ExportWindow]:
         """A window by equal stretches of its time; where that is a nanosecond, of its numbers."""
         if window.first_ns < 0 <= window.last_ns:  # DuckDB's whole numbers could not count so long a time
             return [replace(window, last_ns=-1), replace(window, first_ns=0)]
@@ -200,8 +200,8 @@ class Exports:
         ]
 
 
-def _joined(window: _Window, later: _Window) -> _Window:
-    return _Window(
+def _joined(window: _ExportWindow, later: _ExportWindow) -> _ExportWindow:
+    return _ExportWindow(
         first_ns=window.first_ns,
         last_ns=later.last_ns,
         first_seq=min(window.first_seq, later.first_seq),
@@ -210,18 +210,18 @@ def _joined(window: _Window, later: _Window) -> _Window:
     )
 
 
-def _named(selection: _Selection, window: _Window) -> dict[str, object]:
+def _named(selection: _Selection, window: _ExportWindow) -> dict[str, object]:
     """The parameters that the statements have in common."""
     bounds = asdict(window)
     del bounds["rows"]
     return asdict(selection) | bounds
 
 
-def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Window) -> pa.RecordBatchReader:
+def _open(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.RecordBatchReader:
     return cursor.execute(export.select, _named(export.selection, window)).to_arrow_reader(BATCH_ROWS)
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _Window) -> pa.Table | None:
+def _fetch(cursor: duckdb.DuckDBPyConnection, export: _Export[_Item], window: _ExportWindow) -> pa.Table | None:
     """The rows of a window; None where they do not fit. Those of a single span always do.
 
     Raises:

@@ -118,7 +118,7 @@ class Listing:
     ) -> Listed:
         """Such traces after that place; after about `within_s` it answers with what it has, and where it was."""
         deadline_s = self._clock_s() + within_s
-        pace = _Pace()
+        pace = _LookAhead()
         found: list[TraceSummary] = []
         place = after if after is not None and after.start_ns < like.to_ns else ListPosition(start_ns=like.to_ns - 1)
         parts, looked_at = _FIRST_PARTS * (limit + 1), 0
@@ -198,7 +198,7 @@ class Listing:
             return questions_of(cursor, tenant, trace_ids, characters)
 
 
-class _Pace:
+class _LookAhead:
     """How much can be looked through in what is left of the time, by what the last two stretches took."""
 
     def __init__(self) -> None:

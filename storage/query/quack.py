@@ -77,7 +77,7 @@ class QuackOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Session:
+class _QuackSession:
     token: str
     files: list[Path] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class Quack:
     def __init__(self, options: QuackOptions, desk: QuackServer) -> None:
         self._options = options
         self._desk = desk
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _QuackSession] = {}
         self._new: set[str] = set()  # sessions that Quack may not list yet
         self._lock = threading.Lock()
         self._asking = 0
@@ -157,7 +157,7 @@ class Quack:
         if not self._desk.admit(token):
             return False
         self._new.add(session_id)
-        self._sessions[session_id] = _Session(token=token)
+        self._sessions[session_id] = _QuackSession(token=token)
         return True
 
     def tidy(self) -> None:
@@ -193,7 +193,7 @@ class Quack:
             with self._lock:
                 self._asking -= 1
 
-    def _instead(self, session: _Session, statement: str) -> str | None:
+    def _instead(self, session: _QuackSession, statement: str) -> str | None:
         _discard(session.files)
         with self._catalog.cursor() as cursor:
             kinds = [one.type for one in cursor.extract_statements(statement)]
@@ -234,7 +234,7 @@ class Quack:
             finally:
                 alarm.cancel()
 
-    def _written(self, session: _Session, batches: Iterator[pa.RecordBatch]) -> str:
+    def _written(self, session: _QuackSession, batches: Iterator[pa.RecordBatch]) -> str:
         """Write an answer down; the SELECT that reads it."""
         if sum(file.stat().st_size for file in self._options.answers.iterdir()) > self._options.all_bytes:
             raise QuackRefused("the answers of all clients take too much room at this moment; try again later")

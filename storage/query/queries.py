@@ -23,7 +23,7 @@ from storage.query.offences import Offences
 from storage.query.query_options import NOBODY, QueryOptions
 from storage.query.rows import logs_of, spans_of
 from storage.query.statements import Parameter, Statement, checked
-from storage.records import Column, Judging, Table, Trace, TraceSummary
+from storage.records import Judging, QueryColumn, Table, Trace, TraceSummary
 
 log = logging.getLogger(__name__)
 
@@ -296,7 +296,7 @@ def _answer(cursor: duckdb.DuckDBPyConnection, question: Statement, max_rows: in
     columns = _columns(cursor, question)
     types = [column.type for column in columns]
     cursor.execute(with_texts(statement.query, types) if columns else statement, parameters or None)
-    columns = columns or [Column(name=column[0], type=str(column[1])) for column in cursor.description or []]
+    columns = columns or [QueryColumn(name=column[0], type=str(column[1])) for column in cursor.description or []]
     rows = _fetch(cursor, max_rows + 1)
     return Table(
         columns=tuple(columns), rows=tuple(tuple(row) for row in rows[:max_rows]), truncated=len(rows) > max_rows
@@ -336,7 +336,7 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int) -> list[tuple[objec
     return rows
 
 
-def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[Column]:
+def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[QueryColumn]:
     """Names and types of what a SELECT answers with; nothing for DESCRIBE, SHOW and EXPLAIN, which have none."""
     try:
         described = cursor.execute(f"DESCRIBE {question.statement.query}", question.parameters or None).fetchall()
@@ -344,4 +344,4 @@ def _columns(cursor: duckdb.DuckDBPyConnection, question: Statement) -> list[Col
         raise
     except duckdb.Error:  # if the statement itself is wrong, running it says so in its own words
         return []
-    return [Column(name=row[0], type=row[1]) for row in described]
+    return [QueryColumn(name=row[0], type=row[1]) for row in described]

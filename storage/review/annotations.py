@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 import duckdb
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.ingest.writer import Writer
+from storage.sql import named
 
 Source: TypeAlias = Literal["person", "adjudicator", "application", "user"]
 """Who speaks; a decision of an adjudicator stands above the votes of persons."""

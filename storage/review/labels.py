@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
 from storage.review.review_queues import Reason
+from storage.sql import named
 
 _MOST_LABELS: Final = 50_000
 _MOST_EVALUATORS: Final = 50

@@ -1,6 +1,6 @@
 """Queues of what people are to judge: what each asks, what is in it and why, and how far it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -8,11 +8,12 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.alerting.outbox import named
 from storage.engine.database import Database
-from storage.errors import Conflict, Missing
+from storage.errors import Missing
 from storage.ingest.writer import Writer
 from storage.review.annotations import AnnotationTarget
+from storage.sql import named
+from storage.versioned import VersionedRecords
 
 Reason: TypeAlias = Literal["hand", "run", "failing", "disagreement", "uncertainty", "random"]
 """Why an entry is in its queue."""
@@ -145,6 +146,7 @@ class ReviewQueues:
     def __init__(self, database: Database, writer: Writer) -> None:
         self._database = database
         self._writer = writer
+        self._records = VersionedRecords(writer=writer, kind="review queue", most=MOST_QUEUES)
 
     def all(self, *, tenant: str | None, now_us: int) -> list[ReviewQueue]:
         """Those of a tenant and of none, by name; None for all."""
@@ -162,9 +164,8 @@ class ReviewQueues:
             Conflict: the tenant has one of that name, or has as many as it may have.
             Overloaded: nothing was stored.
         """
-        values = asdict(text) | {"tenant": tenant, "queue_id": queue_id, "created_by": by, "most": MOST_QUEUES}
-        if not self._changed(sql.query("insert_review_queue"), values | {"now_us": now_us}):
-            raise Conflict(f"there is a review queue named {text.name!r}, or there are {MOST_QUEUES} of them")
+        values = asdict(text) | {"tenant": tenant, "queue_id": queue_id, "created_by": by, "now_us": now_us}
+        self._records.create(sql.query("insert_review_queue"), text.name, values)
 
     def replace(self, queue: ReviewQueue, text: QueueText, *, now_us: int) -> None:
         """Change what a queue says, if it is still the one that was looked at.
@@ -174,8 +175,7 @@ class ReviewQueues:
             Overloaded: nothing was stored.
         """
         values = asdict(text) | {"queue_id": queue.queue_id, "tenant": queue.tenant, "version": queue.version}
-        if not self._changed(sql.query("update_review_queue"), values | {"now_us": now_us}):
-            raise Conflict(f"the review queue was changed meanwhile, or another one is named {text.name!r}")
+        self._records.replace(sql.query("update_review_queue"), text.name, values | {"now_us": now_us})
 
     def delete(self, queue: ReviewQueue) -> None:
         """Delete a queue with its entries, if it is still the one that was looked at; votes stay.
@@ -184,19 +184,14 @@ class ReviewQueues:
             Conflict: it was changed meanwhile.
             Overloaded: nothing was stored.
         """
-        gone: list[object] = []
         of_it = {"queue_id": queue.queue_id}
 
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            statement = sql.query("delete_review_queue")
-            gone[:] = cursor.execute(statement, of_it | {"version": queue.version}).fetchall()
-            if gone:
-                cursor.execute(sql.query("delete_review_entries"), of_it | {"entry_id": None})
-                cursor.execute(sql.query("delete_review_turns"), of_it)
+        def delete_entries(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(sql.query("delete_review_entries"), of_it | {"entry_id": None})
+            cursor.execute(sql.query("delete_review_turns"), of_it)
 
-        self._writer.store(write, 1)
-        if not gone:
-            raise Conflict("the review queue was changed meanwhile")
+        values = of_it | {"version": queue.version}
+        self._records.delete(sql.query("delete_review_queue"), values, then=delete_entries)
 
     def add(self, queue: ReviewQueue, entries: Sequence[NewEntry], *, by: str | None, now_us: int) -> int:
         """Add what is not in the queue, as far as there is room; how many that is.
@@ -273,15 +268,6 @@ class ReviewQueues:
         with self._database.cursor() as cursor:
             cursor.execute(sql.query("review_queues"), asked)
             return [ReviewQueue(**row) for row in named(cursor)]
-
-    def _changed(self, statement: str, values: Mapping[str, object]) -> bool:
-        changed: list[object] = []
-
-        def write(cursor: duckdb.DuckDBPyConnection) -> None:
-            changed[:] = cursor.execute(statement, dict(values)).fetchall()
-
-        self._writer.store(write, 1)
-        return bool(changed)
 
 
 def _table(entries: Sequence[NewEntry]) -> pa.Table:

@@ -185,7 +185,7 @@ class Retention:
                 until, keys = _next_window(cursor, cutoff_us, after)
             if until is None:
                 break
-            step = _Step(keys, cutoff_us, after + 1, until)
+            step = _SweepStep(keys, cutoff_us, after + 1, until)
             while step.more:
                 self._rewriting.make_room(TABLES, stopped)
                 self._writer.store(step.run, _STEP_SPANS)
@@ -223,7 +223,7 @@ class Retention:
             self._writer.store(delete, 1)
 
 
-class _Step:
+class _SweepStep:
     """One transaction of a sweep: what has expired of some traces and came with some commits."""
 
     def __init__(self, keys: Sequence[TraceName], cutoff_us: int, first_batch: int, last_batch: int) -> None:

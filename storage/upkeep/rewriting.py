@@ -238,7 +238,7 @@ class Rewriting:
         """Let one checkpoint merge as much as it does at a time; whether that closed any hole."""
         lengths = {table: self._length(table) for table in tables}
         for table, length in lengths.items():  # DuckDB merges nothing in a table without changes
-            self._writer.store(_Step(table, RowStretch(length - 1, length), is_known=lambda: True).run, 1)
+            self._writer.store(_RewriteStep(table, RowStretch(length - 1, length), is_known=lambda: True).run, 1)
         self.drop()
         return any(self._length(table) < length for table, length in lengths.items())
 
@@ -247,7 +247,7 @@ class Rewriting:
         place, end = stretch
         while place < end:
             self._give_way()
-            step = _Step(table, RowStretch(place, end), is_known=self._is_known)
+            step = _RewriteStep(table, RowStretch(place, end), is_known=self._is_known)
             self._writer.store(step.run, ROW_GROUP_ROWS)
             done = self.progress.done + 1
             self.progress = Progress(done=done, total=max(self.progress.total, done))
@@ -359,7 +359,7 @@ class Rewriting:
         return [each for each in parts if counts.get(each.first // _LOOK, 0) < each.end - each.first][::-1]
 
 
-class _Step:
+class _RewriteStep:
     """One transaction: the first rows of a stretch, a row group of them at most, are written behind all others."""
 
     def __init__(self, table: str, stretch: RowStretch, *, is_known: Callable[[], bool]) -> None:

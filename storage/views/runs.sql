@@ -41,23 +41,4 @@ SELECT
     s.latency_ms,
     r.pinned_at IS NOT NULL AS pinned
 FROM run AS r
-LEFT JOIN (
-    SELECT
-        i.run_id,
-        count(*) AS items,
-        count(DISTINCT i.item_key) AS cases,
-        count(*) FILTER (o.outcome = 'passed') AS passed,
-        count(*) FILTER (o.outcome = 'not_passed') AS not_passed,
-        count(*) FILTER (o.outcome = 'error') AS errors,
-        count(*) FILTER (o.outcome = 'not_evaluated') AS not_evaluated,
-        count(*) FILTER (o.outcome = 'unjudged') AS unjudged,
-        sum(i.tokens_in)::BIGINT AS tokens_in,
-        sum(i.tokens_out)::BIGINT AS tokens_out,
-        sum(i.cost_usd) AS cost_usd,
-        count(i.cost_usd) AS priced,
-        count(*) FILTER (i.tokens_in IS NOT NULL OR i.tokens_out IS NOT NULL) AS tokenized,
-        avg(i.latency_ms) AS latency_ms
-    FROM run_item AS i
-    INNER JOIN outcome_of_run_item AS o USING (run_id, item_number)
-    GROUP BY i.run_id
-) AS s ON s.run_id = r.run_id;
+LEFT JOIN run_sums AS s ON s.run_id = r.run_id;

@@ -26,6 +26,19 @@ def page_document(found: Sequence[object], page: int, size: int) -> dict[str, ob
     }
 
 
+class _Page:
+    """Which page of a list."""
+
+    def __init__(
+        self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 50
+    ) -> None:
+        self.page, self.size = page, size
+
+
+At = Annotated[_Page, Depends()]
+"""A parameter of routes that look up a page of a list: its `page` and `size`."""
+
+
 class _Part:
     """The part of a list that a request asks for."""
 

@@ -15,7 +15,7 @@ from collector.api.answers.declared import answers
 from collector.api.answers.offline import ChangedItemPage, DatasetDetail, DatasetDocument, ItemPage, VersionDocument
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.versions import GUARDED, TAGGED, TAGGED_NEW, IfMatch, seen, tag
 from collector.api.documents.dataset_documents import change_document, dataset_document, item_document, version_document
 from collector.datasets.item import BadItem, ItemMaker, read_item
@@ -67,15 +67,6 @@ class NewDataset(DatasetChange):
     """A dataset that is to be made. Its name is that of `dataset://NAME@VERSION`."""
 
     name: str = Field(pattern=NAME_PATTERN)
-
-
-class _Page:
-    """Which page of a list."""
-
-    def __init__(
-        self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=1_000)] = 50
-    ) -> None:
-        self.page, self.size = page, size
 
 
 class NewVersion(BaseModel):
@@ -226,7 +217,7 @@ def list_items(
     dataset: Seen,
     version: Number,
     here: Here,
-    at: Annotated[_Page, Depends()],
+    at: At,
 ) -> dict[str, object]:
     """The items of a version in their order."""
     found = version_seen(here, dataset, version)
@@ -242,7 +233,7 @@ def list_changes(
     dataset: Seen,
     version: Number,
     here: Here,
-    at: Annotated[_Page, Depends()],
+    at: At,
     base: Annotated[
         str | None, Query(pattern=_NUMBER, description="The version to compare with; the one before by default.")
     ] = None,

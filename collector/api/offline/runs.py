@@ -25,7 +25,7 @@ from collector.api.answers.offline import (
 )
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.exact_json import body_of, exactly
-from collector.api.base.pages import MAX_PAGE, PARTED, Part, page_document
+from collector.api.base.pages import PARTED, At, Part, page_document
 from collector.api.base.times import time_text
 from collector.api.documents.run_documents import (
     experiment_document,
@@ -86,18 +86,8 @@ class RunChange(BaseModel):
     verdict: Literal["PASS", "FAIL", "NO_BASELINE", "INCONCLUSIVE"] | None = None
 
 
-class _Page:
-    """Which page of a list."""
-
-    def __init__(
-        self, page: Annotated[int, Query(ge=0, le=MAX_PAGE)] = 0, size: Annotated[int, Query(ge=1, le=1_000)] = 50
-    ) -> None:
-        self.page, self.size = page, size
-
-
 RunId = Annotated[str, Path(max_length=100)]
 Outcome = Literal["passed", "not_passed", "error", "not_evaluated", "unjudged"]
-At = Annotated[_Page, Depends()]
 
 
 def run_seen(run_id: RunId, here: Here, who: Who) -> Run:

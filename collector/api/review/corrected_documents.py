@@ -2,12 +2,12 @@
 
 from collector.api.base.context import Context
 from collector.api.review.judged_by_people import JudgeAgainstPeople, difference_for_people, judge_against_people
-from rules.statistics.correcting import Measured
+from rules.statistics.correcting import IntervalMeasure
 from rules.statistics.surviving import CorrectedDifference, JudgedSide
 from storage.alerting.alerts import AlertFinding, ComparedSide
 
 
-def measured_document(found: Measured) -> dict[str, float | None]:
+def measured_document(found: IntervalMeasure) -> dict[str, float | None]:
     """A measure with its interval."""
     low, high = (None, None) if found.interval is None else (found.interval.low, found.interval.high)
     return {"value": found.value, "low": low, "high": high}

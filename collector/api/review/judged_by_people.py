@@ -9,7 +9,7 @@ from typing import Final
 from collector.api.base.context import Context
 from collector.api.review.annotations import VERDICT
 from rules.statistics.calibration import Calibration, alpha_of_people, calibrate, confusion_of, in_words
-from rules.statistics.correcting import Confusion, DrawnLabel, Measured
+from rules.statistics.correcting import Confusion, DrawnLabel, IntervalMeasure
 from rules.statistics.surviving import CorrectedDifference, JudgedSide, corrected_difference
 from storage.review.annotations import Source
 from storage.review.labels import JudgedByRule, JudgedCount, LabelledResult
@@ -32,7 +32,7 @@ class JudgeAgainstPeople:
     judge: JudgedCount
     results: Sequence[LabelledResult]
     calibration: Calibration
-    people: Measured
+    people: IntervalMeasure
     left_out: int
 
     @property

@@ -7,14 +7,14 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collector.live.judges.playground import GivenAnswer, PlaygroundQuestion
+from collector.otlp.attributes import Attribute, key_values
 from evaluators.chat.wire import ModelReply
 from rules.marker import PLAYGROUND_MARK
 from storage.records import JsonValue, Message, OfferedTool
@@ -22,7 +22,6 @@ from storage.records import JsonValue, Message, OfferedTool
 SERVICE: Final = "tracejury.playground"
 
 _PROVIDERS: Final = {"ANTHROPIC": "anthropic"}  # whose protocol it is, as the semantic conventions have it
-_Told: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: Playgroun
         kind=Span.SPAN_KIND_CLIENT,
         start_time_unix_nano=given.start_ns,
         end_time_unix_nano=given.end_ns,
-        attributes=_attributes(_said(question, given)),
+        attributes=key_values(_said(question, given)),
     )
     if origin is not None:
         span.links.add(trace_id=bytes.fromhex(origin.trace_id), span_id=bytes.fromhex(origin.span_id))
@@ -60,8 +59,12 @@ def trace_of(question: PlaygroundQuestion, given: GivenAnswer, origin: Playgroun
         span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=given.error))
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
-    named: Mapping[str, _Told] = {"service.name": SERVICE, PLAYGROUND_MARK: True, "dokimos.project": question.project}
-    resource.resource.attributes.extend(_attributes(named))
+    named: Mapping[str, Attribute] = {
+        "service.name": SERVICE,
+        PLAYGROUND_MARK: True,
+        "dokimos.project": question.project,
+    }
+    resource.resource.attributes.extend(key_values(named))
     scope = resource.scope_spans.add()
     scope.scope.name = SERVICE
     scope.spans.append(span)
@@ -75,7 +78,7 @@ def reply_message(reply: ModelReply) -> Message:
     return {"role": "assistant", "parts": [*texts, *calls]}
 
 
-def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, _Told]:
+def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attribute]:
     terms, usage, reply = given.terms, given.usage, given.reply
     asked, url = terms.asked, urlsplit(terms.asked.base_url)
     return {
@@ -109,19 +112,3 @@ def _tools(tools: Sequence[OfferedTool]) -> list[dict[str, JsonValue]]:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _attributes(told: Mapping[str, _Told]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=_value(value)) for key, value in told.items() if value is not None]
-
-
-def _value(value: _Told) -> AnyValue:
-    match value:
-        case bool():
-            return AnyValue(bool_value=value)
-        case int():
-            return AnyValue(int_value=value)
-        case float():
-            return AnyValue(double_value=value)
-        case _:
-            return AnyValue(string_value=str(value))

@@ -88,7 +88,7 @@ class MetricLooker:
         if row.is_deleted or not text.enabled:
             state = MetricState(version=row.version, standing="off")
         else:
-            window = _Window(row=row, text=text, now_us=now_ns // 1000)
+            window = _LookWindow(row=row, text=text, now_us=now_ns // 1000)
             following = self._change if text.change else self._limit
             for each, event in following(window, state):
                 state = each
@@ -105,7 +105,7 @@ class MetricLooker:
             row=row, state=_STATE.dump_json(state).decode(), alert_id=alert_id, happened=happened, at_ns=now_ns
         )
 
-    def _limit(self, window: "_Window", state: MetricState) -> Iterator["_Step"]:
+    def _limit(self, window: "_LookWindow", state: MetricState) -> Iterator["_Step"]:
         """Compare with the limit."""
         text = window.text
         numbers = self._numbers(window)
@@ -134,7 +134,7 @@ class MetricLooker:
         else:
             yield found, None
 
-    def _numbers(self, window: "_Window") -> MetricNumbers | None:
+    def _numbers(self, window: "_LookWindow") -> MetricNumbers | None:
         """What the metric is; None where it cannot be said."""
         text = window.text
         metric = text.of
@@ -145,7 +145,7 @@ class MetricLooker:
             return None
         return self._monitors.numbers(metric.numbers, window.values)
 
-    def _change(self, window: "_Window", state: MetricState) -> Iterator["_Step"]:
+    def _change(self, window: "_LookWindow", state: MetricState) -> Iterator["_Step"]:
         """Compare with what was before, one span or judgement after the other."""
         text = window.text
         if text.change is None or text.of.outcomes is None:
@@ -184,7 +184,7 @@ class MetricLooker:
 
     def _finding(
         self,
-        window: "_Window",
+        window: "_LookWindow",
         kind: Literal["release", "drift", "limit"],
         sides: tuple[ComparedSide, ComparedSide],
         evidence: tuple[float, float],
@@ -230,7 +230,7 @@ class MetricLooker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+class _LookWindow:
     """What a look is about, and when it is made."""
 
     row: MetricMonitorRow

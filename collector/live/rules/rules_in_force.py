@@ -39,7 +39,7 @@ class KeptRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Revision:
+class _KnownRevision:
     rule_id: str
     tenant: str
     rule: Rule
@@ -72,7 +72,7 @@ class RulesInForce:
         self._folder = None if folder is None else RuleFolder(folder)
         self._connections = connections
         self._poll_s = poll_s
-        self._revisions: dict[int, _Revision] = {}
+        self._revisions: dict[int, _KnownRevision] = {}
         self._now = _Snapshot(kept={}, active=(), problems=())
         self._refreshing = threading.Lock()
         self._loaded: Stamp | None = None  # how the folder looked when it was read last; None: read it again
@@ -250,7 +250,7 @@ class RulesInForce:
             except BadRule as error:
                 log.error("revision %d of the rule %s cannot be used: %s", each.revision, each.rule_id, error)  # noqa: TRY400 - the trace of a parser says nothing
                 continue
-            self._revisions[each.revision] = _Revision(
+            self._revisions[each.revision] = _KnownRevision(
                 rule_id=each.rule_id, tenant=each.tenant, rule=rule, lane=lane_of(rule)
             )
 
@@ -349,7 +349,7 @@ def _of_order(each: FileRule, wrong: str) -> FileProblem:
     return FileProblem(file=each.file, line=each.parsed.lines.get("after", 1), key="after", message=wrong)
 
 
-def _active(number: int, known: _Revision, *, enabled: bool, deleted: bool = False) -> ActiveRule:
+def _active(number: int, known: _KnownRevision, *, enabled: bool, deleted: bool = False) -> ActiveRule:
     return ActiveRule(
         tenant=known.tenant,
         rule_id=known.rule_id,

@@ -24,7 +24,7 @@ UNSCORED: Final[Mapping[str, int]] = {"failed": FAILED, "skipped": SKIPPED, "mis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluator:
+class ComparedEvaluator:
     """Who judged."""
 
     name: str
@@ -59,7 +59,7 @@ class FinishedRun:
     """A finished run. Arrays have an axis of evaluators, then of items, then of trials."""
 
     items: Sequence[JudgedItem]
-    evaluators: Sequence[Evaluator]
+    evaluators: Sequence[ComparedEvaluator]
     outcomes: NDArray[np.uint8]
     scores: Numbers  # NaN without a score
     passed: Numbers  # 1 or 0; NaN where that is not known
@@ -77,7 +77,7 @@ class FinishedRun:
 
 def run_of(
     items: Sequence[JudgedItem],
-    evaluators: Sequence[Evaluator],
+    evaluators: Sequence[ComparedEvaluator],
     results: Iterable[TrialResult],
     usage: Mapping[str, Mapping[tuple[str, int], float]] | None = None,
 ) -> FinishedRun:

@@ -1,22 +1,15 @@
--- What the items of some runs sum up to.
-SELECT
-    i.run_id,
-    count(*) AS items,
-    count(DISTINCT i.item_key) AS cases,
-    count(*) FILTER (o.outcome = 'passed') AS passed,
-    count(*) FILTER (o.outcome = 'not_passed') AS not_passed,
-    count(*) FILTER (o.outcome = 'error') AS errors,
-    count(*) FILTER (o.outcome = 'not_evaluated') AS not_evaluated,
-    count(*) FILTER (o.outcome = 'unjudged') AS unjudged,
-    sum(i.tokens_in)::BIGINT AS tokens_in,
-    sum(i.tokens_out)::BIGINT AS tokens_out,
-    sum(i.cost_usd) AS cost_usd,
-    count(i.cost_usd) AS priced,
-    count(*) FILTER (i.tokens_in IS NOT NULL OR i.tokens_out IS NOT NULL) AS tokenized,
-    avg(i.latency_ms) AS latency_ms,
-    quantile_cont(i.latency_ms, 0.95) AS latency_p95_ms
-FROM run_item AS i
-INNER JOIN outcome_of_run_item AS o USING (run_id, item_number)
-WHERE i.run_id IN (SELECT unnest($runs::VARCHAR[]))
-    AND o.run_id IN (SELECT unnest($runs::VARCHAR[]))
-GROUP BY i.run_id;
+-- What the items of some runs sum up to: of these the view `run_sums` is asked by its text.
+WITH run_item AS (
+    SELECT *
+    FROM tracejury.run_item
+    WHERE run_id IN (SELECT unnest($runs::VARCHAR[]))
+),
+outcome_of_run_item AS (
+    SELECT *
+    FROM tracejury.outcome_of_run_item
+    WHERE run_id IN (SELECT unnest($runs::VARCHAR[]))
+)
+SELECT * EXCLUDE (tenant)
+FROM (
+    $run_sums
+);

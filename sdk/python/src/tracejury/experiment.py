@@ -17,7 +17,7 @@ from typing import Any, Final
 from tracejury.builtin import Builtin, Document, score_of
 from tracejury.client import Client
 from tracejury.dataset import Dataset, Example
-from tracejury.reported import Place, ReportedRun, with_scores
+from tracejury.reported import Place, ServerRun, with_scores
 from tracejury.reporter import OnLost, Reporter
 from tracejury.results import ItemResult, Measured, Result, TaskFailed
 from tracejury.score import Score, named, scores_of
@@ -111,10 +111,10 @@ class Experiment:
         items = [with_scores(found[place], judged.get(place, ())) for place in wanted if place in found]
         return Result(self.name, items, run.run_id, lost, len(wanted) - len(left))
 
-    def _begin(self) -> ReportedRun:
+    def _begin(self) -> ServerRun:
         client = self.client or Client.from_environment()
         if client is None:
-            return ReportedRun()
+            return ServerRun()
         body = {
             "experimentName": self.name,
             "metadata": dict(self.metadata),
@@ -126,19 +126,17 @@ class Experiment:
         if self.dataset.version is not None:
             body |= {"datasetName": self.dataset.name, "datasetVersion": self.dataset.version}
         reporter = Reporter(client, spool=self.spool, on_lost=self.on_lost)
-        return ReportedRun.begin(client, self.project, body, reporter=reporter, must_deliver=self.fail_on_lost)
+        return ServerRun.begin(client, self.project, body, reporter=reporter, must_deliver=self.fail_on_lost)
 
-    def _ask(self, run: ReportedRun, left: Sequence[Place]) -> None:
+    def _ask(self, run: ServerRun, left: Sequence[Place]) -> None:
         """Ask the server's evaluators, of a run that is not over."""
         if left:
             run.ask([each for each in self.evaluators if isinstance(each, Builtin) and each.is_on_server])
 
-    async def _items(
-        self, run: ReportedRun, keys: Mapping[str, Example], left: Sequence[Place]
-    ) -> Sequence[ItemResult]:
+    async def _items(self, run: ServerRun, keys: Mapping[str, Example], left: Sequence[Place]) -> Sequence[ItemResult]:
         turns, done = asyncio.Semaphore(self.parallelism), 0
         with ThreadPoolExecutor(max_workers=self.parallelism, thread_name_prefix="tracejury-task") as pool:
-            running = _Running(self, pool, run.run_id)
+            running = _RunningItem(self, pool, run.run_id)
 
             async def one(key: str, trial: int) -> ItemResult:
                 nonlocal done
@@ -167,7 +165,7 @@ def keys_of(dataset: Dataset) -> dict[str, Example]:
 
 
 @dataclass
-class _Running:
+class _RunningItem:
     """One item on its way through the task and the evaluators."""
 
     experiment: Experiment

@@ -28,7 +28,7 @@ class RunEnded(Exception):
 
 
 @dataclass
-class ReportedRun:
+class ServerRun:
     """A run on the server; without one, nothing is reported."""
 
     client: Client | None = None
@@ -42,7 +42,7 @@ class ReportedRun:
     @classmethod
     def begin(
         cls, client: Client, project: str, body: Mapping[str, Any], *, reporter: Reporter, must_deliver: bool
-    ) -> "ReportedRun":
+    ) -> "ServerRun":
         """A new run, or with a key that is known the one that there is. A server that is away is none.
 
         Raises:
@@ -158,7 +158,7 @@ def _known(client: Client, run_id: str) -> set[Place]:
     return found
 
 
-def _stored(run: ReportedRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]]":
+def _stored(run: ServerRun) -> "Sequence[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]]":
     """The items of a run, each with its scores and the evaluations that these came of."""
     found: list[tuple[Place, Mapping[str, Any], list[tuple[str | None, Score]]]] = []
     page = 0

@@ -117,7 +117,7 @@ class ConversationSimulator:
     async def simulate_async(self) -> SimulatedConversation:
         """Run it. What user or application raise is told in the result, with the turns so far."""
         mark_spans()
-        return await _Running(self).run()
+        return await _RunningConversation(self).run()
 
 
 class _Ended(Exception):
@@ -130,7 +130,7 @@ class _Ended(Exception):
         self.source = source
 
 
-class _Running:
+class _RunningConversation:
     """One conversation on its way."""
 
     def __init__(self, simulator: ConversationSimulator) -> None:

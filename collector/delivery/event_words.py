@@ -1,4 +1,4 @@
-"""What a digest says to a person, and to a program."""
+"""What events about several alerts, and about a run that is worse, say to a person."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +15,8 @@ _STEPS: Final[Mapping[str, str]] = {
     "alert.acknowledged": "looked after",
     "alert.recovered": "over",
 }
+_MOST_CHARACTERS: Final = 200
+_MOST_EVALUATORS: Final = 5
 
 
 def digest_document(digest: Mapping[str, Any]) -> Document:
@@ -45,3 +47,35 @@ def words_of_digest(digest: Mapping[str, Any]) -> Words:
 
 def _steps(counts: Mapping[str, int]) -> Sequence[str]:
     return [f"{counts[step]} {words}" for step, words in _STEPS.items() if counts.get(step)]
+
+
+def words_of_run(run: Mapping[str, Any]) -> Words:
+    """The lines about a run, of the document of its event."""
+    rates = " → ".join(_percent(run[name]) for name in ("baselinePassRate", "candidatePassRate"))
+    facts = [
+        ("Project", _cut(run["projectName"])),
+        ("Run", _cut(run["runName"] or run["runId"])),
+        ("Baseline", _cut(run["baselineRunName"] or run["baselineRunId"])),
+    ]
+    if run["gitBranch"]:
+        facts.append(("Branch", _cut(run["gitBranch"])))
+    worse = [
+        f"{_cut(each['evaluator'])}: {each['baselineMean']:.3f} → {each['candidateMean']:.3f}"
+        for each in run["regressedEvaluators"][:_MOST_EVALUATORS]
+    ]
+    return Words(
+        title=f"A run is worse: {_cut(run['experimentName'])}",
+        summary=f"{rates} passed; {run['regressedCount']} items worse, {run['improvedCount']} better",
+        facts=facts,
+        examples=worse,
+        closing=f"tracejury runs compare {run['baselineRunId']} {run['runId']}",
+    )
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f} %"
+
+
+def _cut(text: object) -> str:
+    told = str(text)
+    return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"

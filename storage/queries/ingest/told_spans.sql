@@ -1,5 +1,8 @@
--- What spans mean, as test cases need it, by their numbers; between the least and the greatest of them, so that row
--- groups are skipped. Those that another edition read, or that only announce a span, do not tell all of it.
+-- What some spans mean, as test cases need it: those that another statement selects of the table `span`. Those that
+-- another edition read, or that only announce a span, do not tell all of it.
+WITH these AS (
+    $these
+)
 SELECT
     s.tenant,
     s.trace_id,
@@ -31,8 +34,6 @@ SELECT
     s.error,
     s.error_type,
     e.digest IS NOT NULL AND s.pending IS NOT TRUE AS is_told
-FROM span AS s
-SEMI JOIN wanted_spans AS w ON w.seq = s.seq
+FROM these AS s
 LEFT JOIN edition AS e ON e.edition = s.edition AND e.digest = $edition
-WHERE s.seq BETWEEN $first AND $last
 LIMIT $rows;

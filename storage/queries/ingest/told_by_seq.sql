@@ -1,0 +1,5 @@
+-- The spans that are told by their numbers; between the least and the greatest of them, so that row groups are skipped.
+SELECT *
+FROM span
+SEMI JOIN wanted_spans USING (seq)
+WHERE seq BETWEEN $first AND $last;
