@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, get_args
 from urllib.parse import urlencode
 
@@ -129,6 +129,7 @@ def asked_of(request: Request, now_ns: int) -> TraceFilter:
     except BadQuery as error:
         name, _, message = str(error).partition(": ")
         return TraceFilter(values=values, like=TracesLike(), by=by, problems={**problems, name: message})
+    like = replace(like, has_result=usable["verdict"] == "any")
     return TraceFilter(values=values, like=like, by=by, problems=problems)
 
 
