@@ -219,9 +219,15 @@ def overview_of(request: Request) -> str:
     return f"/traces/overview{query}"
 
 
+def in_words(name: str, value: str) -> tuple[str, str]:
+    """A filter as people read it: what, and which value with its unit."""
+    what, _, unit = LABELS.get(name, name).partition(", ")
+    return what, f"{value} {unit}".rstrip()
+
+
 def chips(request: Request, asked: TraceFilter) -> list[tuple[str, str, str]]:
     """The filters that are set: what, which value, and the address without it."""
     return [
-        (LABELS[name], asked.values[name], with_parameters(request, **{name: None, "before": None}))
+        (*in_words(name, asked.values[name]), with_parameters(request, **{name: None, "before": None}))
         for name in asked.given
     ]
