@@ -197,6 +197,7 @@ def test_the_environment_names_the_server_of_each_command(server: Running, direc
         "datasets list",
         "keys list",
         "review list",
+        "saved-views list",
         "rules list",
     ):
         assert run(*command.split(), env=here).exit_code == 0, command

@@ -59,6 +59,7 @@ WISHES: Final = {
     "session_id = 's1' AND EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND outcome = 'failed')": (
         TracesLike(session="s1", outcome="failed")
     ),
+    "EXISTS (FROM evaluations AS e WHERE e.trace_id = t.trace_id AND NOT superseded)": TracesLike(has_result=True),
 }
 """What is plainly asked of the view `traces`, and the wish that means it."""
 

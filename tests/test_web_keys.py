@@ -82,7 +82,7 @@ def test_a_key_of_a_tenant_administers_its_tenant_alone(server: Closed) -> None:
         assert ("viewer of acme" in page, "viewer of other" in page) == (True, False)
         refused = visit.send("/keys/new", "/keys/new", name="x", role="VIEWER", tenantId="other")
         assert (refused.status_code, 'id="f-tenantId-wrong"' in refused.text) == (403, True)
-        other = re.search(r'id="(key_[0-9a-f]+)">\s*<td><bdi>viewer of other', admin.get("/keys").text)
+        other = re.search(r'id="(key_[0-9a-f]+)">\s*<td class="named"><bdi>viewer of other', admin.get("/keys").text)
         assert other is not None
         assert visit.get(f"/keys/{other[1]}/delete").status_code == 404
         assert visit.send("/keys/new", f"/keys/{other[1]}/delete").status_code == 404

@@ -64,6 +64,29 @@ def test_the_menu_leads_to_pages(shown: Shown) -> None:
         assert [path for path in paths if not visit.get(path).is_success] == []
 
 
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "without"])
+def test_the_menu_opens_on_a_phone(shown: Shown, browser: "Browser", *, has_scripts: bool) -> None:
+    """A button opens it, a key puts it away, and its pages are found there; on a wide screen it is always there."""
+    with a_page(browser, shown.origin, viewport=PHONE, has_touch=True, java_script_enabled=has_scripts) as watch:
+        watch.open("/traces")
+        menu = watch.page.get_by_role("navigation", name="Main")
+        link = menu.get_by_role("link", name="Datasets")
+        button = watch.page.get_by_role("button", name="Menu")
+        assert (link.is_visible(), watch.sideways() <= 0) == (False, True)
+        button.tap()
+        link.wait_for()
+        assert (watch.scan() if has_scripts else []) == []
+        watch.page.keyboard.press("Escape")
+        link.wait_for(state="hidden")
+        button.tap()
+        link.tap()
+        watch.page.wait_for_url("**/datasets")
+    with a_page(browser, shown.origin, java_script_enabled=has_scripts) as watch:
+        watch.open("/traces")
+        assert watch.page.get_by_role("link", name="Datasets").is_visible()
+        assert not watch.page.get_by_role("button", name="Menu").is_visible()
+
+
 def test_keys_move_through_a_list(shown: Shown, browser: "Browser") -> None:
     """In a list j goes on, k back, Enter opens, u leads up again, ? shows what keys do, and Escape puts that away."""
     with a_page(browser, shown.origin) as watch:

@@ -172,6 +172,29 @@ def test_a_long_conversation_is_sent_whole(played: Played, visit: Visit) -> None
     assert [part["content"][0]["text"] for part in sent["messages"]] == [f"part {at}" for at in range(61)]
 
 
+def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None:
+    """The page says how many it leaves out, also when it comes back; the texts beside them are sent."""
+    played.connect()
+    trace_id = "7d" * 16
+    picture = {"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="}
+    said = [
+        {"role": "user", "parts": [{"type": "text", "content": "What is this?"}, picture, {"type": "uri", "uri": "x"}]},
+        {"role": "user", "parts": [picture]},
+    ]
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
+    path = f"/playground?from={trace_id}/{SPAN}"
+    page = visit.get(path).text
+    fields = fields_of(page)
+    assert "3 pictures or files of this conversation are left out" in words(page)
+    assert (fields["text.0"], "role.1" in fields, "iVBOR" in page) == ("What is this?", False, False)
+    answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
+    assert "3 pictures or files" in words(answer.text)
+    ((sent,),) = played.asked()[1:]
+    assert [part["content"] for part in sent["messages"]] == [[{"type": "text", "text": "What is this?"}]]
+    assert "media-left-out" not in visit.get(FROM).text
+
+
 def test_hostile_answers_are_texts(played: Played, visit: Visit) -> None:
     """Markup in an answer, in a message and in the name of a model does nothing."""
     played.connect()

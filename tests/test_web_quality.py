@@ -111,7 +111,7 @@ def test_monitors_stand_beside_their_threshold(history: History, visit: Visit) -
     told = words(visit.get(f"/quality?{about(history.rule)}").text)
     documents = history.running.store.monitors.page(project=PROJECT, rule=history.rule.key.rule_id)
     assert len(documents) == 2
-    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* that end the alert", told)
+    assert re.search(r"1\.5\.0 : 10\.0 % of 30 \(.*against 1\.4\.1 : 92\.5 % of 120 .* the alert is over at ", told)
 
 
 def test_releases_are_compared_with_an_interval_and_a_test(history: History, visit: Visit) -> None:

@@ -153,6 +153,10 @@ class ServerRequests:
         except httpx.TransportError as error:
             raise unreachable(self._client, error) from error
 
+    def link(self, path: str) -> str:
+        """The address of a page, for a browser."""
+        return f"{address_of(self._client)}{path}"
+
     def refusal(self, response: httpx.Response) -> NoAnswer:
         """What to say of an answer that is an error, or none of ours."""
         reason = error_of(response)

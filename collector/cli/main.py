@@ -25,6 +25,7 @@ from collector.cli.reread import reread
 from collector.cli.review import review
 from collector.cli.rules import rules
 from collector.cli.runs import runs
+from collector.cli.saved_views import saved_views
 from collector.cli.send import send
 from collector.cli.serve import serve
 from collector.cli.sessions import sessions
@@ -69,6 +70,7 @@ for command in (
     annotations,
     calibration,
     review,
+    saved_views,
     sweep,
     deletions,
     reread,

@@ -28,6 +28,7 @@ _NS: Final = 1_000_000_000
 _MOST_ALERTS: Final = 20
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _P95: Final = 1
+_MANY_TIMES: Final = 10  # beyond which a share of a hundred says little
 
 
 class _Period(NamedTuple):
@@ -62,6 +63,7 @@ class Change:
 
     told: str
     is_worse: bool | None
+    beside: str = "against"  # the word between it and the time before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,8 @@ def _share(now: float | None, before: float | None, *, more_is_worse: bool | Non
         return None
     share = round(100 * (now / before - 1))
     is_worse = None if more_is_worse is None or not share else (share > 0) == more_is_worse
+    if now > _MANY_TIMES * before:
+        return Change(told=f"over {_MANY_TIMES} times as much", beside="as", is_worse=is_worse)
     return Change(told=f"{share:+,} %" if share else "as before", is_worse=is_worse)
 
 

@@ -34,6 +34,7 @@ class TracesLike:
     model: str | None = None  # of any span
     release: str | None = None  # the version of the service of any span
     attributes: Mapping[str, str] = field(default_factory=dict)  # of one span, or of its resource
+    has_result: bool = False  # it has one, or a span of it, whatever it says
     rule: str | None = None  # that judged it, or a span of it; name or id
     outcome: str | None = None  # scored, failed or skipped
     passed: bool | None = None
@@ -61,6 +62,8 @@ def asked_of(like: TracesLike, by: Ranking | None = None) -> dict[str, object]:
     ):
         if set(members) & set(asked):
             asked[whole] = True
+    if like.has_result:
+        asked["judged"] = True
     asked["whole" if _OF_PARTS & set(asked) else "plain"] = True
     if like.attributes:
         asked |= {"spans": True, "attribute": True}

@@ -33,7 +33,7 @@ _TEXTS: Final = ("inputs", "expected_outputs", "actual_outputs", "metadata", "er
 
 OUTCOMES: Final[Mapping[str, str]] = {
     "passed": "passed",
-    "not_passed": "not passed",
+    "not_passed": "failed",
     "error": "error",
     "not_evaluated": "no verdict",
     "unjudged": "not judged",

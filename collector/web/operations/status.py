@@ -13,8 +13,7 @@ from collector.api.rules.rule_problems import problems_of
 from collector.units import instant_text
 from collector.versions import versions
 from collector.web.operations.spending import purses
-from collector.web.pictures.sparkline import sparkline
-from collector.web.pictures.svg import figure
+from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 
 router = APIRouter()
@@ -25,6 +24,8 @@ _STRETCHES: Final = 30
 
 _RECENT: Final = 3
 _US: Final = 1_000_000_000
+_SIZE: Final = (520.0, 84.0)  # of the picture
+_TIME: Final = slice(11, 19)  # of an instant: the time of day
 
 
 @router.get("/status")
@@ -58,11 +59,13 @@ def _picture(counts: list[int], now_ns: int) -> Markup:
     """Spans a second over time."""
     rates = [count / _STEP_S for count in counts]
     begins = [now_ns - (_STRETCHES - place) * _STEP_S * _US for place in range(_STRETCHES)]
+    data = [
+        ChartColumn(label=instant_text(begin)[_TIME], value=rate, told=f"{rate:,.2f}")
+        for begin, rate in zip(begins, rates, strict=True)
+    ]
+    most = f"{max(rates):,.1f} spans a second"
     label = f"Spans a second over the last {_STRETCHES * _STEP_S // 60} minutes, at most {max(rates):,.1f}"
-    rows = [(instant_text(begin), f"{rate:,.2f}") for begin, rate in zip(begins, rates, strict=True)]
-    return figure(
-        sparkline(rates, label=label, least=0.0), titles=("From (UTC)", "Spans a second"), rows=rows, label=label
-    )
+    return columns(data, label=label, most=most, titles=("From (UTC)", "Spans a second"), size=_SIZE)
 
 
 def numbers_of(here: Context) -> dict[str, float]:

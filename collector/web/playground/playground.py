@@ -174,6 +174,7 @@ async def _answered(here: Context, who: Caller, form: PlaygroundForm, shown: _Sh
 
 def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, shown: _Shown) -> Response:
     origin = _recorded(here, who, form)
+    connections = here.judging.connections.for_rules_of(who.tenant)
     return page(
         request,
         "playground.html",
@@ -183,7 +184,8 @@ def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, sh
         roles=ROLES,
         most_shown=MOST_SHOWN,
         places=range(MOST_ANSWERS),
-        connections=here.judging.connections.for_rules_of(who.tenant),
+        connections=connections,
+        names={each.connection_id: each.row.name for each in connections},
         origin=origin,
         back=_back(form),
     )

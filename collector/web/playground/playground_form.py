@@ -20,6 +20,7 @@ MOST_SHOWN: Final = 40
 
 _NUMBERS: Final = ("temperature", "topP", "maxOutputTokens")
 _MOST_DIGITS: Final = 3
+_MEDIA: Final = ("uri", "blob", "file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class PlaygroundForm:
     texts: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""  # TRACE/SPAN
     tenant: str = ""
+    media_left_out: int = 0  # pictures and files of the span, which are not sent
 
     def text(self, name: str) -> str:
         """What a field holds."""
@@ -54,7 +56,8 @@ def blank_form(connection: str) -> PlaygroundForm:
 
 def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str) -> PlaygroundForm:
     """What a model was asked, as its span tells it."""
-    messages = [_field(message) for message in reading.input_messages or ()]
+    said, media_left_out = _without_media(reading.input_messages or ())
+    messages = [_field(message) for message in said]
     if not messages:
         messages = [MessageField(role="user", text=reading.input or "")]
     told = request_parameters(span.attributes)
@@ -74,6 +77,7 @@ def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str)
         texts=texts,
         origin=f"{span.trace_id}/{span.span_id}",
         tenant=tenant,
+        media_left_out=media_left_out,
     )
 
 
@@ -96,6 +100,7 @@ def sent_form(form: Form) -> PlaygroundForm:
         texts={name: form.text(name).strip() for name in names},
         origin=form.text("from"),
         tenant=form.text("tenant"),
+        media_left_out=_count(form.text("mediaLeftOut")),
     )
 
 
@@ -186,6 +191,23 @@ def _told(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) 
                 name = ""
         problems.setdefault(name, message)
     return problems
+
+
+def _without_media(messages: Sequence[Message]) -> tuple[list[Message], int]:
+    """Messages without their pictures and files, and how many these were; one that had nothing else is left out."""
+    kept: list[Message] = []
+    left_out = 0
+    for message in messages:
+        parts = parts_of(message)
+        rest = [part for part in parts if part.get("type") not in _MEDIA]
+        left_out += len(parts) - len(rest)
+        if rest or not parts:
+            kept.append({**message, "parts": [*rest]} if parts else message)
+    return kept, left_out
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def _field(message: Message) -> MessageField:

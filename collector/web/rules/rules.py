@@ -8,8 +8,9 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
-from collector.api.base.context import Here, Who
+from collector.api.base.context import Context, Here, Who
 from collector.api.rules.rule_problems import problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
@@ -101,6 +102,7 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         request,
         "rule.html",
         kept=kept,
+        connection=_connection_name(here, who, kept.active.rule.connection),
         problem=here.judging.judges.problem_of(kept.active),
         order_problem=here.rules.problem_of(kept.active),
         counts=_counts(kept, rule_access.activity(here, who), here.rule_record.waiting(who.sight)),
@@ -117,6 +119,12 @@ def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         may_write=may_write,
         may_change=may_write and kept.stored.origin != "FILE",
     )
+
+
+def _connection_name(here: Context, who: Caller, named: str | None) -> str | None:
+    """What a connection is called that a rule names, by its name or its id."""
+    known = {each.connection_id: each.row.name for each in here.judging.connections.for_rules_of(who.tenant)}
+    return named and known.get(named, named)
 
 
 @router.post("/rules/{rule_id}/enable")

@@ -1,5 +1,6 @@
 """Conversations as pages show them: who said what, each call with its result, and what is no text by its name."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -105,11 +106,15 @@ def _pieces(
 def call_title(name: JsonValue, arguments: JsonValue) -> str:
     """A call as it is written: `get_weather(city=Oslo)`."""
     if isinstance(arguments, Mapping):
-        inside = ", ".join(f"{key}={value}" for key, value in arguments.items())
+        inside = ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
     else:
         inside = "" if arguments is None else str(arguments)[: 2 * _SUMMARY_CHARACTERS]
     title = f"{name}({inside})"
     return title if len(title) <= _SUMMARY_CHARACTERS else f"{title[: _SUMMARY_CHARACTERS - 2]}…)"
+
+
+def _written(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parts_of(message: Message) -> list[dict[str, JsonValue]]:

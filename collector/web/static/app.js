@@ -3,7 +3,7 @@
 const here = document.documentElement;
 here.classList.add("scripted");
 
-document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest" });
 
 // Lists: an element with data-list holds rows with data-row, each of which has one link with data-open.
 const rows = () => [...document.querySelectorAll("[data-list] [data-row]")].filter((row) => row.offsetParent !== null);

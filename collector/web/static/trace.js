@@ -307,7 +307,11 @@ class Tree {
   }
 }
 
+const LABEL_PX = 48; // from one label of the axis to the next, so that they do not touch
+
 function drawAxis(axis, [from, to]) {
+  const width = axis.getBoundingClientRect().width;
+  let labelled = -Infinity;
   const power = 10 ** Math.floor(Math.log10(Math.max((to - from) / 4, 1e-6)));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= (to - from) / 4);
   const drawn = [];
@@ -319,9 +323,12 @@ function drawAxis(axis, [from, to]) {
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
     const share = (at - from) / (to - from);
     const x = `${100 * share}%`;
+    drawn.push(make("line", { x1: x, x2: x, y1: 13, y2: 18, class: "axis" }));
+    if ((share - labelled) * width < LABEL_PX) continue;
+    labelled = share;
     const label = make("text", { x, y: 10, "text-anchor": share > 0.9 ? "end" : share < 0.05 ? "start" : "middle" });
     label.textContent = told(at);
-    drawn.push(make("line", { x1: x, x2: x, y1: 13, y2: 18, class: "axis" }), label);
+    drawn.push(label);
   }
   axis.replaceChildren(...drawn);
 }

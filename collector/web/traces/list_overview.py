@@ -29,7 +29,7 @@ _FEW, _MANY = 8, 200  # values of a facet
 _FACETS: Final = ("status", "verdict", "rule", "project", "service", "model", "release")
 _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "status": {"error": "with errors", "ok": "without errors"},
-    "verdict": {"broken": "no verdict", "any": "judged at all"},
+    "verdict": {"broken": "no verdict", "any": "any result"},
 }
 
 

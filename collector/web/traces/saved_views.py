@@ -19,7 +19,7 @@ from collector.web.navigation import may_use
 from collector.web.problems import by_field
 from collector.web.rendering import page
 from collector.web.text import one_line
-from collector.web.traces.trace_list import LABELS, listed_query
+from collector.web.traces.trace_list import in_words, listed_query
 from collector.web.visitor import Form, Sent
 from storage.errors import Conflict, Stale, require_version
 from storage.operation.saved_views import SavedView
@@ -127,8 +127,9 @@ def _may_change(who: Caller, view: SavedView) -> bool:
 
 def _told(view: SavedView) -> str:
     """What a view shows, in words."""
-    labels = {**LABELS, "sort": "in the order of", "density": "rows"}
-    return ", ".join(f"{labels.get(name, name)} {value}" for name, value in parse_qsl(view.query)) or "all traces"
+    labels = {"sort": "in the order of", "density": "rows"}
+    said = [(labels[name], value) if name in labels else in_words(name, value) for name, value in parse_qsl(view.query)]
+    return ", ".join(f"{what} {value}" for what, value in said) or "all traces"
 
 
 def _values(form: Form) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, get_args
 from urllib.parse import urlencode
 
@@ -129,6 +129,7 @@ def asked_of(request: Request, now_ns: int) -> TraceFilter:
     except BadQuery as error:
         name, _, message = str(error).partition(": ")
         return TraceFilter(values=values, like=TracesLike(), by=by, problems={**problems, name: message})
+    like = replace(like, has_result=usable["verdict"] == "any")
     return TraceFilter(values=values, like=like, by=by, problems=problems)
 
 
@@ -218,9 +219,15 @@ def overview_of(request: Request) -> str:
     return f"/traces/overview{query}"
 
 
+def in_words(name: str, value: str) -> tuple[str, str]:
+    """A filter as people read it: what, and which value with its unit."""
+    what, _, unit = LABELS.get(name, name).partition(", ")
+    return what, f"{value} {unit}".rstrip()
+
+
 def chips(request: Request, asked: TraceFilter) -> list[tuple[str, str, str]]:
     """The filters that are set: what, which value, and the address without it."""
     return [
-        (LABELS[name], asked.values[name], with_parameters(request, **{name: None, "before": None}))
+        (*in_words(name, asked.values[name]), with_parameters(request, **{name: None, "before": None}))
         for name in asked.given
     ]

@@ -1,0 +1,136 @@
+"""`tracejury saved-views`: lists of traces that somebody named, so that others open them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl
+
+import click
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from collector.cli.asking import ServerClient, open_server
+from collector.cli.options import one_source, read_view, source_options
+from collector.cli.render import print_json, print_table
+from collector.cli.views import ColumnView, TableView
+from collector.visible import one_line
+
+_PATH: Final = "/api/v1/saved-views"
+_COLUMNS: Final = ("name", "shows", "link", "by")
+
+
+class _SavedView(BaseModel):
+    """A saved view as it is printed."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: str
+    tenant: str
+    name: str
+    query: str
+    path: str
+    created_by: str | None
+    updated_at: str
+
+    @property
+    def said(self) -> Sequence[tuple[str, str]]:
+        """What its list is asked for."""
+        return parse_qsl(self.query)
+
+
+@click.group("saved-views")
+def saved_views() -> None:
+    """Name lists of traces, so that others open them by a link."""
+
+
+@saved_views.command("list")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list, for scripts.")
+@source_options
+def list_saved_views(*, as_json: bool, server: str | None, data: Path | None) -> None:
+    """All of them by name, with what each shows."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        found = asking.whole(_PATH)
+    if as_json:
+        print_json(found)
+        return
+    views = [read_view(_SavedView, each) for each in found]
+    if not views:
+        click.echo("there are no saved views")
+        return
+    rows = [
+        (
+            each.name,
+            ", ".join(f"{name} {value}" for name, value in each.said) or "all traces",
+            each.path,
+            each.created_by,
+        )
+        for each in views
+    ]
+    columns = tuple(ColumnView(name=name, type="VARCHAR") for name in _COLUMNS)
+    print_table(TableView(columns=columns, rows=tuple(rows), truncated=False))
+
+
+@saved_views.command()
+@click.argument("view")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object, for scripts.")
+@source_options
+def show(*, view: str, as_json: bool, server: str | None, data: Path | None) -> None:
+    """One of them, named or by its id: its link, and what its list is asked for."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        document, found = _find(asking, view)
+        link = asking.link(found.path)
+    if as_json:
+        print_json(document)
+        return
+    click.echo(one_line(found.name))
+    click.echo(f"  {'link':<10} {one_line(link)}")
+    click.echo(f"  {'id':<10} {one_line(found.id)}")
+    if found.tenant:
+        click.echo(f"  {'tenant':<10} {one_line(found.tenant)}")
+    click.echo(f"  {'changed':<10} {one_line(found.updated_at)}")
+    for name, value in found.said:
+        click.echo(f"  {one_line(name):<10} {one_line(value)}")
+
+
+@saved_views.command()
+@click.argument("name")
+@click.argument("query", default="")
+@click.option("--replace", is_flag=True, help="Let the view of that name show this, if there is one.")
+@source_options
+def save(*, name: str, query: str, replace: bool, server: str | None, data: Path | None) -> None:
+    """Name a list. QUERY is what stands after the ? of its address, or all of that; without one it shows all traces."""
+    one_source(server, data)
+    body = {"name": name, "query": query.rpartition("?")[2]}
+    with open_server(server, data) as asking:
+        there = [view for _, view in _all(asking) if view.name == name] if replace else []
+        if len(there) > 1:
+            raise click.ClickException(f"{one_line(name)} is the name of several saved views: delete one by its id")
+        answer = asking.put(f"{_PATH}/{there[0].id}", body) if there else asking.post(_PATH, body)
+        made = read_view(_SavedView, answer)
+        click.echo(f"{one_line(made.name)}: {one_line(asking.link(made.path))}")
+
+
+@saved_views.command()
+@click.argument("view")
+@source_options
+def delete(*, view: str, server: str | None, data: Path | None) -> None:
+    """Delete one, named or by its id; links to it lead nowhere from then on."""
+    one_source(server, data)
+    with open_server(server, data) as asking:
+        _, found = _find(asking, view)
+        asking.delete(f"{_PATH}/{found.id}")
+    click.echo(f"{one_line(found.name)} is deleted")
+
+
+def _all(asking: ServerClient) -> list[tuple[object, _SavedView]]:
+    return [(document, read_view(_SavedView, document)) for document in asking.whole(_PATH)]
+
+
+def _find(asking: ServerClient, named: str) -> tuple[object, _SavedView]:
+    found = [each for each in _all(asking) if named in {each[1].id, each[1].name}]
+    if len(found) != 1:
+        told = "is the name of several saved views: use the id" if found else "is no saved view"
+        raise click.ClickException(f"{one_line(named)} {told}; `tracejury saved-views list` shows them")
+    return found[0]
