@@ -128,7 +128,7 @@ class CallJournal:
         """Forget what is in these, because the database has it."""
         for path in files:
             path.unlink(missing_ok=True)
-            self._old.remove(path)
+        self._old = [path for path in self._old if path not in files]
 
     def _open(self) -> None:
         self._number += 1

@@ -85,6 +85,8 @@ class JudgeCallStore:
         self._changed = threading.Condition()
         self._asked: list[tuple[ReservedCall, Future[None]]] = []
         self._told: list[SettledCall] = []
+        self._last_call = 0
+        self._noted = self._on_record = self._stored = 0  # calls reserved and settled, by how far they have come
         self._gathered = _Gathered()
         self._write_at_s = 0.0
         self._written: list[Path] = []  # files of the journal that the database has
@@ -118,7 +120,7 @@ class JudgeCallStore:
         """The number of the last call."""
         with self._database.cursor() as cursor:
             ((number,),) = cursor.execute(sql.query("last_judge_call")).fetchall()
-        return int(number)
+        return max(int(number), self._last_call)
 
     def on_day(self, day: date) -> list[SpentRow]:
         """What was spent on a day, as far as the database has it."""
@@ -148,6 +150,8 @@ class JudgeCallStore:
             if self._failing is not None and len(self._gathered) > _MOST_UNWRITTEN:
                 stored.set_exception(Overloaded(self._failing, retry_after_s=5))
                 return stored
+            self._last_call = max(self._last_call, call.call_id)
+            self._noted += 1
             self._asked.append((call, stored))
             self._changed.notify_all()
         return stored
@@ -155,21 +159,22 @@ class JudgeCallStore:
     def settle(self, call: SettledCall) -> None:
         """Note what a call took, soon; until then, and if the process dies before, it counts as reserved."""
         with self._changed:
+            self._noted += 1
             self._told.append(call)
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until the database has all of it; False when that took too long."""
+        """Wait until the database has all that was told so far; False when that took too long."""
         with self._changed:
-            self._is_flushing = True
+            told, self._is_flushing = self._noted, True
             self._changed.notify_all()
             try:
-                return self._changed.wait_for(lambda: not self._is_anything_left(), timeout_s)
+                return self._changed.wait_for(lambda: self._stored >= told or not self._is_anything_left(), timeout_s)
             finally:
                 self._is_flushing = False
 
     def _is_anything_left(self) -> bool:
-        return bool(self._asked or self._told or self._gathered or self._is_writing)
+        return bool(self._on_record < self._noted or self._gathered or self._is_writing)
 
     def _run(self) -> None:
         while not self._is_closed or self._asked or self._told:
@@ -179,15 +184,26 @@ class JudgeCallStore:
                 asked, self._asked = self._asked, []
                 told, self._told = self._told, []
                 written, self._written = self._written, []
-            self._journal.release(written)
-            self._put_on_record(asked, told)
-            self._write_if_due()
-            if self._is_over():
-                self._journal.rotate()
-                self._journal.release(self._journal.full)
+            try:
+                self._journal.release(written)
+                self._put_on_record(asked, told)
+                self._write_if_due()
+                if self._is_over():
+                    self._start_anew()
+            except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end judging for good
+                log.exception("calls to judges could not be put on record")
+                for _, stored in asked:
+                    if not stored.done():
+                        _tell(stored, error)
+        if self._is_anything_left():
+            self._journal.rotate()
+        else:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Forget what is on record, all of which the database has."""
         self._journal.rotate()
-        if not self._is_anything_left():
-            self._journal.release(self._journal.full)
+        self._journal.release(self._journal.full)
 
     def _wait_s(self) -> float | None:
         """How long there is nothing to do, if nobody comes."""
@@ -221,6 +237,7 @@ class JudgeCallStore:
             if not self._gathered:
                 self._write_at_s = max(self._write_at_s, time.monotonic() + _GATHER_S)
             self._gathered.add(reserved, told)
+            self._on_record += len(asked) + len(told)
             self._changed.notify_all()
         for _, stored in asked:
             _tell(stored, error)
@@ -230,19 +247,20 @@ class JudgeCallStore:
             if not self._is_due():
                 return
             writing, self._gathered = self._gathered, _Gathered()
-            self._is_writing = True
+            self._is_writing, covers = True, self._on_record
         if self._journal.due_in_s == 0:
             self._journal.rotate()
         full = self._journal.full  # of which nothing is later than what is written
         write = self._writer.ask(lambda cursor: _write(cursor, writing), len(writing))
-        write.add_done_callback(partial(self._note_written, writing, full))
+        write.add_done_callback(partial(self._note_written, writing, covers, full))
 
-    def _note_written(self, writing: _Gathered, full: Sequence[Path], write: "Future[None]") -> None:
+    def _note_written(self, writing: _Gathered, covers: int, full: Sequence[Path], write: "Future[None]") -> None:
         error = CancelledError() if write.cancelled() else write.exception()
         with self._changed:
             self._is_writing = False
             if error is None:
                 self._failing = None
+                self._stored = covers
                 self._written += full
                 self._write_at_s = time.monotonic() + _GATHER_S
             else:
