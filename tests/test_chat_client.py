@@ -152,6 +152,15 @@ def test_without_a_price_there_is_no_cost() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("tokens", [-1, 10**30])
+def test_counts_that_cannot_be_are_none(protocol: Protocol, tokens: int) -> None:
+    """What no request can take is as if the endpoint had not counted: no sum of it would fit anywhere."""
+    with a_model(Says("fine", output_tokens=tokens)) as server:
+        usage = ask(server.base_url, protocol).usage
+    assert (usage.input_tokens, usage.output_tokens) == (100, None)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("code", [400, 404, 422])
 def test_an_endpoint_without_structured_output_is_asked_without(protocol: Protocol, code: int) -> None:
     """A refused form is left out, and the endpoint is not bothered with it again."""

@@ -23,6 +23,7 @@ Use: TypeAlias = Callable[[WireServer, Exchange], Awaitable[Found]]
 
 OK = b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"fine": 1}'
 FINE = {"fine": 1}
+SMALLER = gzip.compress(b'{"fine": 1}', mtime=0)
 
 
 @pytest.fixture(params=["direct", "proxied"])
@@ -141,8 +142,7 @@ def test_what_ends_half_way_is_unreachable(monkeypatch: pytest.MonkeyPatch, way:
         b'HTTP/1.1 200 OK\r\n\r\n{"fine": 1}',
         b'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{"fine": 1}',
         b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + OK,
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
-        % (len(gzip.compress(b'{"fine": 1}')), gzip.compress(b'{"fine": 1}')),
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(SMALLER), SMALLER),
     ],
 )
 def test_an_answer_is_read_however_it_is_sent(monkeypatch: pytest.MonkeyPatch, way: str, answer: bytes) -> None:
@@ -195,6 +195,25 @@ def test_a_connection_that_ended_or_says_too_much_is_not_used_again(answer: byte
         return server.connections
 
     assert used([answer], use, closes=closes) == 3
+
+
+def test_a_connection_that_idled_for_long_is_not_used_again() -> None:
+    """Its server may be closing it at this very moment."""
+
+    async def run() -> tuple[int, int]:
+        async with a_wire_server([OK]) as server:
+            courier = DirectCourier(f"http://127.0.0.1:{server.port}/v1/x", {}, None)
+            await asyncio.gather(*(courier.post(b"{}", Trip()) for _ in range(3)))
+            for connection in list(courier._idle)[:2]:
+                connection.idle_since_s -= 60
+            await courier.post(b"{}", Trip())
+            kept = len(courier._idle)
+            courier._idle[0].idle_since_s -= 60
+            await courier.post(b"{}", Trip())
+            await courier.close()
+            return kept, server.connections
+
+    assert asyncio.run(run()) == (1, 4)
 
 
 def test_a_request_that_was_given_up_does_not_answer_the_next() -> None:

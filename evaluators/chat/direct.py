@@ -25,7 +25,7 @@ _HEAD_BYTES: Final = 64 << 10
 _RAW_BYTES: Final = 8 * ANSWER_BYTES
 """Of an answer with what its chunks are wrapped in, which may be more than they hold. A guess."""
 
-_IDLE_S: Final = 5.0
+_IDLE_S: Final = 4.0
 """After which a connection is not used again: servers close idle ones, some after five seconds."""
 
 _SECOND_ADDRESS_S: Final = 0.25
