@@ -103,6 +103,16 @@ def test_a_request_has_our_headers_and_its_body(monkeypatch: pytest.MonkeyPatch,
     assert trip.left
 
 
+@pytest.mark.parametrize("name,value", [("no_proxy", "127.0.0.1"), ("https_proxy", "http://127.0.0.1:9")])
+def test_a_proxy_for_others_is_not_asked(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Nor is one for another scheme, or where the address is excepted."""
+    if name == "no_proxy":
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv(name, value)
+    document, _ = used([OK], sends)
+    assert document == FINE
+
+
 def test_an_error_is_told_with_its_headers(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Status, headers by lower-case names, and the body come along."""
     answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nno"

@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from typing import Final
+from urllib.parse import urlsplit
 
 from evaluators.chat.answering import USER_AGENT, Courier, Trip
 from evaluators.chat.connection import ModelConnection
@@ -15,7 +16,6 @@ _HEADERS: Final = {
     "Accept-Encoding": "identity",  # so that the bound on bytes is one on memory
     "Content-Type": "application/json",
 }
-_PROXIES: Final = {"http", "https", "all"}
 
 
 class Exchange:
@@ -51,9 +51,16 @@ def _courier(connection: ModelConnection) -> Courier:
         headers[wire.key_header] = wire.key_value.format(key=connection.key)
     last = {name.lower(): (name, value) for name, value in headers.items()}
     headers = dict(last.values())
-    if _PROXIES & urllib.request.getproxies().keys():
+    if _has_proxy(connection.base_url):
         # The openai package takes half a second to load, and few servers need a proxy.
         from evaluators.chat.packaged import PackagedCourier  # noqa: PLC0415 - see above
 
         return PackagedCourier(connection.base_url, wire.path, headers, connection.address_of)
     return DirectCourier(f"{connection.base_url.rstrip('/')}{wire.path}", headers, connection.address_of)
+
+
+def _has_proxy(url_text: str) -> bool:
+    """Whether the environment names a proxy for an address."""
+    url = urlsplit(url_text)
+    named = {url.scheme, "all"} & urllib.request.getproxies().keys()
+    return bool(named) and not urllib.request.proxy_bypass(url.netloc)

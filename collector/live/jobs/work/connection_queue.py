@@ -87,10 +87,10 @@ class ConnectionQueue:
             self.held.add(begun, now_s=self.lane.now_s())
             left = self.ahead.take(len(self.ahead)) if self.is_down() else []
             coming = self.ahead.coming(self.lane.room_to_prepare()) if self.ahead else []
+            if coming:  # before another thread can begin them, which would leave behind what is prepared
+                self.lane.prepare(coming)
         if begun:
             self.lane.begin(self, begun)
-        if coming:
-            self.lane.prepare(coming)
         if left:
             self.lane.hand_back(left)
 
