@@ -40,6 +40,7 @@ SPANS: Final = 8
 CHECKS: Final[dict[Target, tuple[str, ...]]] = {"TRACE": ("tool_error", "tool_call_validity"), "SPAN": ("tool_error",)}
 REQUESTS_A_COMMIT: Final = 256
 PATIENCE_S: Final = 600.0
+BACKLOG_BYTES: Final = 16 << 20  # a third of what a store takes before it refuses
 WARM_UP: Final = 100  # traces that are checked before, so that the start of the process is not counted
 TOOLS: Final = [
     {"name": name, "inputSchema": {"required": ["query"], "properties": {"limit": {"type": "integer"}}}}
@@ -91,6 +92,8 @@ def measure_checking(directory: Path, traces: int = TRACES, target: Target = "TR
     with Store.open(directory, StoreOptions(writer=WriterOptions(reads=reads))) as store:
         for batch in _batches(WARM_UP + traces):
             store.append([batch])
+            if store.backlog_bytes > BACKLOG_BYTES:
+                store.wait_committed(PATIENCE_S)
         store.wait_committed(PATIENCE_S)
         rules = _rules(target)
         store._writer.store(lambda cursor: _note(cursor, rules), 1)  # noqa: SLF001 - as matching does, in its place

@@ -1,13 +1,17 @@
 """What judge calls cost the server, and how many come out: `python -m benchmarks.judging`.
 
 A server with its default settings judges spans by a rule, over one connection to a model that runs in a process of its
-own and answers at once, or after a second. The CPU is that of all processes of the server, the ingest of the judged
-spans included. The ideal is what a model that takes so long answers with so many requests under way.
+own and answers at once, or after a second, at next to no cost. The CPU is that of all processes of the server, the
+ingest of the judged spans included; it is counted once some calls were made, for which processes start and modules
+load.
+The ideal is what a model that takes so long answers with so many requests under way; the rate is that between the first
+and the last tenth of the calls, in which not all of them are.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import subprocess
 import sys
@@ -24,13 +28,21 @@ import httpx
 from benchmarks.generator import ROOT
 from benchmarks.machine import describe
 from benchmarks.server import Server, tracejury
-from tests.model_server import Asked, Says, a_model
 from tests.serving import PROTOBUF, an_export
 
 WAIT_S: Final = 600.0
 LOOK_S: Final = 1.0  # it costs the server as much as some calls
 SPANS: Final = 500  # in a request, and in a trace
-VERDICT: Final = Says({"score": 0.9, "reason": "The answer is polite and to the point."})
+WARM_UP: Final = 100
+VERDICT: Final = {"score": 0.9, "reason": "The answer is polite and to the point."}
+BODY: Final = json.dumps(
+    {
+        "model": "scripted-1",
+        "choices": [{"message": {"role": "assistant", "content": json.dumps(VERDICT)}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20},
+    }
+).encode()
+ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 RULE: Final[dict[str, Any]] = {
     "name": "polite",
     "criteria": "Is the answer polite?",
@@ -54,13 +66,13 @@ class Judged:
     """What came of them."""
 
     tried: Tried
-    seconds: float  # from the first result until the last
+    per_s: float
     cpu_s: float
 
     def row(self) -> str:
         """The line of a table."""
         tried = self.tried
-        per_s = tried.calls / self.seconds
+        per_s = self.per_s
         ideal = f"{per_s * tried.takes_s / tried.in_flight:.0%}" if tried.takes_s else "-"
         return (
             f"| {tried.takes_s:g} | {tried.in_flight} | {tried.calls:,} | {per_s * 60:,.0f} | {ideal} "
@@ -71,7 +83,7 @@ class Judged:
 def main() -> None:
     """Judge, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=4_000, help="over each connection, at most")
+    parser.add_argument("--calls", type=int, default=10_000, help="over each connection, at most")
     parser.add_argument("--model", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.model is not None:
@@ -80,7 +92,13 @@ def main() -> None:
     print("| the model takes, s | inFlight | calls | calls/min | of the ideal | CPU ms a call |")
     print("|--:|--:|--:|--:|--:|--:|", flush=True)
     with tempfile.TemporaryDirectory(prefix="tracejury-judging-") as folder:
-        for takes_s, in_flight, most in ((0.0, 8, 4_000), (0.0, 64, 4_000), (1.0, 8, 300), (1.0, 64, 2_000)):
+        for takes_s, in_flight, most in (
+            (0.0, 8, 10_000),
+            (0.0, 64, 10_000),
+            (1.0, 2, 60),
+            (1.0, 8, 300),
+            (1.0, 64, 2_000),
+        ):
             tried = Tried(takes_s=takes_s, in_flight=in_flight, calls=min(options.calls, most))
             print(measure(Path(folder) / f"{takes_s:g}-{in_flight}", tried).row(), flush=True)
         print(describe(Path(folder)))
@@ -102,14 +120,17 @@ def measure(folder: Path, tried: Tried) -> Judged:
         command = [*tracejury(folder / "data"), "--config", str(config)]
         with Server(command, folder / "data") as server, httpx.Client(base_url=server.api, timeout=60) as client:
             client.post("/api/v1/projects/shop/trace-eval-rules", json=RULE).raise_for_status()
+            _send(server, tried.calls, WARM_UP)
+            _wait(client, WARM_UP)
             before_s = server.all_cpu_s()
             for first in range(0, tried.calls, SPANS):
                 _send(server, first, min(SPANS, tried.calls - first))
-            began_s = _wait(client, 1)
-            ended_s = _wait(client, tried.calls)
+            (began_s, began) = _wait(client, WARM_UP + tried.calls // 10)
+            (ended_s, ended) = _wait(client, WARM_UP + tried.calls * 9 // 10)
+            _wait(client, WARM_UP + tried.calls)
             cpu_s = server.all_cpu_s() - before_s
             server.stop()
-    return Judged(tried=tried, seconds=ended_s - began_s, cpu_s=cpu_s)
+    return Judged(tried=tried, per_s=(ended - began) / (ended_s - began_s), cpu_s=cpu_s)
 
 
 def _send(server: Server, first: int, spans: int) -> None:
@@ -125,8 +146,8 @@ def _send(server: Server, first: int, spans: int) -> None:
     httpx.post(url, content=export.SerializeToString(), headers=headers).raise_for_status()
 
 
-def _wait(client: httpx.Client, results: int) -> float:
-    """When there are so many results.
+def _wait(client: httpx.Client, results: int) -> tuple[float, int]:
+    """When there are so many results, and how many there are then.
 
     Raises:
         RuntimeError: they do not come.
@@ -135,8 +156,8 @@ def _wait(client: httpx.Client, results: int) -> float:
     while time.monotonic() < until_s:
         lines = client.get("/metrics").text.splitlines()
         found = next((line for line in lines if line.startswith("tracejury_results_total")), "0 0")
-        if float(found.split()[-1]) >= results:
-            return time.monotonic()
+        if (there := int(float(found.split()[-1]))) >= results:
+            return time.monotonic(), there
         time.sleep(LOOK_S)
     raise RuntimeError(f"there were no {results} results within {WAIT_S:g} s")
 
@@ -157,14 +178,33 @@ def _model(takes_s: float) -> Iterator[str]:
 
 def _serve_model(takes_s: float) -> None:
     """Answer until standard input ends."""
+    asyncio.run(_answer_all(takes_s))
 
-    def script(_: Asked) -> Says:
-        time.sleep(takes_s)
-        return VERDICT
 
-    with a_model(script) as model:
-        print(model.base_url, flush=True)
-        sys.stdin.read()
+async def _answer_all(takes_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Model(takes_s), "127.0.0.1", 0, backlog=512)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+
+
+class _Model(asyncio.Protocol):
+    """A connection on which each request is answered alike, after a while."""
+
+    def __init__(self, takes_s: float) -> None:
+        self._takes_s = takes_s
+        self._told = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._told += data
+        head, end, body = self._told.partition(b"\r\n\r\n")
+        if end and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
+            self._told = b""
+            asyncio.get_running_loop().call_later(self._takes_s, self._transport.write, ANSWER)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Store:
         self.matching = Matching(database, writer, followed.committed)
         self.jobs = Jobs(database, writer)
         self.connections = Connections(database, writer)
-        self.spending = JudgeCallStore(database, writer)
+        self.spending = JudgeCallStore(database, writer, database.path.parent / "calls")
         self.judgements = Judgements(database)
         self.status = StatusReader(database)
         self.rulebook = Rulebook(database, writer)
@@ -185,6 +185,7 @@ class Store:
             writer.start()
             undo.callback(writer.close, _STOP_S)
             store._recover(position)
+            store.spending.open()
             undo.pop_all()
         return store
 
@@ -272,12 +273,13 @@ class Store:
             OSError: the copy cannot be written.
         """
         self._wait_until_committed(self._spool.sequence)
+        self.spending.flush(_FLUSH_S)
         with self._rewriting.steady, told(log, "a backup"):
             copy_database(self._database, self._writer, target)
 
     def close(self, timeout_s: float = 30) -> None:
         """Commit what is durable, checkpoint, let go of the directory; what the deadline cuts off stays spooled."""
-        self.spending.flush(_FLUSH_S)
+        self.spending.close(_FLUSH_S)
         if self._writer.close(timeout_s):
             try:
                 self._database.checkpoints.make()

@@ -263,23 +263,38 @@ def test_requests_are_paced(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_put_on_record_is_not_asked(tmp_path: Path) -> None:
-    """While the table cannot be written no request leaves, nothing is counted, and then it goes on by itself."""
+    """While the disk takes no record no request leaves, nothing is counted, and then it goes on by itself."""
     with a_model(GOOD) as server, a_store(tmp_path) as store:
         hub = Hub(store)
         hub.connections.create(a_connection(server.base_url))
-        assert replies(crowd(hub, 1, budget={"callsPerDay": 5})) == 1
-        assert store.spending.flush(10)
-        _rename(store, "judge_call", "hidden")
+        full = [tmp_path / "calls" / f"{number:012d}.calls" for number in range(1, 100)]
+        for path in full:
+            path.symlink_to("/dev/full")
         outcomes = crowd(hub, 8, budget={"callsPerDay": 5})
         kinds = {each.kind for each in outcomes if isinstance(each, Unanswered | OverBudget)}
         assert kinds <= {"unavailable", "over_budget"}
         assert "unavailable" in kinds
-        assert len(server.asked) == 1
-        _rename(store, "hidden", "judge_call")
-        assert store.spending.flush(10)
-        assert replies(crowd(hub, 8, budget={"callsPerDay": 5})) == 4
+        assert not server.asked
+        for path in full:
+            path.unlink(missing_ok=True)
+        assert replies(crowd(hub, 8, budget={"callsPerDay": 5})) == 5
         assert hub.rows("SELECT count(*) FROM judge_call WHERE outcome = 'answered'") == [(5,)]
         assert hub.rows("SELECT count(*) FROM judge_call WHERE outcome IS NULL") == [(0,)]
+
+
+def test_a_database_that_cannot_be_written_stops_no_call(tmp_path: Path) -> None:
+    """What is on record comes into the table once that can be written, each call once, and counts all the while."""
+    with a_model(GOOD) as server, a_store(tmp_path) as store:
+        hub = Hub(store)
+        hub.connections.create(a_connection(server.base_url))
+        assert replies(crowd(hub, 1, budget={"callsPerDay": 5})) == 1
+        _rename(store, "judge_call", "hidden")
+        assert replies(crowd(hub, 8, budget={"callsPerDay": 5})) == 4
+        assert not store.spending.flush(0.1)
+        _rename(store, "hidden", "judge_call")
+        assert replies(crowd(hub, 8, budget={"callsPerDay": 6})) == 1
+        counted = "SELECT count(*), count(DISTINCT call_id) FROM judge_call WHERE outcome = 'answered'"
+        assert hub.rows(counted) == [(6, 6)]
 
 
 def test_what_is_under_way_at_midnight_counts_for_its_day(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class VirtualLane:
     has_ended: bool = False
     begun: list[int] = field(default_factory=list)
     handed_back: list[int] = field(default_factory=list)
+    prepared: list[int] = field(default_factory=list)
     coming: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -68,6 +69,14 @@ class VirtualLane:
         for task in tasks:
             self.begun.append(task.job.job_id)
             self.at(self.takes_s, partial(self._end, line, task))
+
+    def room_to_prepare(self) -> int:
+        """As many as a real lane prepares at a time."""
+        return 64
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Note which."""
+        self.prepared += [job.job_id for job in jobs]
 
     def hand_back(self, jobs: Sequence[Job]) -> None:
         """Note which."""
@@ -199,3 +208,16 @@ def test_a_rule_that_is_gone_holds_up_nothing() -> None:
     lane.rule_of = lambda job: RULE if job.job_id == 4 else None
     lane.step()
     assert lane.begun == [1, 2, 4]
+
+
+def test_what_is_claimed_ahead_is_prepared_once() -> None:
+    """In the order in which it will begin, what begins at once left out."""
+    lane = VirtualLane()
+    queue = a_queue(lane, 1)
+    queue.take(jobs(*range(1, 101)))
+    assert (lane.begun, lane.prepared) == ([1], [*range(2, 66)])
+    for _ in range(40):
+        lane.step()
+    queue.take(jobs(101))
+    assert lane.begun == [*range(1, 42)]
+    assert lane.prepared == [*range(2, 102)]

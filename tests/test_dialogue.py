@@ -7,7 +7,7 @@ import pytest
 
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import Dialogue, NotSendable, dialogue_request
-from evaluators.chat.request import most_of_request, with_parameters
+from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.wire import WIRES, Protocol
 from storage.records import JsonValue, Message, OfferedTool
 
@@ -137,7 +137,7 @@ def test_what_is_set_aside_bounds_what_is_sent(protocol: Protocol) -> None:
         base_url="http://x/v1", model="m-1", protocol=protocol, max_output_tokens=300, temperature=0.3
     )
     request = with_parameters(request_of(protocol), connection)
-    most = most_of_request(request, connection)
+    most = most_of_body(body_of(request), connection)
     assert most.input_tokens >= len(json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode())
     assert (request[WIRES[protocol].most_tokens], most.output_tokens, request["temperature"]) == (300, 300, 0.3)
 

@@ -15,7 +15,7 @@ from collector.api.base.times import time_text
 from collector.app import Running
 from rules.metric_limit import LimitState, MetricLimit, look_at
 from storage.alerting.alerts import Alert, AlertFilter
-from storage.judging.spending import ReservedCall, SettledCall
+from storage.judging.call_journal import ReservedCall, SettledCall
 from tests.alerting import a_finding
 from tests.live import a_client, until
 from tests.serving import a_server, post, run

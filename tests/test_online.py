@@ -226,8 +226,9 @@ def test_kills_leave_one_decision_and_one_result(tmp_path: Path, seed: int, kill
                 ["tools", traces],
             ]
             assert server.sql("SELECT count(*), count(DISTINCT (revision, seq)) FROM decision") == [[4 * traces] * 2]
-            ((calls, settled),) = server.sql("SELECT count(*), count(ended_at) FROM judge_call")
             asked = len(model.asked)
+            counted = "SELECT count(*), count(ended_at) FROM judge_call"
+            ((calls, settled),) = until(lambda: server.sql(counted), lambda rows: int(str(rows[0][0])) >= asked)
             assert isinstance(calls, int)
             assert isinstance(settled, int)
             assert settled <= asked <= calls

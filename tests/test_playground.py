@@ -28,6 +28,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         yield made
 
 
+def on_record(played: Played) -> int:
+    """How many calls there were by now."""
+    assert played.running.store.spending.flush(60)
+    return len(played.sql(COUNTED))
+
+
 def settled(played: Played, before: int, more: int) -> list[tuple[object, ...]]:
     """The calls on record after so many others, once there are so many."""
     return until(lambda: played.sql(COUNTED), lambda rows: len(rows) == before + more)[before:]
@@ -76,7 +82,7 @@ def test_a_price_asks_nobody(played: Played) -> None:
 
 def test_an_answer_is_counted_like_one_of_a_judge(played: Played) -> None:
     """The project and the connection pay what it took, under a name of its own where calls are counted by rule."""
-    (one, _), before = played.connect(), len(played.sql(COUNTED))
+    (one, _), before = played.connect(), on_record(played)
     (answer,) = played.answers("one", project="shop")
     assert answer["usage"]["costUsd"] == pytest.approx((100 * 10 + 20 * 100) / 1e6)
     assert settled(played, before, 1) == [("playground", "shop", one, "answered", 120)]
@@ -178,7 +184,7 @@ def test_nobody_waits_for_ever(played: Played, monkeypatch: pytest.MonkeyPatch) 
     """A model that does not answer is given up after the time that an answer has, and what it can have cost counts."""
     monkeypatch.setattr(playground, "ASKED_S", 0.3)
     played.connect()
-    before = len(played.sql(COUNTED))
+    before = on_record(played)
     played.models[0].script = lambda _: Hangs()
     try:
         (failed,) = played.answers("one")

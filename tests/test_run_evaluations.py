@@ -168,7 +168,8 @@ def test_a_judge_scores_over_its_connection(tmp_path: Path) -> None:
         assert (evaluator["scoredCount"], evaluator["averageScore"]) == (3, pytest.approx(0.9))
         assert evaluator["costUsd"] > 0
         assert found["passedItems"] == 3
-        assert api.sql("SELECT count(*) FROM judge_call WHERE outcome = 'answered'") == [[3]]
+        counted = "SELECT count(*) FROM judge_call WHERE outcome = 'answered'"
+        until(lambda: api.sql(counted), lambda rows: rows == [[3]])
 
 
 def test_a_jury_votes_on_each_item(tmp_path: Path) -> None:

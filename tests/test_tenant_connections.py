@@ -116,8 +116,8 @@ def test_the_address_is_looked_at_when_it_is_connected_to(tmp_path: Path) -> Non
         assert isinstance(refused, Unanswered)
         assert "private address" in str(refused)
         assert [asked.headers["host"] for asked in model.asked] == [url.removeprefix("http://").removesuffix("/v1")]
-        calls = store.queries.sql("SELECT tenant, outcome FROM judge_call ORDER BY call_id", max_rows=9, timeout_s=9)
         assert store.spending.flush(20)
+        calls = store.queries.sql("SELECT tenant, outcome FROM judge_call ORDER BY call_id", max_rows=9, timeout_s=9)
         assert [row[0] for row in calls.rows] == ["acme", "acme"]
         assert {each.calls for each in Many(store).budgets.today()} == {1}
 

@@ -156,6 +156,7 @@ def test_the_judge_says_something_of_each_example(judged: Judged) -> None:
     """Each has its verdict after one request, which is counted, and neither a rule nor a result is stored."""
     judged.connect(price=PRICE, maxOutputTokens=1000)
     judged.says(lambda _: GOOD)
+    assert judged.running.store.spending.flush(60)
     before = judged.sql("SELECT (SELECT count(*) FROM evaluations), (SELECT count(*) FROM judge_call)")
     page = judged.send().text
     assert len(judged.model.asked) == 3

@@ -99,6 +99,26 @@ def test_an_outage_costs_no_job(tmp_path: Path, step: Step) -> None:
         assert script.asked <= before + 15
 
 
+def test_test_cases_that_were_made_ahead_are_used_or_forgotten(tmp_path: Path) -> None:
+    """Over an outage and a rule that is deleted each job is done once, and nothing that was prepared stays behind."""
+    script = Moody(mood=GOOD)
+    with a_book(tmp_path, traces=200) as book, a_model(script) as model:
+        ask(book, traces=200)
+        with working(book, {"main": a_connection(model.base_url, in_flight=2)}) as workers:
+            prepared = workers._asking._cases._prepared
+            eventually(lambda: len(prepared.made), lambda made: made > 0)
+            script.mood = Status(503)
+            eventually(lambda: len(prepared.made), lambda made: made == 0)
+            script.mood = GOOD
+            scored = "SELECT count(*) FROM evaluation WHERE outcome = 'scored'"
+            eventually(lambda: rows(book.store, scored), lambda found: found > [(100,)])
+            book.delete(book.revisions[1])
+            assert workers.wait_idle(LONG_S)
+            assert (prepared.made, prepared.by, prepared.characters) == ({}, {}, 0)
+        assert states(book.store).keys() <= {"scored", "skipped"}
+        assert rows(book.store, "SELECT count(*), count(DISTINCT job_id) FROM evaluation") == [(200, 200)]
+
+
 def test_nothing_listens(tmp_path: Path) -> None:
     """Jobs of a connection that cannot be reached wait, and tell why."""
     with a_model(GOOD) as model:

@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 
-import openai
-
+from evaluators.chat.answering import ErrorStatus, Trip, Unreachable
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import Dialogue, dialogue_request
-from evaluators.chat.exchange import ErrorStatus, Exchange, Trip
+from evaluators.chat.exchange import Exchange
 from evaluators.chat.pace import RateLimit
-from evaluators.chat.request import cost_usd, most_of_request, with_parameters
+from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
 from evaluators.chat.share import Share
@@ -170,10 +169,10 @@ class _Asking:
     started: float = field(default_factory=time.monotonic)
 
     async def answer(self, schema: JsonSchema | None) -> ModelReply:
-        request = with_parameters(self.request(schema), self.connection)
+        body = body_of(with_parameters(self.request(schema), self.connection))
         for attempt in range(self.connection.attempts):
             try:
-                return await self._attempt(request)
+                return await self._attempt(body)
             except Unanswered as failure:
                 wait_s = self._wait_s(failure, attempt)
                 if wait_s is None:
@@ -208,14 +207,14 @@ class _Asking:
             return backoff_s(attempt + 1, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
         return failure.retry_after_s if failure.retry_after_s <= _LONGEST_WAIT_S else None
 
-    async def _attempt(self, request: dict[str, Any]) -> ModelReply:
+    async def _attempt(self, body: bytes) -> ModelReply:
         """One request, paid for whatever becomes of it."""
-        most = most_of_request(request, self.connection)
+        most = most_of_body(body, self.connection)
         reservation = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:
             spent = RequestUsage(outcome="cancelled", started_ns=time.time_ns())
-            answer = await self._exchanged(request, trip)
+            answer = await self._exchanged(body, trip)
             spent = replace(
                 spent,
                 outcome="answered",
@@ -256,21 +255,18 @@ class _Asking:
                 raise Unanswered("rate_limited", told, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _exchanged(self, request: dict[str, Any], trip: Trip) -> ModelReply:
+    async def _exchanged(self, body: bytes, trip: Trip) -> ModelReply:
         self.last_status = None
         try:
             async with asyncio.timeout(self.connection.timeout_s):
-                document = await self.exchange.send(request, trip)
+                document = await self.exchange.send(body, trip)
             return WIRES[self.connection.protocol].answer(document)
-        except (TimeoutError, openai.APITimeoutError):
+        except TimeoutError:
             raise Unanswered("timeout", f"no answer within {self.connection.timeout_s:g} s") from None
         except NotAnAnswer as error:
             raise Unanswered("bad_reply", self._shown(f"this is not what the protocol answers: {error}")) from None
-        except openai.APIConnectionError as error:
-            if isinstance(error.__cause__, ErrorStatus):
-                raise self._failure_of(error.__cause__) from None
-            cause = error.__cause__ or error
-            raise Unanswered("unreachable", self._shown(f"{type(cause).__name__}: {cause}")) from None
+        except Unreachable as error:
+            raise Unanswered("unreachable", self._shown(str(error))) from None
         except ErrorStatus as error:
             raise self._failure_of(error) from None
 

@@ -24,10 +24,14 @@ def with_parameters(request: dict[str, Any], connection: ModelConnection) -> dic
     return request
 
 
-def most_of_request(request: Mapping[str, Any], connection: ModelConnection) -> Estimate:
+def body_of(request: Mapping[str, Any]) -> bytes:
+    """The request as it is sent."""
+    return json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def most_of_body(body: bytes, connection: ModelConnection) -> Estimate:
     """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
-    nbytes = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
-    return Estimate(input_tokens=nbytes, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
+    return Estimate(input_tokens=len(body), output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
 def cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:

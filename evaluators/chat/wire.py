@@ -157,6 +157,10 @@ _ANTHROPIC_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache
 """The first leaves out what went into a cache or came out of it."""
 
 
+_MOST_TOKENS: Final = 10**12
+"""More than any request can take; who counts more does not count, and sums of such numbers would not fit a column."""
+
+
 def _mapping(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotAnAnswer(f"{what} is not an object")
@@ -182,7 +186,7 @@ def _name(body: Mapping[str, Any]) -> str | None:
 def _count(body: Mapping[str, Any], key: str) -> int | None:
     usage = body.get("usage")
     count = usage.get(key) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS else None
 
 
 WIRES: Final[Mapping[Protocol, ChatProtocol]] = {

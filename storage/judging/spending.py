@@ -2,10 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -13,43 +16,23 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.database import Database
+from storage.errors import Overloaded
 from storage.ingest.writer import Writer
+from storage.judging.call_journal import CallJournal, JournalRecord, ReservedCall, SettledCall
 
 log = logging.getLogger(__name__)
 
 NANO: Final = 1_000_000_000
 
-_PAUSE_S = 1.0
-"""Before settlements that could not be written are tried again. A guess."""
+_GATHER_S: Final = 0.5
+"""So long calls that are on record gather before they are written to the database together. A guess: as soon as
+anybody looks again."""
 
+_PAUSE_S: Final = 1.0
+"""Before calls that the database could not take are written again. A guess."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservedCall:
-    """A request that is to be made, and what is set aside for it."""
-
-    call_id: int
-    day: date  # UTC
-    tenant: str
-    project: str | None
-    rule_id: str | None
-    connection_id: str
-    job_id: int | None
-    reserved_tokens: int
-    reserved_usd: float
-    started_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettledCall:
-    """What became of it."""
-
-    call_id: int
-    input_tokens: int | None
-    output_tokens: int | None
-    tokens: int  # that count
-    usd: float | None  # that count; None where nobody knows what a token costs
-    outcome: str  # answered, the kind of failure, or unsent: such a one is no call
-    ended_at: datetime
+_MOST_UNWRITTEN: Final = 10_000
+"""Calls that the database may lack before no more are made. A guess: a minute of a database that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,39 +52,78 @@ class SpentRow:
 
 
 @dataclass(slots=True)
-class _Pending:
-    """What waits for the next transaction."""
+class _Gathered:
+    """What the database does not have yet, by call; or may have, if it is written again."""
 
-    reserved: list[tuple[ReservedCall, "Future[None]"]] = field(default_factory=list)
-    settled: list[SettledCall] = field(default_factory=list)
+    reserved: dict[int, ReservedCall] = field(default_factory=dict)
+    settled: dict[int, SettledCall] = field(default_factory=dict)
+    is_again: bool = False
 
     def __len__(self) -> int:
         return len(self.reserved) + len(self.settled)
+
+    def add(self, reserved: Sequence[ReservedCall], settled: Sequence[SettledCall]) -> None:
+        self.reserved.update((call.call_id, call) for call in reserved)
+        self.settled.update((call.call_id, call) for call in settled)
+
+    def under(self, later: "_Gathered") -> "_Gathered":
+        """Both, to be written again."""
+        return _Gathered(self.reserved | later.reserved, self.settled | later.settled, is_again=True)
 
 
 class JudgeCallStore:
     """The judge calls' side of a store. Safe to use from several threads.
 
-    While one transaction is under way, whatever else is to be written gathers for the next one: under full ingest
-    a transaction may wait a second for its turn, and a judge asks for many.
+    A call is on record as soon as the journal has it, which takes one sync of the disk for all that ask meanwhile. The
+    database has it a moment later: under full ingest a transaction may wait a second for its turn.
     """
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: Writer, journal: Path) -> None:
         self._database = database
         self._writer = writer
+        self._journal = CallJournal(journal)
         self._changed = threading.Condition()
-        self._pending = _Pending()
-        self._writing = _Pending()
-        self._is_writing = False
+        self._asked: list[tuple[ReservedCall, Future[None]]] = []
+        self._told: list[SettledCall] = []
+        self._last_call = 0
+        self._noted = self._on_record = self._stored = 0  # calls reserved and settled, by how far they have come
+        self._gathered = _Gathered()
+        self._write_at_s = 0.0
+        self._written: list[Path] = []  # files of the journal that the database has
+        self._is_writing = self._is_flushing = self._is_closed = False
+        self._failing: str | None = None
+        self._thread = threading.Thread(target=self._run, name="judge-calls", daemon=True)
+
+    def open(self) -> None:
+        """Write to the database what a process that has ended had on record, and begin.
+
+        Raises:
+            Overloaded: the database cannot be written.
+        """
+        gathered = _Gathered(is_again=True)
+        for record in self._journal.recover():
+            gathered.add(record.reserved, record.settled)
+        if gathered:
+            self._writer.store(lambda cursor: _write(cursor, gathered), len(gathered))
+        self._journal.release(self._journal.full)
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """Write what there is to the database, and stop; what it does not take stays on record for the next start."""
+        self.flush(timeout_s)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
 
     def last_call(self) -> int:
         """The number of the last call."""
         with self._database.cursor() as cursor:
             ((number,),) = cursor.execute(sql.query("last_judge_call")).fetchall()
-        return int(number)
+        return max(int(number), self._last_call)
 
     def on_day(self, day: date) -> list[SpentRow]:
-        """What was spent on a day, as far as it is committed."""
+        """What was spent on a day, as far as the database has it."""
         with self._database.cursor() as cursor:
             rows = cursor.execute(sql.query("spent_on_day"), {"day": day}).fetchall()
         names = tuple(SpentRow.__dataclass_fields__)
@@ -115,70 +137,142 @@ class JudgeCallStore:
         return [ReservedCall(**dict(zip(names, row, strict=True))) for row in rows]
 
     def reserve(self, call: ReservedCall) -> "Future[None]":
-        """Put a call on record. The future is done once that is committed; only then may the request leave.
+        """Put a call on record. The future is done once it outlives a crash; only then may the request leave.
 
-        It fails with what the database says, and is cancelled when the store closes first; `settle` such a call as
-        unsent, because the row may be there all the same.
+        It fails where the disk cannot be written, and is cancelled when the store closes first; `settle` such a call as
+        unsent, because it may be on record all the same.
         """
         stored: Future[None] = Future()
         with self._changed:
-            self._pending.reserved.append((call, stored))
-        self._write_soon()
+            if self._is_closed:
+                stored.cancel()
+                return stored
+            if self._failing is not None and len(self._gathered) > _MOST_UNWRITTEN:
+                stored.set_exception(Overloaded(self._failing, retry_after_s=5))
+                return stored
+            self._last_call = max(self._last_call, call.call_id)
+            self._noted += 1
+            self._asked.append((call, stored))
+            self._changed.notify_all()
         return stored
 
     def settle(self, call: SettledCall) -> None:
         """Note what a call took, soon; until then, and if the process dies before, it counts as reserved."""
         with self._changed:
-            self._pending.settled.append(call)
-        self._write_soon()
+            self._noted += 1
+            self._told.append(call)
+            self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all of it is written; False when that took too long."""
+        """Wait until the database has all that was told so far; False when that took too long."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._pending and not self._is_writing, timeout_s)
+            told, self._is_flushing = self._noted, True
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: self._stored >= told or not self._is_anything_left(), timeout_s)
+            finally:
+                self._is_flushing = False
 
-    def _write_soon(self) -> None:
+    def _is_anything_left(self) -> bool:
+        return bool(self._on_record < self._noted or self._gathered or self._is_writing)
+
+    def _run(self) -> None:
+        while not self._is_closed or self._asked or self._told:
+            with self._changed:
+                while not self._is_any_work():
+                    self._changed.wait(self._wait_s())
+                asked, self._asked = self._asked, []
+                told, self._told = self._told, []
+                written, self._written = self._written, []
+            try:
+                self._journal.release(written)
+                self._put_on_record(asked, told)
+                self._write_if_due()
+                if self._is_over():
+                    self._start_anew()
+            except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end judging for good
+                log.exception("calls to judges could not be put on record")
+                for _, stored in asked:
+                    if not stored.done():
+                        _tell(stored, error)
+        if self._is_anything_left():
+            self._journal.rotate()
+        else:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Forget what is on record, all of which the database has."""
+        self._journal.rotate()
+        self._journal.release(self._journal.full)
+
+    def _wait_s(self) -> float | None:
+        """How long there is nothing to do, if nobody comes."""
+        if self._is_writing:
+            return None
+        return self._write_at_s - time.monotonic() if self._gathered else self._journal.due_in_s
+
+    def _is_over(self) -> bool:
+        """Whether the database has had for long all that is on record."""
+        return self._journal.due_in_s == 0 and not self._is_anything_left()
+
+    def _is_any_work(self) -> bool:
+        return bool(self._asked or self._told or self._written or self._is_closed or self._is_due() or self._is_over())
+
+    def _is_due(self) -> bool:
+        if not self._gathered or self._is_writing:
+            return False
+        return time.monotonic() >= self._write_at_s or (self._is_flushing and self._failing is None)
+
+    def _put_on_record(self, asked: Sequence[tuple[ReservedCall, "Future[None]"]], told: Sequence[SettledCall]) -> None:
+        if not asked and not told:
+            return
+        reserved = [call for call, _ in asked]
+        error: Overloaded | None = None
+        try:
+            self._journal.append(JournalRecord(reserved=reserved, settled=told))
+        except Overloaded as overloaded:
+            log.warning("%s; those that were to be made are not", overloaded)
+            error, reserved = overloaded, []
         with self._changed:
-            if self._is_writing or not self._pending:
+            if not self._gathered:
+                self._write_at_s = max(self._write_at_s, time.monotonic() + _GATHER_S)
+            self._gathered.add(reserved, told)
+            self._on_record += len(asked) + len(told)
+            self._changed.notify_all()
+        for _, stored in asked:
+            _tell(stored, error)
+
+    def _write_if_due(self) -> None:
+        with self._changed:
+            if not self._is_due():
                 return
-            self._is_writing = True
-        self._writer.ask(self._write, len(self._pending)).add_done_callback(self._written)
+            writing, self._gathered = self._gathered, _Gathered()
+            self._is_writing, covers = True, self._on_record
+        if self._journal.due_in_s == 0:
+            self._journal.rotate()
+        full = self._journal.full  # of which nothing is later than what is written
+        write = self._writer.ask(lambda cursor: _write(cursor, writing), len(writing))
+        write.add_done_callback(partial(self._note_written, writing, covers, full))
 
-    def _write(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Write what has gathered. The writer's thread calls this in a transaction."""
-        with self._changed:
-            self._writing, self._pending = self._pending, _Pending()
-        if self._writing.reserved:
-            cursor.register("incoming_calls", _table(_RESERVED, [call for call, _ in self._writing.reserved]))
-            cursor.execute(sql.query("insert_judge_calls"))
-        if self._writing.settled:
-            cursor.register("settled_calls", _table(_SETTLED, self._writing.settled))
-            numbers = [call.call_id for call in self._writing.settled]
-            cursor.execute(sql.query("settle_judge_calls"), {"first": min(numbers), "last": max(numbers)})
-
-    def _written(self, write: "Future[None]") -> None:
+    def _note_written(self, writing: _Gathered, covers: int, full: Sequence[Path], write: "Future[None]") -> None:
         error = CancelledError() if write.cancelled() else write.exception()
         with self._changed:
-            done, self._writing = self._writing, _Pending()
-            if write.cancelled():  # the store is closing: nothing will be written any more
-                done = _Pending(self._pending.reserved + done.reserved, [])
-                self._pending = _Pending()
-            elif error is not None:
-                self._pending.settled = done.settled + self._pending.settled
             self._is_writing = False
+            if error is None:
+                self._failing = None
+                self._stored = covers
+                self._written += full
+                self._write_at_s = time.monotonic() + _GATHER_S
+            else:
+                if self._failing is None:
+                    log.warning("calls to judges are on record, and not in the database yet: %s", error)
+                self._failing = f"calls to judges cannot be written: {error}"
+                self._gathered = writing.under(self._gathered)
+                self._write_at_s = time.monotonic() + _PAUSE_S
             self._changed.notify_all()
-        for _, stored in done.reserved:
-            _tell(stored, error)
-        if error is None:
-            self._write_soon()
-        elif not write.cancelled():
-            log.warning("calls to judges could not be put on record, so they were not made: %s", error)
-            again = threading.Timer(_PAUSE_S, self._write_soon)
-            again.daemon = True
-            again.start()
 
 
-def _tell(stored: "Future[None]", error: BaseException | None) -> None:
+def _tell(stored: "Future[None]", error: Exception | None) -> None:
     if not stored.set_running_or_notify_cancel():  # whoever asked has gone
         return
     if error is None:
@@ -187,35 +281,46 @@ def _tell(stored: "Future[None]", error: BaseException | None) -> None:
         stored.set_exception(error)
 
 
-def _table(schema: pa.Schema, rows: Sequence[object]) -> pa.Table:
-    def column(name: str) -> Iterable[object]:
-        return [getattr(row, name) for row in rows]
+def _write(cursor: duckdb.DuckDBPyConnection, gathered: _Gathered) -> None:
+    """Write what has gathered: calls that are settled already as they ended, in one go."""
+    reserved, settled = gathered.reserved, gathered.settled
+    if reserved:
+        cursor.register("incoming_calls", _table({**_RESERVED, **_SETTLED}, [reserved, settled]))
+        cursor.execute(sql.query("insert_judge_calls"), {"first": min(reserved), "last": max(reserved)})
+    others = settled if gathered.is_again else {number: settled[number] for number in settled.keys() - reserved.keys()}
+    if others:
+        cursor.register("settled_calls", _table(_SETTLED, [others]))
+        cursor.execute(sql.query("settle_judge_calls"), {"first": min(others), "last": max(others)})
 
-    return pa.table({name: pa.array(column(name), schema.field(name).type) for name in schema.names}, schema=schema)
 
-
-_RESERVED = pa.schema(
-    {
-        "call_id": pa.int64(),
-        "day": pa.date32(),
-        "tenant": pa.string(),
-        "project": pa.string(),
-        "rule_id": pa.string(),
-        "connection_id": pa.string(),
-        "job_id": pa.int64(),
-        "reserved_tokens": pa.int64(),
-        "reserved_usd": pa.float64(),
-        "started_at": pa.timestamp("us"),
+def _table(columns: Mapping[str, pa.DataType], told: Sequence[Mapping[int, ReservedCall | SettledCall]]) -> pa.Table:
+    """What is told of each of the calls that are told of first, as far as it is."""
+    calls = [[each.get(number) for each in told] for number in told[0]]
+    arrays = {
+        name: pa.array([next((getattr(each, name) for each in of if hasattr(each, name)), None) for of in calls], kind)
+        for name, kind in columns.items()
     }
-)
-_SETTLED = pa.schema(
-    {
-        "call_id": pa.int64(),
-        "input_tokens": pa.int64(),
-        "output_tokens": pa.int64(),
-        "tokens": pa.int64(),
-        "usd": pa.float64(),
-        "outcome": pa.string(),
-        "ended_at": pa.timestamp("us"),
-    }
-)
+    return pa.table(arrays)
+
+
+_RESERVED: Final[Mapping[str, pa.DataType]] = {
+    "call_id": pa.int64(),
+    "day": pa.date32(),
+    "tenant": pa.string(),
+    "project": pa.string(),
+    "rule_id": pa.string(),
+    "connection_id": pa.string(),
+    "job_id": pa.int64(),
+    "reserved_tokens": pa.int64(),
+    "reserved_usd": pa.float64(),
+    "started_at": pa.timestamp("us"),
+}
+_SETTLED: Final[Mapping[str, pa.DataType]] = {
+    "call_id": pa.int64(),
+    "input_tokens": pa.int64(),
+    "output_tokens": pa.int64(),
+    "tokens": pa.int64(),
+    "usd": pa.float64(),
+    "outcome": pa.string(),
+    "ended_at": pa.timestamp("us"),
+}

@@ -27,9 +27,11 @@ from collector.live.budgets.payers import (
     nano_usd_of,
     shortage_of,
 )
+from evaluators.chat.client import Unanswered
 from evaluators.chat.request_budget import UNSENT, Estimate, RequestUsage
 from evaluators.errors import HeldBack, OverBudget
-from storage.judging.spending import NANO, JudgeCallStore, ReservedCall, SettledCall, SpentRow
+from storage.judging.call_journal import ReservedCall, SettledCall
+from storage.judging.spending import NANO, JudgeCallStore, SpentRow
 from storage.timing import SLOW_S, Stopwatch, Times
 
 _NS: Final = 10**9
@@ -293,9 +295,6 @@ class AccountBudget:
         except BaseException as error:
             reservation.settle(UNSENT)
             if isinstance(error, Exception):
-                # The openai package takes half a second to load, and a server may have no judge.
-                from evaluators.chat.client import Unanswered  # noqa: PLC0415 - see above
-
                 raise Unanswered("unavailable", f"the call could not be put on record: {error}", 5) from error
             raise
         return reservation

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -194,16 +195,16 @@ class Trials:
             Overloaded: others are at it, or it cannot be found out now.
         """
         (examined,) = self._examined(self._active("", None, rule), [example])
-        if examined.case is None:
+        if examined.case_text is None:
             return PromptPreview(problem=examined.result().reason or "there is no test case")
-        return asyncio.run(preview_prompt(rule.evaluator, rule.configuration, examined.case))
+        return asyncio.run(preview_prompt(rule.evaluator, rule.configuration, json.loads(examined.case_text)))
 
     async def _judged(self, examined: Examined, paid: list[_Paid]) -> JobResult:
-        if examined.case is None:
+        if examined.case_text is None:
             return examined.result()
         job, active = examined.task
         began_s = time.perf_counter()
-        case = examined.case
+        case = json.loads(examined.case_text)
 
         async def ask(over: str | None) -> tuple[Outcome, str | None]:
             judge_of = partial(self._judge, active, job, paid, over)

@@ -8,6 +8,8 @@ from collector.live.budgets.payers import Account
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judges import connection_payer
 from collector.live.judges.llm_connection import LlmConnection
+from evaluators.chat.client import ChatModel
+from evaluators.chat.judge import ChatJudge
 from evaluators.errors import Broken
 from evaluators.judging import CostMeter, PromptMessage
 from evaluators.outcome import Usage
@@ -36,10 +38,6 @@ class ConnectionTrial:
 
 async def try_connection(found: LlmConnection, connections: LlmConnections, budgets: Budgets) -> ConnectionTrial:
     """Ask once."""
-    # The openai package takes half a second to load, and a server may have no judge.
-    from evaluators.chat.client import ChatModel  # noqa: PLC0415 - see above
-    from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
-
     meter: CostMeter | None = None
     try:
         usable = connections.usable(found)

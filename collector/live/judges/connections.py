@@ -51,13 +51,18 @@ class LlmConnections:
         self._reach = reach or EgressResolver(AddressPolicy())
         self._followers: list[Callable[[], None]] = []
         self._gone: Mapping[str, LlmConnection] = {}
-        self._here: Mapping[str, LlmConnection] = {}
+        self._here: Mapping[str, LlmConnection] = {}  # never changed, but replaced
+        self._by_name: tuple[Mapping[str, LlmConnection], Sequence[LlmConnection]] = (self._here, ())
         self._read_all()
 
     def all(self, tenant: str | None = None) -> list[LlmConnection]:
         """Those of a tenant, or of everybody, by name."""
-        here = [each for each in self._here.values() if tenant is None or each.row.tenant == tenant]
-        return sorted(here, key=lambda each: (each.row.name, each.row.tenant))
+        of, by_name = self._by_name
+        if of is not self._here:  # each call of a judge asks
+            of = self._here
+            by_name = sorted(of.values(), key=lambda each: (each.row.name, each.row.tenant))
+            self._by_name = (of, by_name)
+        return [each for each in by_name if tenant is None or each.row.tenant == tenant]
 
     def for_rules_of(self, tenant: str) -> list[LlmConnection]:
         """Those that rules of a tenant may use, by name: its own, and those of no tenant that are shared."""

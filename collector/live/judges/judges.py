@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 from collector.live.active import ActiveRule
@@ -12,16 +12,15 @@ from collector.live.budgets.payers import Account, Payer
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judging import Fallback, Juror
 from collector.live.judges.llm_connection import LlmConnection
+from evaluators.chat.client import ChatModel
 from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.judge import ChatJudge
 from evaluators.chat.request_budget import RequestBudget, RequestUsage
+from evaluators.chat.speaker import ChatSpeaker
 from evaluators.errors import BadConfiguration
 from evaluators.judging import Judge
 from rules.rule import Budget
 from storage.errors import Missing
-
-if TYPE_CHECKING:
-    from evaluators.chat.client import ChatModel
-    from evaluators.chat.speaker import ChatSpeaker
 
 PLAYGROUND: Final = "playground"
 """On whose behalf a model is asked in the playground, where calls are counted by rule."""
@@ -74,7 +73,7 @@ class _Open:
     """A model that is being asked, and the judges that were handed out for it."""
 
     connection: ModelConnection
-    model: "ChatModel"
+    model: ChatModel
     judges: "WeakSet[Any]" = field(default_factory=WeakSet)
 
 
@@ -181,9 +180,6 @@ class ConnectedJudges:
         Raises:
             BadConfiguration: there is none, or it cannot be used; the message says what to do.
         """
-        # The openai package takes half a second to load, and a server may have no judge.
-        from evaluators.chat.judge import ChatJudge  # noqa: PLC0415 - see above
-
         found = self._meant(active, over)
         connection = self._connections.usable(found)
         account = self._account(found, connection, active, job)
@@ -220,12 +216,11 @@ class ConnectedJudges:
 
     def speaker(
         self, found: LlmConnection, own: ModelConnection, asked: ModelConnection, account: Account
-    ) -> "ChatSpeaker":
+    ) -> ChatSpeaker:
         """Who goes on with a conversation over a connection, within its limits, and paid from its budget.
 
         `own` is the connection as judges use it, `asked` the same with what this conversation wants of it.
         """
-        from evaluators.chat.speaker import ChatSpeaker  # noqa: PLC0415 - as above
 
         def account_now() -> Account:
             there = self._as_it_is(found)
@@ -267,8 +262,6 @@ class ConnectedJudges:
 
     def _model(self, connection_id: str, connection: ModelConnection) -> _Open:
         """The model of a connection as it is now; limits hold for all its judges together."""
-        from evaluators.chat.client import ChatModel  # noqa: PLC0415 - as above
-
         opened = self._open.get(connection_id)
         if opened is not None and opened.connection == connection:
             return opened

@@ -15,7 +15,7 @@ from collector.live.judges.judges import ConnectedJudges
 from collector.live.judges.llm_connection import LlmConnection
 from evaluators.chat.connection import ModelConnection, Price
 from evaluators.chat.dialogue import Dialogue, NotSendable, dialogue_request
-from evaluators.chat.request import most_of_request, with_parameters
+from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import ModelReply
 from evaluators.errors import BadConfiguration, Broken
@@ -119,7 +119,8 @@ class Playground:
         asked = self._asked(question, wish, found, own)
         account = self._judges.account_of_playground(found, asked, tenant=question.tenant, project=question.project)
         request = with_parameters(dialogue_request(asked.protocol, asked.model, question.dialogue), asked)
-        return AnswerTerms(found=found, own=own, asked=asked, account=account, most=most_of_request(request, asked))
+        most = most_of_body(body_of(request), asked)
+        return AnswerTerms(found=found, own=own, asked=asked, account=account, most=most)
 
     def ask(self, question: PlaygroundQuestion, wanted: Sequence[AnswerTerms]) -> list[GivenAnswer]:
         """The answers, in their order; also why there is none.

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -51,6 +51,7 @@ class _Snapshot:
     kept: Mapping[str, KeptRule]  # by id, oldest first
     active: tuple[ActiveRule, ...]
     problems: tuple[FileProblem, ...]
+    told: dict[int, ActiveRule] = field(default_factory=dict)  # by revision: each request to a judge asks
 
 
 class RulesInForce:
@@ -122,16 +123,22 @@ class RulesInForce:
 
     def revision(self, number: int) -> ActiveRule | None:
         """Any revision that there ever was, with the budget that its rule has now, whatever that revision said."""
+        now = self._now
+        if number in now.told:
+            return now.told[number]
         if number not in self._revisions:
             self._learn([number])
         known = self._revisions.get(number)
         if known is None:
             return None
-        kept = self._now.kept.get(known.rule_id)
+        kept = now.kept.get(known.rule_id)
         if kept is None:
-            return _active(number, known, enabled=True, deleted=True)
-        active = _active(number, known, enabled=kept.stored.enabled)
-        return replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
+            active = _active(number, known, enabled=True, deleted=True)
+        else:
+            active = _active(number, known, enabled=kept.stored.enabled)
+            active = replace(active, rule=replace(active.rule, budget=kept.active.rule.budget))
+        now.told[number] = active
+        return active
 
     def problem_of(self, active: ActiveRule) -> str | None:
         """Why a rule that goes by the results of another has none to go by, and what to do; None where it has."""

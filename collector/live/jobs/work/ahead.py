@@ -4,6 +4,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from storage.judging.jobs import Job
@@ -28,6 +29,7 @@ class ClaimedAhead:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._lock = threading.Lock()
+        self._prepared = 0  # of those that come first, whoever takes them out has heard already
         self._turn_s = 0.0
         self._evaluation_s: float | None = None
 
@@ -61,4 +63,13 @@ class ClaimedAhead:
     def take(self, most: int) -> list[Job]:
         """Take out those that came first, at most so many."""
         with self._lock:
-            return [self._jobs.popleft() for _ in range(min(max(most, 0), len(self._jobs)))]
+            taken = [self._jobs.popleft() for _ in range(min(max(most, 0), len(self._jobs)))]
+            self._prepared = max(self._prepared - len(taken), 0)
+            return taken
+
+    def coming(self, most: int) -> list[Job]:
+        """Those that will be taken out first and were not told here yet, at most so many; they stay."""
+        with self._lock:
+            jobs = list(islice(self._jobs, self._prepared, self._prepared + max(most, 0)))
+            self._prepared += len(jobs)
+            return jobs

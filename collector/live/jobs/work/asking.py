@@ -1,6 +1,7 @@
 """The lanes of judges and programs: many jobs at a time in one event loop, within the limits of each connection."""
 
 import asyncio
+import json
 import logging
 import threading
 import time
@@ -15,6 +16,7 @@ from collector.live.jobs.work.cases import Cases
 from collector.live.jobs.work.connection_queue import LEFT_OUT, NOT_THE_JUDGES, ConnectionQueue, JobAnswer
 from collector.live.jobs.work.examiner import Examined, Examiner
 from collector.live.jobs.work.job_context import JobContext, Task
+from collector.live.jobs.work.ledger import REST_S
 from collector.live.jobs.work.outcomes import failure_of, outcome_of, voted
 from collector.live.jobs.work.results import skipped
 from collector.live.jobs.work.storable import result_of
@@ -48,7 +50,11 @@ class JudgeExecutor:
         self._others: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
         self.programs = ConnectionQueue(
-            lane=self, in_flight=lambda: code_judges, breaker=None, passing=frozenset({"timeout"})
+            lane=self,
+            in_flight=lambda: code_judges,
+            breaker=None,
+            passing=frozenset({"timeout"}),
+            rest_s=REST_S,
         )
 
     def line_to(self, connection_id: str) -> ConnectionQueue:
@@ -61,6 +67,7 @@ class JudgeExecutor:
                 breaker=Breaker(wait_s=self._job_context.patience.wait_s),
                 passing=frozenset({"bad_reply"}),
                 fallback=lambda: self._judges.fallback(connection_id),
+                rest_s=REST_S,
             )
         return self._lines.setdefault(connection_id, line)
 
@@ -83,14 +90,26 @@ class JudgeExecutor:
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         """The jobs that are to be done; the others are handed in."""
-        return self._job_context.tasks(jobs)
+        tasks = self._job_context.tasks(jobs)
+        if len(tasks) < len(jobs):
+            self._cases.forget({job.job_id for job in jobs} - {task.job.job_id for task in tasks})
+        return tasks
 
     def begin(self, line: ConnectionQueue, tasks: Sequence[Task]) -> None:
         """Have the test cases made, then evaluate them."""
         self._cases.order(tasks, line)
 
+    def room_to_prepare(self) -> int:
+        """How many test cases more can be made ahead now."""
+        return self._cases.room()
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Have test cases made of these, which begin soon or are handed back."""
+        self._cases.prepare(self._job_context.tasks_now(jobs))
+
     def hand_back(self, jobs: Sequence[Job]) -> None:
         """Hand in jobs as if they had not been claimed."""
+        self._cases.forget(job.job_id for job in jobs)
         self._job_context.put_back(jobs)
 
     def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
@@ -118,14 +137,18 @@ class JudgeExecutor:
         finally:
             self._loop.close()
 
+    def _is_in_loop(self) -> bool:
+        return threading.current_thread() is self._thread
+
     def _deliver(self, line: ConnectionQueue, examined: Examined) -> None:
-        if examined.case is None:
-            self._hand_in(line, examined.task, examined.result())
-            line.begin_more()
-        else:
-            self._loop.call_soon_threadsafe(self._start_task, line, examined)
+        begin_soon = self._loop.call_soon if self._is_in_loop() else self._loop.call_soon_threadsafe
+        begin_soon(self._start_task, line, examined)
 
     def _start_task(self, line: ConnectionQueue, examined: Examined) -> None:
+        if examined.case_text is None:
+            self._hand_in(line, examined.task, examined.result())
+            line.begin_more()
+            return
         task = self._loop.create_task(self._evaluate(line, examined))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -134,7 +157,7 @@ class JudgeExecutor:
         task = examined.task
         began_s = time.perf_counter()
         try:
-            answer = await self._answers(line, task, examined.case or {})
+            answer = await self._answers(line, task, json.loads(examined.case_text or "{}"))
             outcome, model = answer.outcome, answer.model
             document = outcome.to_document()
             told = document if examined.part is None else examined.part.told_in(document)

@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeVar
 
 from collector.children.process import ChildFailed
 from collector.live.jobs.work.examiner import Examined, Examiner
@@ -12,24 +13,49 @@ from collector.live.jobs.work.job_context import JobContext, Task
 
 log = logging.getLogger(__name__)
 
-_TOGETHER = 64
+_TOGETHER: Final = 64
+"""Test cases that are asked for at a time. To fetch one span takes the database 5 ms, and 64 of them 6."""
+
+_KEPT: Final = 256
+_KEPT_CHARACTERS: Final = 8_000_000
+"""Test cases that nobody has asked for yet, and their texts. Guesses: what judges that answer at once ask for in a
+second."""
 
 For = TypeVar("For")
 
 
-class _Order(NamedTuple, Generic[For]):
-    task: Task
-    by: For
+@dataclass(slots=True)
+class _Prepared(Generic[For]):
+    """What is made, or being made, by job; who waits for it, if anybody does."""
+
+    by: dict[int, tuple[For, Task] | None] = field(default_factory=dict)  # being made
+    made: dict[int, Examined] = field(default_factory=dict)
+    characters: int = 0  # of those that are made
+
+    def take(self, job_id: int) -> Examined | None:
+        examined = self.made.pop(job_id, None)
+        if examined is not None:
+            self.characters -= len(examined.case_text or "")
+        return examined
+
+    def keep(self, job_id: int, examined: Examined) -> None:
+        self.made[job_id] = examined
+        self.characters += len(examined.case_text or "")
 
 
 class Cases(Generic[For]):
-    """Has the test cases of jobs made, in a process of their own, and delivers each to whoever ordered it."""
+    """Has the test cases of jobs made, in a process of their own, and delivers each to whoever ordered it.
+
+    Those of jobs that will be begun soon are made before they are ordered, many at a time.
+    """
 
     def __init__(self, examiner: Examiner, job_context: JobContext, deliver: Callable[[For, Examined], None]) -> None:
         self._examiner = examiner
         self._job_context = job_context
         self._deliver = deliver
-        self._orders: Inbox[_Order[For]] = Inbox()
+        self._inbox: Inbox[Task] = Inbox()
+        self._prepared: _Prepared[For] = _Prepared()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="cases", daemon=True)
 
     def start(self) -> None:
@@ -38,25 +64,88 @@ class Cases(Generic[For]):
 
     def close(self) -> None:
         """Stop; what is not delivered is handed in as if it had not been claimed."""
-        left = self._orders.close()
+        self._hand_back(self._inbox.close())
         self._examiner.kill()
         self._thread.join()
         self._examiner.close()
-        self._job_context.hand_back([order.task for order in left])
 
     def order(self, tasks: Sequence[Task], by: For) -> None:
-        """Have the cases of these made."""
-        if not self._orders.put([_Order(task, by) for task in tasks]):
-            self._job_context.hand_back(tasks)
+        """Have the cases of these delivered, at once where they are made already."""
+        made: list[Examined] = []
+        new: list[Task] = []
+        with self._lock:
+            for task in tasks:
+                job_id = task.job.job_id
+                examined = self._prepared.take(job_id)
+                if examined is not None:
+                    made.append(replace(examined, task=task))
+                    continue
+                if job_id not in self._prepared.by:
+                    new.append(task)
+                self._prepared.by[job_id] = (by, task)
+        for examined in made:
+            self._deliver(by, examined)
+        self._put(new)
+
+    def room(self) -> int:
+        """How many may be prepared now."""
+        prepared = self._prepared
+        if prepared.characters > _KEPT_CHARACTERS or len(prepared.by) >= _TOGETHER:
+            return 0
+        room = _KEPT - len(prepared.made) - len(prepared.by)
+        return min(room, _TOGETHER) if room >= _TOGETHER // 2 else 0
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Have the cases of these made, which will be ordered soon, or forgotten."""
+        with self._lock:
+            new = [
+                task
+                for task in tasks
+                if task.job.job_id not in self._prepared.by and task.job.job_id not in self._prepared.made
+            ]
+            self._prepared.by.update((task.job.job_id, None) for task in new)
+        self._put(new)
+
+    def forget(self, job_ids: Iterable[int]) -> None:
+        """Keep nothing that was prepared of these; nobody will order it."""
+        with self._lock:
+            for job_id in job_ids:
+                self._prepared.take(job_id)
+                self._prepared.by.pop(job_id, None)
+
+    def _put(self, tasks: Sequence[Task]) -> None:
+        if tasks and not self._inbox.put(tasks):
+            self._hand_back(tasks)
 
     def _run(self) -> None:
-        while orders := self._orders.take(_TOGETHER):
-            left = {order.task.job.job_id: order for order in orders}
+        while tasks := self._inbox.take(_TOGETHER):
+            left = {task.job.job_id: task for task in tasks}
             try:
-                for examined in self._examiner.cases([order.task for order in orders]):
-                    self._deliver(left.pop(examined.task.job.job_id).by, examined)
+                for examined in self._examiner.cases(list(left.values())):
+                    del left[examined.task.job.job_id]
+                    self._made(examined)
             except ChildFailed:  # closed
-                self._job_context.hand_back([order.task for order in left.values()])
+                self._hand_back(list(left.values()))
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
                 log.exception("test cases could not be made")
-                self._job_context.after_error([order.task for order in left.values()], error)
+                self._job_context.after_error(self._ordered(left.values()), error)
+
+    def _made(self, examined: Examined) -> None:
+        job_id = examined.task.job.job_id
+        with self._lock:
+            if job_id not in self._prepared.by:  # it was forgotten meanwhile
+                return
+            ordered = self._prepared.by.pop(job_id)
+            if ordered is None:
+                self._prepared.keep(job_id, examined)
+        if ordered is not None:
+            by, task = ordered
+            self._deliver(by, replace(examined, task=task))
+
+    def _hand_back(self, tasks: Sequence[Task]) -> None:
+        self._job_context.hand_back(self._ordered(tasks))
+
+    def _ordered(self, tasks: Iterable[Task]) -> list[Task]:
+        """Those of them that somebody has ordered; the others are still with whoever claimed them."""
+        with self._lock:
+            return [task for task in tasks if self._prepared.by.pop(task.job.job_id, None) is not None]

@@ -32,6 +32,12 @@ class Lane(Protocol):
     def begin(self, line: "ConnectionQueue", tasks: Sequence[Task]) -> None:
         """Evaluate these."""
 
+    def room_to_prepare(self) -> int:
+        """How many more jobs can be prepared now."""
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Do for these what can be done before they begin, as they will, or are handed back."""
+
     def hand_back(self, jobs: Sequence[Job]) -> None:
         """Hand in jobs as if they had not been claimed."""
 
@@ -45,6 +51,7 @@ class ConnectionQueue:
     breaker: Breaker | None  # None for programs
     passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
     fallback: Callable[[], Fallback | None] = lambda: None  # who is asked where nobody answers here
+    rest_s: float = 0.0  # of the ledger between two turns, at most
     held: HeldJobs = field(default_factory=HeldJobs)  # that were begun
     ahead: ClaimedAhead = field(default_factory=ClaimedAhead)  # that wait for one of those to end
     _beginning: threading.Lock = field(default_factory=threading.Lock)
@@ -68,7 +75,7 @@ class ConnectionQueue:
         """Begin these as soon as they can be."""
         self.ahead.add(jobs)
         for looked_s in self._looked_s:
-            self.ahead.note_turn(self.lane.now_s() - looked_s)
+            self.ahead.note_turn(self.lane.now_s() - looked_s + self.rest_s)
         self.begin_more()
 
     def begin_more(self) -> None:
@@ -79,9 +86,13 @@ class ConnectionQueue:
                 begun += self.lane.tasks(jobs)
             self.held.add(begun, now_s=self.lane.now_s())
             left = self.ahead.take(len(self.ahead)) if self.is_down() else []
+            coming = self.ahead.coming(self.lane.room_to_prepare()) if self.ahead else []
+            if coming:  # before another thread can begin them, which would leave behind what is prepared
+                self.lane.prepare(coming)
         if begun:
             self.lane.begin(self, begun)
-        self.lane.hand_back(left)
+        if left:
+            self.lane.hand_back(left)
 
     def end(self, task: Task, *, has_result: bool = False) -> None:
         """Let go of a job; how long one took that has a result decides how many are claimed ahead."""

@@ -54,8 +54,8 @@ class Examined:
     part: ExaminedPart | None = None
 
     @property
-    def case(self) -> Mapping[str, Any] | None:
-        """The document of the test case, where there is one."""
+    def case_text(self) -> str | None:
+        """The document of the test case as JSON, where there is one."""
         return None if self.document is None else self.document.get("case")
 
     def result(self) -> JobResult:

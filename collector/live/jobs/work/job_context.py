@@ -61,6 +61,11 @@ class JobContext:
             self.outlet.finish(others)
         return tasks
 
+    def tasks_now(self, jobs: Sequence[Job]) -> list[Task]:
+        """The jobs that would be done if they began now; nothing becomes of the others."""
+        told = [(job, self.rule_of(job.revision)) for job in jobs]
+        return [Task(job, active) for job, active in told if active is not None and active.stopped is None]
+
     def current(self, task: Task) -> ActiveRule:
         """The rule of a task as it is now.
 

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -29,6 +29,14 @@ _DAYS_TAKEN_UP = 7
 
 _PAUSE_S = 1.0
 """After a turn that could not be stored. A guess."""
+
+
+REST_S: Final = 0.2
+"""Between two turns, at most: what is handed in meanwhile shares the next one. A turn takes 5 to 15 ms of processor
+time whatever is in it, and one followed the other while judges answered."""
+
+_RESTS: Final = 3
+"""Times as long as a turn took, before the next one."""
 
 
 class Queue(Protocol):
@@ -82,7 +90,8 @@ class Ledger:
         self._held: set[int] = set()
         self._handed_in = _HandedIn()
         self._changed = threading.Condition()
-        self._woken = self._stopping = False
+        self._woken = False
+        self._stopping = threading.Event()
         self._caught_up = CaughtUp()
         self._renew_at_s = 0.0
         self._day: int | None = None  # that has been begun with what earlier ones left out
@@ -102,9 +111,8 @@ class Ledger:
 
     def stop_claiming(self) -> None:
         """Hand out nothing more."""
-        with self._changed:
-            self._stopping = self._woken = True
-            self._changed.notify_all()
+        self._stopping.set()
+        self.wake()
 
     def close(self) -> None:
         """Store what was handed in, and end; after `stop_claiming`, once the queues hand in nothing more."""
@@ -146,18 +154,22 @@ class Ledger:
     def _run(self) -> None:
         stop_at_s: float | None = None
         while True:
-            if self._stopping:
+            if self._stopping.is_set():
                 stop_at_s = stop_at_s or self._clock() + self._patience.stop_s
                 if not self._held or self._clock() >= stop_at_s:
                     return
+            began_s, rest_s = self._clock(), 0.0
             try:
                 pause_s = self._step()
+                if not pause_s:
+                    rest_s = min(_RESTS * (self._clock() - began_s), REST_S)
             except Overloaded as error:
                 log.warning("jobs wait: %s", error)
                 pause_s = _PAUSE_S
             except Exception:  # noqa: BLE001 - the top of a thread: a bug must not end evaluation for good
                 log.exception("the ledger of jobs failed; it is tried again")
                 pause_s = _PAUSE_S
+            self._stopping.wait(rest_s)
             with self._changed:
                 self._changed.wait_for(lambda: self._woken, pause_s)
 
@@ -166,7 +178,7 @@ class Ledger:
         with self._changed:
             asked, self._woken = self._caught_up.asked, False
         now_s = self._clock()
-        claims, next_s = ([], None) if self._stopping else self._claims(now_s)
+        claims, next_s = ([], None) if self._stopping.is_set() else self._claims(now_s)
         handed_in = self._take_handed_in()
         renews = now_s >= self._renew_at_s
         self._left_over.tell(is_idle=not (self._held or claims or handed_in))

@@ -1,0 +1,260 @@
+"""Requests over connections of our own: HTTP/1.1 and nothing between it and the socket.
+
+A request through the openai package takes 2 ms of processor time, most of it for objects that are made and read again
+on the way from one layer to the next.
+"""
+
+import asyncio
+import ssl
+import time
+import zlib
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+import httptools
+import httpx
+
+from evaluators.chat.answering import ANSWER_BYTES, ERROR_BYTES, FIRST_ERROR_STATUS, ErrorStatus, Trip, Unreachable
+from evaluators.chat.connection import AddressOf
+from evaluators.chat.wire import NotAnAnswer
+
+_HEAD_BYTES: Final = 64 << 10
+"""Of the head of an answer. A guess: servers send less than 8 KiB."""
+
+_RAW_BYTES: Final = 8 * ANSWER_BYTES
+"""Of an answer with what its chunks are wrapped in, which may be more than they hold. A guess."""
+
+_IDLE_S: Final = 4.0
+"""After which a connection is not used again: servers close idle ones, some after five seconds."""
+
+_SECOND_ADDRESS_S: Final = 0.25
+"""After which a second address of a host is tried beside the first, as RFC 8305 has it."""
+
+_FIRST_FINAL_STATUS: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
+_INFLATED: Final = {"gzip": 31, "deflate": 15}  # who sends them although it was asked not to
+
+
+class DirectCourier:
+    """Implements `Courier`: connections are kept, each has one request at a time. For one event loop."""
+
+    def __init__(self, url_text: str, headers: Mapping[str, str], address_of: AddressOf | None) -> None:
+        """`headers` are sent with each request, `address_of` tells where the host of the URL may be connected to."""
+        url = httpx.URL(url_text)
+        self._url_text = url_text
+        self._host = url.raw_host.decode("ascii")
+        self._port = url.port or _PORTS[url.scheme]
+        self._tls = _tls() if url.scheme == "https" else None
+        told = {"Host": url.netloc.decode("ascii"), **headers}
+        lines = [f"POST {url.raw_path.decode('ascii')} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+        self._head = "\r\n".join(lines).encode("ascii")
+        self._address_of = address_of
+        self._idle: deque[_Connection] = deque()  # that was used last at the end
+
+    async def post(self, body: bytes, trip: Trip) -> bytes:
+        """The body of the answer. `trip` tells afterwards how far the request came.
+
+        Raises:
+            NotAnAnswer: it is too large.
+            ErrorStatus: the endpoint answered with an error.
+            Unreachable: the connection failed, maybe half-way.
+        """
+        trip.left = False
+        connection = self._kept() or await self._connected()
+        trip.left = True
+        try:
+            return await connection.ask(b"%b\r\nContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body))
+        finally:
+            if connection.is_free:
+                connection.idle_since_s = time.monotonic()
+                self._idle.append(connection)
+            else:
+                connection.abort()
+
+    async def close(self) -> None:
+        """Let go of all connections, once nobody waits for an answer."""
+        idle, self._idle = self._idle, deque()
+        for connection in idle:
+            connection.abort()
+        for connection in idle:
+            await connection.closed
+
+    def _kept(self) -> "_Connection | None":
+        """A connection that was kept; those that idled for too long are let go of."""
+        oldest_s = time.monotonic() - _IDLE_S
+        while self._idle and self._idle[0].idle_since_s < oldest_s:
+            self._idle.popleft().abort()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_free:
+                return connection
+        return None
+
+    async def _connected(self) -> "_Connection":
+        try:
+            if self._address_of is None:
+                address, delay_s = self._host, _SECOND_ADDRESS_S
+            else:  # the very address that was looked at: whoever answers for a name can answer differently next
+                address, delay_s = await self._address_of(self._url_text), None
+            _, connection = await asyncio.get_running_loop().create_connection(
+                _Connection,
+                address,
+                self._port,
+                ssl=self._tls,
+                server_hostname=self._host if self._tls else None,
+                happy_eyeballs_delay=delay_s,
+            )
+        except (ValueError, OSError) as error:
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """A connection. What comes of an answer is bounded while it comes."""
+
+    def __init__(self) -> None:
+        self.idle_since_s = 0.0
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._begin(None)
+
+    def _begin(self, answer: "asyncio.Future[bytes] | None") -> None:
+        self._answer = answer
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._raw_bytes = 0
+        self._status: int | None = None  # once the head of the answer is there
+        self._is_whole = False
+        self._stays = True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it can be asked (again)."""
+        is_over = self._answer is None or self._is_whole
+        return is_over and self._stays and self._transport is not None and not self._transport.is_closing()
+
+    async def ask(self, request: bytes) -> bytes:
+        """The body of what is answered."""
+        if self._transport is None:
+            raise AssertionError  # whoever connected has waited for that
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._begin(answer)
+        self._transport.write(request)
+        return await answer
+
+    def abort(self) -> None:
+        """End it now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Implements `asyncio.Protocol`."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Implements `asyncio.Protocol`."""
+        has_length = "content-length" in self._headers or "transfer-encoding" in self._headers
+        if exc is None and self._status is not None and not has_length:
+            self._end()
+        else:
+            self._fail(Unreachable(f"{type(exc).__name__}: {exc}" if exc else "the connection ended before the answer"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """Implements `asyncio.Protocol`."""
+        self._raw_bytes += len(data)
+        if self._answer is None or self._answer.done():  # nobody asked
+            self._stays = False
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._stays = False
+            self._fail(Unreachable(f"it does not speak HTTP/1.1: {error}"))
+        if self._raw_bytes > (_HEAD_BYTES if self._status is None else _RAW_BYTES):
+            self._fail(NotAnAnswer("its head, or what its parts are wrapped in, is too long"))
+
+    def on_message_begin(self) -> None:
+        """Hear from the parser that an answer begins; after the one that was asked for, nobody wants another."""
+        if self._is_whole:
+            self._stays = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Hear from the parser of a header."""
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        """Hear from the parser that the head is there."""
+        status = self._parser.get_status_code()
+        if status >= _FIRST_FINAL_STATUS:
+            self._status = status
+            self._stays = self._stays and self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        """Hear from the parser of a part of the body."""
+        self._body += body
+        if self._is_error:
+            if len(self._body) >= ERROR_BYTES:
+                self._stays = False
+                self._end()
+        elif len(self._body) > ANSWER_BYTES:
+            self._fail(_too_long())
+
+    def on_message_complete(self) -> None:
+        """Hear from the parser that the answer is whole; one that only says that another follows is none."""
+        if self._status is None:
+            self._headers.clear()
+        else:
+            self._is_whole = True
+            self._end()
+
+    @property
+    def _is_error(self) -> bool:
+        return self._status is not None and self._status >= FIRST_ERROR_STATUS
+
+    def _end(self) -> None:
+        if self._answer is None or self._answer.done():
+            return
+        body = bytes(self._body)
+        wbits = _INFLATED.get(self._headers.get("content-encoding", ""))
+        try:
+            if wbits is not None:
+                body = _inflated(body, wbits, ERROR_BYTES if self._is_error else ANSWER_BYTES)
+        except (NotAnAnswer, Unreachable) as error:
+            self._fail(error)
+            return
+        if self._is_error:
+            self._fail(ErrorStatus(self._status or 0, self._headers, body[:ERROR_BYTES]))
+        else:
+            self._answer.set_result(body)
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+
+def _inflated(body: bytes, wbits: int, most: int) -> bytes:
+    inflater = zlib.decompressobj(wbits)
+    try:
+        inflated = inflater.decompress(body, most + 1)
+    except zlib.error as error:
+        raise Unreachable(f"its body is not what it is said to be: {error}") from error
+    if len(inflated) > most:
+        raise _too_long()
+    return inflated
+
+
+def _too_long() -> NotAnAnswer:
+    return NotAnAnswer(f"it is longer than {ANSWER_BYTES >> 20} MiB")
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
