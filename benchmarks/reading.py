@@ -20,6 +20,7 @@ from collector.conventions.columnar.traces import meanings
 from collector.conventions.own import NO_KEYS
 from collector.conventions.prices import price_table, with_costs
 from collector.conventions.span import read_span
+from collector.memory import collect_rarely
 from collector.otlp.decode import Request, decode
 from storage.ingest.dimensions import spelled_out
 from storage.query.rows import spans_of
@@ -35,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--each", action="store_true", help="also each instrumentation by itself")
     options = parser.parse_args()
+    collect_rarely()  # as the server does
     print("reading a commit | one by one | adding traces up, µs a span")
     _tell("spans of 1.2 kB", Requests(A_REQUEST))
     _tell("all instrumentations in equal parts", RecordedRequests(A_REQUEST))

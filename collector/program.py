@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collector.app import Running, running
 from collector.logs import start_logging
-from collector.memory import keep_freed_memory
+from collector.memory import collect_rarely, keep_freed_memory
 from collector.notifying import ServiceManager
 from collector.parts import operator_key
 from collector.settings import BadSettings, Settings
@@ -59,6 +59,7 @@ async def _serve(settings: Settings, *, with_sample: bool) -> None:
     async with manager.watched(lambda: watched is None or _lives(watched)), running(settings) as server:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.pipeline.rules.reload_soon)
         watched = server.store
+        collect_rarely()
         print(json.dumps(_ready(server, settings)), flush=True)  # noqa: T201 - the ready line is the interface
         manager.tell("READY=1")
         if with_sample and not server.store.totals.stored:

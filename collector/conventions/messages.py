@@ -49,6 +49,7 @@ _CONTAINERS = (
     "inputs",
     "input",
 )
+_CONTAINING = frozenset(_CONTAINERS)
 _ANSWERS = frozenset({"choices", "generations", "candidates", "output", "outputs", "response", "replies"})
 """Containers of what a model said, before which its instructions do not belong."""
 
@@ -85,7 +86,7 @@ def find_messages(value: object, role: str, depth: int = MAX_CONTAINERS) -> list
         return [message] if message["role"] else None
     if depth <= 0:
         return None
-    for key in _CONTAINERS:
+    for key in () if _CONTAINING.isdisjoint(value) else _CONTAINERS:  # most maps in anybody's JSON have none of them
         inner = value.get(key)
         if isinstance(inner, list | dict) and inner:
             found = find_messages(inner, role, depth - 1)
@@ -280,7 +281,13 @@ def _of_pair(value: JsonValue) -> Message:
     return {"role": _role(role, "user"), "parts": parts_of(content)}
 
 
+_TELLING = frozenset({"role", "type", "lc", "parts", "content", "tool_output"})
+"""A message has one of these."""
+
+
 def _is_message(value: dict[str, JsonValue]) -> bool:
+    if _TELLING.isdisjoint(value):
+        return False
     if isinstance(value.get("role"), str):
         return "parts" in value or "content" in value or "tool_calls" in value or _role(value["role"], "") in _KNOWN
     kind = value.get("type")

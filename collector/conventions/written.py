@@ -7,12 +7,15 @@ knows is read, nothing is ever evaluated but strings and numbers, and whatever e
 import ast
 import math
 import re
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from storage.records import JsonValue
 
 MAX_CHARS: Final = 65_536  # 22 ms at most: 3 MB of text a second are read
+_REMEMBERED_CHARS: Final = 4_096
+"""Of a text whose object is remembered: of 512 such ones some 20 MB. A guess."""
+
 _MAX_DEPTH: Final = 40
 _BEGINS: Final = re.compile(r"[A-Za-z_][\w.]*+(?:\(|=['\"\[{(<\w-])")
 _TOKEN: Final = re.compile(
@@ -28,6 +31,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORDS: Final[dict[str, JsonValue]] = {"None": None, "True": True, "False": False}
+_NOT_AS_IT_IS: Final = ("\\", "\n", "\r", "\0")
+"""What makes a text between quotes something else than its characters, or no text of Python's."""
 
 
 class Written(NamedTuple):
@@ -50,9 +55,19 @@ def is_written(text: str) -> bool:
 
 
 def written_object(text: str) -> Written | None:
-    """The object that a text writes; None where it is anything else."""
+    """The object that a text writes; None where it is anything else. It is remembered, and MUST NOT be changed."""
     if len(text) > MAX_CHARS or not is_written(text):
         return None
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _read(text)
+
+
+@lru_cache(maxsize=512)
+def _remembered(text: str) -> Written | None:
+    """The object, read once for all spans of a trace that tell it: with each request a conversation is told again."""
+    return _read(text)
+
+
+def _read(text: str) -> Written | None:
     try:
         return _Reader(text).whole()
     except (_NotWrittenError, ValueError, SyntaxError):
@@ -119,71 +134,70 @@ class _Reader:
 
     def whole(self) -> Written:
         """The object that the whole text is: with its class, or its fields alone."""
-        first, at = self._piece, self._at
+        first = self._piece
         self._next()
         if self._piece == "(":
-            found = Written(first.rpartition(".")[2], self._fields(")", 0))
+            found = Written(first.rpartition(".")[2], self._fields(0))
         else:
-            self._at, self._kind, self._piece = at, "name", first
-            found = Written("", self._loose())
+            found = Written("", self._loose(first))
         if self._kind:
             raise _NotWrittenError
         return found
 
     def _next(self) -> None:
-        if self._at >= len(self._text):
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            if self._at < len(self._text):
+                raise _NotWrittenError
             self._kind = self._piece = ""
             return
-        match = _TOKEN.match(self._text, self._at)
-        if match is None or match.lastgroup is None:
-            raise _NotWrittenError
-        self._kind, self._piece, self._at = match.lastgroup, match[match.lastgroup], match.end()
+        self._kind = kind = match.lastgroup or ""
+        self._piece = match[kind]
+        self._at = match.end()
 
     def _expect(self, mark: str) -> None:
-        if self._piece != mark or self._kind != "mark":
+        if self._piece != mark:
             raise _NotWrittenError
         self._next()
 
-    def _loose(self) -> "dict[str, WrittenValue]":
-        """Fields with nothing but space between them."""
+    def _loose(self, name: str) -> "dict[str, WrittenValue]":
+        """Fields with nothing but space between them, after the name of the first."""
         found: dict[str, WrittenValue] = {}
-        while self._kind:
-            name = self._piece
-            if self._kind != "name":
-                raise _NotWrittenError
-            self._next()
+        while True:
             self._expect("=")
             found[name] = self._value(0)
-        return found
+            if not self._kind:
+                return found
+            if self._kind != "name":
+                raise _NotWrittenError
+            name = self._piece
+            self._next()
 
-    def _fields(self, end: str, depth: int) -> "dict[str, WrittenValue]":
+    def _fields(self, depth: int) -> "dict[str, WrittenValue]":
         """What a class is called with: named fields; what has no name is left out."""
         found: dict[str, WrittenValue] = {}
-
-        def one() -> None:
-            name, kind, at = self._piece, self._kind, self._at
-            if kind == "name":
+        self._next()
+        while self._piece != ")":
+            if self._kind != "name":
+                self._value(depth + 1)
+            else:
+                name = self._piece
                 self._next()
-                if self._piece == "=" and self._kind == "mark":
+                if self._piece == "=":
                     self._next()
                     found[name] = self._value(depth + 1)
-                    return
-                self._kind, self._piece, self._at = kind, name, at
-            self._value(depth + 1)
-
-        self._each(end, one)
+                else:
+                    self._named(name, depth + 1)
+            self._separate(")")
+        self._next()
         return found
 
-    def _each(self, end: str, read: Callable[[], None]) -> None:
-        """Items between commas up to the end, from the opening mark on."""
-        self._next()
-        while not (self._piece == end and self._kind == "mark"):
-            read()
-            if self._piece == "," and self._kind == "mark":
-                self._next()
-            elif self._piece != end:
-                raise _NotWrittenError
-        self._next()
+    def _separate(self, end: str) -> None:
+        """Go past what is between two items: a comma, if it is not the end."""
+        if self._piece == ",":
+            self._next()
+        elif self._piece != end:
+            raise _NotWrittenError
 
     def _value(self, depth: int) -> "WrittenValue":
         kind, token = self._kind, self._piece
@@ -193,29 +207,58 @@ class _Reader:
             return self._collection(token, depth)
         self._next()
         if kind == "name":
-            if self._piece == "(" and self._kind == "mark":
-                return Written(token.rpartition(".")[2], self._fields(")", depth))
-            return _WORDS.get(token, token)
+            return self._named(token, depth)
         if kind == "unknown":
             return None
-        value = ast.literal_eval(token)
-        if isinstance(value, str):
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
-        return value if isinstance(value, int) or math.isfinite(value) else token
+        return _text(token) if token[0] in "'\"" else _number(token)
+
+    def _named(self, name: str, depth: int) -> "WrittenValue":
+        """What begins with a name, which was read: an object, or a word."""
+        if depth > _MAX_DEPTH:
+            raise _NotWrittenError
+        if self._piece == "(":
+            return Written(name.rpartition(".")[2], self._fields(depth))
+        return _WORDS.get(name, name)
 
     def _collection(self, mark: str, depth: int) -> "WrittenValue":
         if mark == "{":
             found: dict[str, WrittenValue] = {}
-
-            def pair() -> None:
-                key = self._value(depth + 1)
+            self._next()
+            while self._piece != "}":
+                key = str(self._value(depth + 1))
                 self._expect(":")
-                found[str(key)] = self._value(depth + 1)
-
-            self._each("}", pair)
+                found[key] = self._value(depth + 1)
+                self._separate("}")
+            self._next()
             return found
         if mark not in ("[", "("):
             raise _NotWrittenError
+        end = "]" if mark == "[" else ")"
         items: list[WrittenValue] = []
-        self._each("]" if mark == "[" else ")", lambda: items.append(self._value(depth + 1)))
+        self._next()
+        while self._piece != end:
+            items.append(self._value(depth + 1))
+            self._separate(end)
+        self._next()
         return items
+
+
+def _text(token: str) -> str:
+    """A text between its quotes; only where it is more than its characters the compiler is asked, which takes long."""
+    if any(mark in token for mark in _NOT_AS_IT_IS):
+        value = str(ast.literal_eval(token))
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if not token.isascii():
+        token.encode()  # raises where there is half of a surrogate pair, as compiling it does
+    return token[1:-1]
+
+
+def _number(token: str) -> int | float | str:
+    if not token.isascii():  # digits that are no digits of Python's
+        raise _NotWrittenError
+    if token.isdigit() and token[0] != "0":
+        return int(token)
+    if "." in token or "e" in token:
+        value = float(token)
+        return value if math.isfinite(value) else token
+    return int(ast.literal_eval(token))  # which refuses 007

@@ -4,7 +4,8 @@ A statement made of a rule that breaks DuckDB, or needs too much memory, breaks 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,6 +44,12 @@ _CLAUSES: Final = pa.schema(
         ("is_undecided", pa.bool_()),
     ]
 )
+
+_TOGETHER: Final = 32
+"""Rules that are asked in one statement: one that fails has halves of them asked again, until it is found. A guess."""
+
+_PARAMETER: Final = re.compile(r"\$(\w+)")
+_SAMPLED_BELOW: Final = re.compile(r"\bsampled_below\b")
 
 _MEMORY: Final = "256MB"
 """A guess: a window has 32 MiB, and no statement needs more than that and its own answer."""
@@ -107,9 +114,11 @@ class RuleMatcherDb:
     def decide_spans(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> pa.Table:
         """What becomes of each span by each rule of its tenant, and by those that ask about all."""
         self._look_at(spans)
-        return pa.concat_tables(
-            [DECISIONS.empty_table(), *(self._decide_spans(spans, one) for one in _asking(questions, spans))]
-        )
+        asking = _asking(questions, spans)
+        found: dict[int, pa.Table] = {}
+        for group in _groups(asking, alone=self.problems):
+            found |= self._decide_together(spans, group)
+        return pa.concat_tables([DECISIONS.empty_table(), *(found[one.revision] for one in asking)])
 
     def jobs_of_spans(self, spans: pa.Table, decisions: pa.Table, releases: Sequence[ReleaseExpression]) -> pa.Table:
         """What is to be evaluated of the spans that were matched."""
@@ -175,15 +184,48 @@ class RuleMatcherDb:
             found = self._connection.execute(sql.query("traces_of_tenant"), wanted).to_arrow_table()
         return _of_revision(found, question.revision).cast(_CLAUSES)
 
-    def _decide_spans(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
-        text = sql.query("decide_spans").replace("/* clause */", question.clause.sql)
-        text = text.replace("/* sampled */", "true" if question.sampled_below is None else self._sampled)
-        parameters = {**question.clause.parameters, "tenant": question.tenant, "sampled_below": question.sampled_below}
+    def _decide_together(self, spans: pa.Table, questions: Sequence[RuleQuestion]) -> dict[int, pa.Table]:
+        """What becomes of each span by some rules of one tenant, by revision; those that cannot be asked are found."""
+        if len(questions) == 1:
+            return {questions[0].revision: self._decide_alone(spans, questions[0])}
+        text, parameters = self._statement(questions)
+        try:
+            found = self._connection.execute(text, parameters).to_arrow_table()
+        except (duckdb.Error, RuntimeError) as error:
+            log.debug("%d rules cannot be asked together: %s", len(questions), error)
+            self._start_anew()
+            self._look_at(spans)
+            half = len(questions) // 2
+            return self._decide_together(spans, questions[:half]) | self._decide_together(spans, questions[half:])
+        return {one.revision: _decisions(found, one.revision, number) for number, one in enumerate(questions)}
+
+    def _decide_alone(self, spans: pa.Table, question: RuleQuestion) -> pa.Table:
+        text, parameters = self._statement([question])
         found = self._ask(text, question, parameters, spans)
         if found is None:
             wanted = {"tenant": question.tenant}
-            found = self._connection.execute(sql.query("spans_of_tenant"), wanted).to_arrow_table()
-        return _of_revision(found, question.revision).cast(DECISIONS)
+            undecided = self._connection.execute(sql.query("spans_of_tenant"), wanted).to_arrow_table()
+            return _of_revision(undecided, question.revision).cast(DECISIONS)
+        return _decisions(found, question.revision, 0)
+
+    def _statement(self, questions: Sequence[RuleQuestion]) -> tuple[str, dict[str, Any]]:
+        """The statement that asks some rules of one tenant, and its parameters, of which each rule has its own."""
+        clauses = outcomes = ""
+        parameters: dict[str, Any] = {"tenant": questions[0].tenant}
+        for number, one in enumerate(questions):
+            clause, values = _renamed(one.clause, f"q{number}_")
+            parameters |= values
+            sampled = "true"
+            if one.sampled_below is not None and _SAMPLED_BELOW.search(self._sampled):
+                sampled = _SAMPLED_BELOW.sub(f"$below_{number}", self._sampled)
+                parameters[f"below_{number}"] = one.sampled_below
+            clauses += f",\n{clause} AS c{number}"
+            outcomes += (
+                f",\nCASE WHEN c{number} IS NOT NULL THEN 0 WHEN {sampled} THEN 2 ELSE 1 END::UTINYINT AS o{number}"
+            )
+            outcomes += f",\nc{number}::USMALLINT AS c{number}"
+        text = sql.query("decide_spans").replace("/* clauses */", clauses)
+        return text.replace("/* outcomes */", outcomes), parameters
 
     def _ask(
         self, text: str, question: RuleQuestion, parameters: Mapping[str, Any], spans: pa.Table
@@ -237,6 +279,28 @@ def _asking(questions: Sequence[RuleQuestion], spans: pa.Table) -> list[RuleQues
     """Those that are about some of the spans: with many tenants, most windows have spans of a few."""
     tenants = {None, *pc.unique(spans["tenant"]).to_pylist()}
     return [question for question in questions if question.tenant in tenants]
+
+
+def _groups(questions: Sequence[RuleQuestion], *, alone: Container[int]) -> list[list[RuleQuestion]]:
+    """Questions that are asked together: those of one tenant, so many at most; what could not be asked stays alone."""
+    by_tenant: dict[str | None, list[RuleQuestion]] = {}
+    for question in questions:
+        if question.revision not in alone:
+            by_tenant.setdefault(question.tenant, []).append(question)
+    groups = [some[at : at + _TOGETHER] for some in by_tenant.values() for at in range(0, len(some), _TOGETHER)]
+    return [*groups, *([question] for question in questions if question.revision in alone)]
+
+
+def _renamed(expression: Expression, prefix: str) -> tuple[str, dict[str, Any]]:
+    """An expression whose parameters have other names, and their values."""
+    text = _PARAMETER.sub(lambda found: f"${prefix}{found[1]}", expression.sql)
+    return text, {f"{prefix}{name}": value for name, value in expression.parameters.items()}
+
+
+def _decisions(found: pa.Table, revision: int, number: int) -> pa.Table:
+    """The decisions of a rule out of the answer about several."""
+    told = found.select(["seq", f"o{number}", f"c{number}"]).rename_columns(["seq", "outcome", "clause"])
+    return _of_revision(told, revision).cast(DECISIONS)
 
 
 def _of_revision(found: pa.Table, revision: int) -> pa.Table:

@@ -147,12 +147,15 @@ class Shapes:
     def _marks_at(self, codes: _Places, texts: npt.NDArray[np.object_], letters: npt.NDArray[np.uint8]) -> _Places:
         """Of each attribute what its value says, as a number."""
         marks = np.zeros(len(codes), dtype=np.int64)
-        for code in set(np.unique(codes).tolist()) & self._marks_of.keys():
+        for code in set(np.flatnonzero(np.bincount(codes)).tolist()) & self._marks_of.keys():
             places = np.flatnonzero(codes == code)
             found: list[int | None] = list(map(self._marks_of[code].get, texts[places].tolist()))
-            for number, place in enumerate(places.tolist()):
-                if found[number] is None or letters[place] != _TEXT:
-                    found[number] = self._mark(code, texts[place], letters[place])
+            closer = set(np.flatnonzero(letters[places] != _TEXT).tolist())
+            if None in found:
+                closer.update(number for number, mark in enumerate(found) if mark is None)
+            for number in sorted(closer):
+                place = int(places[number])
+                found[number] = self._mark(code, texts[place], int(letters[place]))
             marks[places] = np.array(found, dtype=np.int64)
         return marks
 
