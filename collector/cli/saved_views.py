@@ -6,11 +6,10 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 import click
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
+from collector.cli.answer_view import AnswerView, read_view
 from collector.cli.asking import ServerClient, open_server
-from collector.cli.options import one_source, read_view, source_options
+from collector.cli.options import one_source, source_options
 from collector.cli.render import print_json, print_table
 from collector.cli.views import ColumnView, TableView
 from collector.visible import one_line
@@ -19,10 +18,8 @@ _PATH: Final = "/api/v1/saved-views"
 _COLUMNS: Final = ("name", "shows", "link", "by")
 
 
-class _SavedView(BaseModel):
+class _SavedView(AnswerView):
     """A saved view as it is printed."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     id: str
     tenant: str

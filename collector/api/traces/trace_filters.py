@@ -67,11 +67,6 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
     Raises:
         BadQuery: a time is none, or an attribute has no value.
     """
-    bounds = {
-        name: instant_of("from" if name == "from_ns" else "to", text)
-        for name, text in (("from_ns", filters.from_), ("to_ns", filters.to))
-        if text is not None
-    }
     return TracesLike(
         project=filters.project,
         service=filters.service,
@@ -89,7 +84,8 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
         rule=rule,
         outcome=outcome,
         passed=passed,
-        **bounds,
+        from_ns=0 if filters.from_ is None else instant_of("from", filters.from_),
+        to_ns=LAST_NS if filters.to is None else instant_of("to", filters.to),
     )
 
 
