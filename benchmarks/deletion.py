@@ -141,10 +141,9 @@ class Trial:
     @contextmanager
     def _server(self) -> Iterator[Server]:
         """A server at the settings of the trial; it is killed at the end, if it is not stopped."""
-        settings = {"DUCKDB_MEMORY": self._scale.memory, "SQL_SECONDS": 60}
-        command = ["env", *(f"TRACEJURY_{name}={setting}" for name, setting in settings.items())]
+        settings = {"TRACEJURY_DUCKDB_MEMORY": self._scale.memory, "TRACEJURY_SQL_SECONDS": "60"}
         began_s = time.monotonic()
-        with Server([*command, *tracejury(self._data)], self._data) as server:
+        with Server(tracejury(self._data), self._data, settings=settings) as server:
             self.measured.starts_s.append(time.monotonic() - began_s)
             try:
                 yield server

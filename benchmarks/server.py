@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,9 @@ TALLY: Final = "SELECT stored FROM ingest_state"
 STALE: Final = "SELECT (SELECT batch FROM ingest_state) > (SELECT batch FROM trace_state)"
 COMMITTED: Final = "tracejury_stored_total{"
 STORED: Final = "SELECT count(*) FROM spans WHERE start_time >= make_timestamp_ns({since_ns})"
+
+start_process: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+"""How a server is started; tests fork it."""
 
 
 def tracejury(data: Path) -> list[str]:
@@ -52,13 +55,16 @@ def baseline(data: Path) -> list[str]:
 class Server:
     """A process that prints a ready line with its addresses and ends on SIGTERM. It runs from entering to `stop`."""
 
-    def __init__(self, command: list[str], data: Path, *, key: str | None = None) -> None:
+    def __init__(
+        self, command: list[str], data: Path, *, key: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings` are variables of its environment."""
         self._data = data
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
-        environment = os.environ | ({"TRACEJURY_API_KEY": key} if key else {})
+        environment = os.environ | ({"TRACEJURY_API_KEY": key} if key else {}) | dict(settings or {})
         self._log = data.with_suffix(".log")
         with self._log.open("ab") as log:  # of each start on the same data
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
+            self._process = start_process(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env=environment)
         self._addresses: dict[str, str] = {}
 
     def __enter__(self) -> Self:
