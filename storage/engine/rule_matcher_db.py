@@ -46,7 +46,9 @@ _CLAUSES: Final = pa.schema(
 )
 
 _TOGETHER: Final = 32
-"""Rules that are asked in one statement: one that fails has halves of them asked again, until it is found. A guess."""
+"""Rules that are asked in one statement: one that fails has halves of them asked again, until it is found. 18 rules
+over a window of 8,192 spans took 4.6 to 4.8 µs of CPU a span with a statement each, and 3.1 to 3.4 with one for all.
+The bound is a guess."""
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 _SAMPLED_BELOW: Final = re.compile(r"\bsampled_below\b")
