@@ -81,7 +81,6 @@ def like_of(filters: Filters, *, rule: str | None, outcome: str | None, passed: 
         model=filters.model,
         release=filters.release,
         attributes=dict(map(_attribute, filters.attribute or ())),
-        has_result=False,
         rule=rule,
         outcome=outcome,
         passed=passed,
