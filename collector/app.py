@@ -7,13 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from fastapi import FastAPI
-
 from collector.access.authenticator import Authenticator
-from collector.access.origin import Names
 from collector.api.base.context import Context, ProjectSettings, Reviews, SqlLimits
 from collector.api.base.turns import Turns
 from collector.api.operations.backup import open_backup
+from collector.api.serving.application import make_application
 from collector.conditions import ServerConditions
 from collector.connection_text import parse_project_budgets
 from collector.delivery.configured import file_webhooks
@@ -44,6 +42,7 @@ from collector.secrets import Secrets
 from collector.server_conditions import ServerState, server_conditions
 from collector.server_meters import MeasuredServer, server_meters
 from collector.settings import BadSettings, Settings
+from collector.web.site import make_site
 from storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -103,8 +102,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         )
         context = _context(settings, parts, stack)
         grace_s = settings.shutdown_seconds / 6  # for each of the three doors
-        api = await _api(stack, settings, context)
-        await stack.enter_async_context(serving(api, http_socket, grace_s, tls))
+        await stack.enter_async_context(serving(_api(stack, settings, context), http_socket, grace_s, tls))
         otlp = with_cors(OtlpHttp(reader, authenticator, host_names(settings, settings.otlp_http)), settings)
         await stack.enter_async_context(serving(otlp, otlp_socket, grace_s, tls))
         grpc_door = OtlpGrpc(ingest, authenticator, max_message_bytes=settings.max_body_bytes)
@@ -285,18 +283,10 @@ def _reviews(settings: Settings, store: Store) -> Reviews:
     )
 
 
-async def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
+def _api(stack: AsyncExitStack, settings: Settings, context: Context) -> McpDoor:
     """The API and the pages, and what models ask them with, until the stack is closed."""
     names = host_names(settings, settings.http)
-    return with_mcp(stack, await asyncio.to_thread(_application, context, names), names)
-
-
-def _application(context: Context, names: Names) -> FastAPI:
-    # To load the routes takes half of the time that a start takes, in which jobs are taken up already.
-    from collector.api.serving.application import make_application  # noqa: PLC0415 - see above
-    from collector.web.site import make_site  # noqa: PLC0415 - see above
-
-    return make_application(context, names, make_site())
+    return with_mcp(stack, make_application(context, names, make_site()), names)
 
 
 def _measured(settings: Settings, parts: _Parts, conditions: ServerConditions) -> MeasuredServer:

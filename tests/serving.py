@@ -75,7 +75,7 @@ def a_server(data: Path, **more: Any) -> Iterator[Running]:
 
 def post(url: str, body: bytes) -> None:
     """Send an export request."""
-    with httpx.Client(trust_env=False, verify=NO_TLS) as client:
+    with httpx.Client(trust_env=False, verify=NO_TLS, timeout=60) as client:
         client.post(url, content=body, headers={"content-type": PROTOBUF}).raise_for_status()
 
 
