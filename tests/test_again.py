@@ -9,7 +9,7 @@ from tests.again import unsteady
     "exit_code, failed, again",
     [
         (1, ["tests/test_a.py::test_b"], ["tests/test_a.py::test_b"]),
-        (1, [f"tests/test_a.py::test_{number}" for number in range(4)], []),
+        (1, [f"tests/test_a.py::test_{number}" for number in range(9)], []),
         (1, [], []),
         (1, ["tests/test_a.py"], []),  # it could not be imported
         (2, ["tests/test_a.py::test_b"], []),  # somebody stopped the run
