@@ -31,7 +31,7 @@ class _Named(AnswerView):
     name: str
 
 
-class _Dataset(_Named):
+class _DatasetView(_Named):
     tenant: str
     latest_version: int | None
     latest_item_count: int
@@ -51,7 +51,7 @@ class _DatasetVersion(AnswerView):
     created_at: str = ""
 
 
-class _DatasetDetail(_Dataset):
+class _DatasetDetail(_DatasetView):
     versions: list[_DatasetVersion]
 
 
@@ -86,7 +86,7 @@ def list_datasets(*, as_json: bool, server: str) -> None:
     if as_json:
         print_json(documents)
         return
-    found = [read_view(_Dataset, document) for document in documents]
+    found = [read_view(_DatasetView, document) for document in documents]
     rows = [(each.name, each.latest_version, each.latest_item_count, each.description) for each in found]
     _print(("name", "latest version", "items", "description"), rows)
 

@@ -39,7 +39,7 @@ class _Latest(AnswerView):
     started_at: str
 
 
-class _Experiment(AnswerView):
+class _ExperimentView(AnswerView):
     id: str
     name: str
     latest_run: _Latest | None
@@ -88,7 +88,7 @@ def list_experiments(*, project: str, as_json: bool, server: str) -> None:
         print_json(documents)
         return
     rows = []
-    for each in (read_view(_Experiment, document) for document in documents):
+    for each in (read_view(_ExperimentView, document) for document in documents):
         run = each.latest_run
         told = (None,) * 4 if run is None else (run.run_id, run.status, share_text(run.pass_rate), run.started_at[:19])
         rows.append((each.name, *told))
@@ -104,7 +104,7 @@ def list_experiments(*, project: str, as_json: bool, server: str) -> None:
 def runs(*, project: str, experiment: str, limit: int, as_json: bool, server: str) -> None:
     """The runs of an experiment, newest first."""
     with open_server(server, None) as asking:
-        found = [read_view(_Experiment, document) for document in _experiments(asking, project)]
+        found = [read_view(_ExperimentView, document) for document in _experiments(asking, project)]
         ids = [each.id for each in found if experiment in {each.name, each.id}]
         if not ids:
             raise click.ClickException(f"project {one_line(project)} has no experiment {one_line(experiment)}")

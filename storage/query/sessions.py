@@ -138,7 +138,7 @@ class SessionQueries:
         """
         with self._database.snapshot() as cursor:
             asked = {"session_id": session_id, "tenant": tenant}
-            rows = cursor.execute(sql.query("rows_of_session"), asked).to_arrow_table()
+            rows = cursor.execute(asked_for(sql.query("rows_of_sessions"), {"one"}), asked).to_arrow_table()
             if not rows.num_rows:
                 return None
             owners = pc.unique(rows.column("tenant")).to_pylist()
@@ -250,7 +250,7 @@ def _rows_of(cursor: duckdb.DuckDBPyConnection, keys: Sequence[tuple[str, str]])
     tenants, ids = zip(*keys, strict=True)
     wanted = pa.table({"tenant": pa.array(tenants, pa.string()), "session_id": pa.array(ids, pa.string())})
     cursor.register("wanted_sessions", wanted)
-    return cursor.execute(sql.query("rows_of_sessions")).to_arrow_table()
+    return cursor.execute(asked_for(sql.query("rows_of_sessions"), {"wanted"})).to_arrow_table()
 
 
 def _summaries(cursor: duckdb.DuckDBPyConnection, rows: pa.Table | None) -> list[SessionSummary]:

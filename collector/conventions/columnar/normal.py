@@ -33,14 +33,14 @@ class _Response(msgspec.Struct, tag_field="type", tag="tool_call_response", forb
     name: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Message(msgspec.Struct, forbid_unknown_fields=True):
+class _NormalMessage(msgspec.Struct, forbid_unknown_fields=True):
     role: Literal["user", "assistant", "system", "tool"]
     parts: list[_Text | _Reasoning | _Call | _Response]
     name: str | msgspec.UnsetType = msgspec.UNSET
     finish_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
-_DECODER: Final = msgspec.json.Decoder(list[_Message])
+_DECODER: Final = msgspec.json.Decoder(list[_NormalMessage])
 
 MAYBE_JSON: Final = frozenset("{[\"'(-.0123456789tfnNIb \t\r\n")
 """How a text can begin that is JSON or a literal, which would be opened."""
@@ -78,7 +78,7 @@ def said(text: str) -> NormalMessages | None:
     return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls)
 
 
-def _check(message: _Message) -> bool | None:
+def _check(message: _NormalMessage) -> bool | None:
     """Whether a message has to do with tools; None where it is not quite in the normal form."""
     if message.name == "" or message.finish_reason == "":
         return None
@@ -117,13 +117,13 @@ def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
 
 
-def _answer(messages: Sequence[_Message]) -> str | None:
+def _answer(messages: Sequence[_NormalMessage]) -> str | None:
     if messages[-1].role in ("user", "system"):
         return None
     return _last_words(messages, "assistant")
 
 
-def _last_words(messages: Sequence[_Message], role: str) -> str | None:
+def _last_words(messages: Sequence[_NormalMessage], role: str) -> str | None:
     for message in reversed(messages):
         if message.role == role:
             text = _words(message.parts)

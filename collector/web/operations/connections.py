@@ -42,7 +42,7 @@ _PROTOCOLS = [("RESPONSES", "Responses"), ("CHAT_COMPLETIONS", "Chat Completions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _ConnectionFormState:
     """What the form of a connection holds; its key never."""
 
     values: Mapping[str, object]
@@ -67,7 +67,7 @@ def list_connections(request: Request, here: Here, who: Who) -> Response:
 @needs(Permission.ADMINISTER, by_tenant=True)
 def new_connection(request: Request) -> Response:
     """The form of one that is not there yet."""
-    return _form(request, None, _Shown(values=values_of({"protocol": "RESPONSES"})))
+    return _form(request, None, _ConnectionFormState(values=values_of({"protocol": "RESPONSES"})))
 
 
 @router.post("/connections/new")
@@ -102,7 +102,11 @@ def test_connection(request: Request, connection_id: str, here: Here, who: Who) 
 def edit_connection(request: Request, connection_id: str, here: Here, who: Who) -> Response:
     """Its form."""
     found = own_connection(here, who, connection_id)
-    return _form(request, found, _Shown(values=values_of(connection_document(found, ())), version=found.row.version))
+    return _form(
+        request,
+        found,
+        _ConnectionFormState(values=values_of(connection_document(found, ())), version=found.row.version),
+    )
 
 
 @router.post("/connections/{connection_id}/edit")
@@ -118,7 +122,7 @@ def replace_connection(request: Request, connection_id: str, here: Here, who: Wh
     except Stale:
         now = own_connection(here, who, connection_id)
         told = overtaken_by(now, form, wanted)
-        shown = _Shown(values=values_sent(form), version=now.row.version, overtaken=told)
+        shown = _ConnectionFormState(values=values_sent(form), version=now.row.version, overtaken=told)
         return _form(request, now, shown, status=409)
     return RedirectResponse(f"/connections/{connection_id}", _SEE_OTHER)
 
@@ -170,7 +174,7 @@ def _shown(
     )
 
 
-def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, status: int = 200) -> Response:
+def _form(request: Request, found: LlmConnection | None, shown: _ConnectionFormState, *, status: int = 200) -> Response:
     return page(
         request,
         "connection_form.html",
@@ -184,7 +188,7 @@ def _form(request: Request, found: LlmConnection | None, shown: _Shown, *, statu
 
 def _refused(request: Request, found: LlmConnection | None, form: Form, error: BadText | Conflict) -> Response:
     """The form as it was sent, with what is wrong beside its fields; without the key."""
-    shown = _Shown(values=values_sent(form), version=version_seen(form))
+    shown = _ConnectionFormState(values=values_sent(form), version=version_seen(form))
     if isinstance(error, BadText):
         problems, others = by_field(error.problems)
         return _form(request, found, replace(shown, problems=problems, others=others), status=400)

@@ -72,7 +72,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _PlaygroundFormState:
     """What stands beside the form."""
 
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def show_playground(request: Request, here: Here, who: Who, tenant: str = "") ->
     """The form, with `from=TRACE/SPAN` as a model was asked there."""
     like = request.query_params.get("from", "")
     if not like:
-        return _page(request, here, who, blank_form(_connection(here, who, None)), _Shown())
+        return _page(request, here, who, blank_form(_connection(here, who, None)), _PlaygroundFormState())
     detail = _detail(here, who, like, tenant)
     form = form_of_span(detail.span, detail.reading, _connection(here, who, detail.reading.model), tenant)
     return _page(request, here, who, form, _priced(here, who, form))
@@ -125,16 +125,16 @@ def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
     return form
 
 
-def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _Shown:
+def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
     """What the form asks for would take at most, or what is wrong with it."""
     body, problems = body_of(form)
     if body is None:
-        return _Shown(problems=problems)
+        return _PlaygroundFormState(problems=problems)
     try:
         wanted = priced(here, question_of(who, body), body)
     except Missing as error:
-        return _Shown(problems={"connection.0": str(error)})
-    return _Shown(wanted=wanted, price=_price(wanted))
+        return _PlaygroundFormState(problems={"connection.0": str(error)})
+    return _PlaygroundFormState(wanted=wanted, price=_price(wanted))
 
 
 def _price(wanted: Sequence[PricedAnswer]) -> PriceTold | None:
@@ -157,7 +157,9 @@ def _up(amount: float) -> float:
     return math.ceil(amount / step - 1e-9) * step
 
 
-async def _answered(here: Context, who: Caller, form: PlaygroundForm, shown: _Shown) -> _Shown:
+async def _answered(
+    here: Context, who: Caller, form: PlaygroundForm, shown: _PlaygroundFormState
+) -> _PlaygroundFormState:
     body, _ = body_of(form)
     if body is None:
         return shown
@@ -172,7 +174,7 @@ async def _answered(here: Context, who: Caller, form: PlaygroundForm, shown: _Sh
     return replace(shown, columns=columns)
 
 
-def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, shown: _Shown) -> Response:
+def _page(request: Request, here: Context, who: Caller, form: PlaygroundForm, shown: _PlaygroundFormState) -> Response:
     origin = _recorded(here, who, form)
     connections = here.judging.connections.for_rules_of(who.tenant)
     return page(

@@ -55,7 +55,7 @@ _ASKING: Final[Mapping[str, Asks]] = {"judge": "judge", "prompt": "prompt"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _RuleFormState:
     """What a page of the form shows besides the draft."""
 
     kept: KeptRule | None  # None: a new rule
@@ -80,7 +80,7 @@ def new_rule(request: Request, here: Here, who: Who, project: str = "") -> Respo
     draft = rule_draft.draft_of_form(here, who, form, None)
     if not like:  # nobody wrote anything yet that could be wrong
         draft = replace(draft, problems=())
-    return _page(request, here, who, draft, _Shown(kept=None))
+    return _page(request, here, who, draft, _RuleFormState(kept=None))
 
 
 @router.post("/rules/new")
@@ -100,7 +100,7 @@ def edit_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
         draft = rule_draft.draft_of_form(here, who, _form(rule), kept)
     else:
         draft = rule_draft.draft_of_text(here, who, kept.stored.text, kept)
-    return _page(request, here, who, draft, _Shown(kept=kept, version=kept.stored.version))
+    return _page(request, here, who, draft, _RuleFormState(kept=kept, version=kept.stored.version))
 
 
 @router.post("/rules/{rule_id}/edit")
@@ -114,7 +114,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     do = sent.text("do", "preview")
     request.state.only_looked = do != "save" and _ASKING.get(do) != "judge"  # so the audit has no entry for each letter
     draft = rule_draft.written(here, who, sent, kept)
-    shown = _Shown(
+    shown = _RuleFormState(
         kept=kept,
         window=sent.text("window") if sent.text("window") in WINDOWS else DAY,
         version=version_seen(sent),
@@ -144,7 +144,7 @@ def _sent(request: Request, here: Context, who: Caller, sent: Form, kept: KeptRu
     return _page(request, here, who, draft, shown)
 
 
-def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
+def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
     """The rule as it is in force now; else what to show instead, where the draft does not say itself why not."""
     if draft.parsed is None or draft.rule is None or shown.also.problem:
         return replace(shown, status=400)
@@ -155,7 +155,7 @@ def _saved(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> K
     return _with_stored(here, saved, shown) if isinstance(saved, KeptRule) and shown.also.days else saved
 
 
-def _with_stored(here: Context, saved: KeptRule, shown: _Shown) -> KeptRule | _Shown:
+def _with_stored(here: Context, saved: KeptRule, shown: _RuleFormState) -> KeptRule | _RuleFormState:
     """The rule, which is run over what is stored too."""
     try:
         rule_access.start_backfill(here, saved, *bounds_of(here, shown.also))
@@ -165,7 +165,7 @@ def _with_stored(here: Context, saved: KeptRule, shown: _Shown) -> KeptRule | _S
     return saved
 
 
-def _put_in_force(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> KeptRule | _Shown:
+def _put_in_force(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> KeptRule | _RuleFormState:
     kept = shown.kept
     if draft.parsed is None or draft.rule is None:
         return replace(shown, status=400)
@@ -193,7 +193,7 @@ def _form(rule: Rule) -> RuleForm:
     return form_of(rule, literal_keys(rule.evaluator))
 
 
-def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Response:
+def _page(request: Request, here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Response:
     form = draft.form
     settings = [] if form is None else list(settings_of(form.evaluator, form.settings))
     preview = _preview(here, who, draft, shown) if shown.looks else None
@@ -235,12 +235,14 @@ def _field_names(here: Context, who: Caller) -> list[str]:
     return [*FIELDS, *TOTALS, *MAPS, *GROUPS, *of_late]
 
 
-def _also(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown, preview: Preview | None) -> StoredToo:
+def _also(
+    here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState, preview: Preview | None
+) -> StoredToo:
     whose = who.tenant if shown.kept is None else shown.kept.stored.tenant
     return estimated(here, whose, shown.also, draft, preview)
 
 
-def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _Shown) -> Preview | None:
+def _preview(here: Context, who: Caller, draft: RuleFormDraft, shown: _RuleFormState) -> Preview | None:
     return rule_draft.preview(here, who, draft, float(shown.window), shown.kept, asks=shown.asks)
 
 

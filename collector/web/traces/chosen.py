@@ -66,7 +66,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _ChosenFormState:
     """A form about chosen traces: what it holds, and what is wrong with it."""
 
     template: str
@@ -93,7 +93,7 @@ def ask_for_dataset(request: Request, here: Here, who: Who, named: Named = ()) -
         return _nothing(request)
     own = own_datasets(here, who)
     values = {"dataset": own[0].dataset_id if len(own) == 1 else "", "name": "", "expectation": "none"}
-    return _form(request, here, who, _chosen(named), _Shown(template=_OF_DATASET, values=values))
+    return _form(request, here, who, _chosen(named), _ChosenFormState(template=_OF_DATASET, values=values))
 
 
 @router.post("/traces/chosen/dataset")
@@ -109,7 +109,7 @@ def promote_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respon
         _, (version, _) = promoted(here, who, dataset, Promotion(datasetName=dataset.dataset_id, items=items))
     except (ValidationError, BadQuery, Conflict, Missing) as error:
         told = by_field(error) if isinstance(error, ValidationError) else {"": str(error)}
-        shown = _Shown(template=_OF_DATASET, values=values, problems=told)
+        shown = _ChosenFormState(template=_OF_DATASET, values=values, problems=told)
         return _form(request, here, who, chosen, shown)
     return RedirectResponse(f"/datasets/{dataset.dataset_id}/versions/{version.version}", _SEE_OTHER)
 
@@ -120,7 +120,7 @@ def ask_for_rule(request: Request, here: Here, who: Who, named: Named = ()) -> R
     """Which rule is to judge them."""
     if not named:
         return _nothing(request)
-    return _form(request, here, who, _chosen(named), _Shown(template=_OF_RULE, values={"rule": ""}))
+    return _form(request, here, who, _chosen(named), _ChosenFormState(template=_OF_RULE, values={"rule": ""}))
 
 
 @router.post("/traces/chosen/evaluate")
@@ -129,7 +129,7 @@ def evaluate_chosen(request: Request, here: Here, who: Who, form: Sent) -> Respo
     """Let a rule judge those that it matches; the page of the rule tells how far that is."""
     chosen, rule_id = _chosen(form.texts("trace")), form.text("rule")
     if not rule_id:
-        shown = _Shown(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose one"})
+        shown = _ChosenFormState(template=_OF_RULE, values={"rule": ""}, problems={"rule": "choose one"})
         return _form(request, here, who, chosen, shown)
     kept = rule_access.find_own(here, who, rule_id)
     found = _outlines(here, who, chosen)
@@ -204,7 +204,9 @@ def _outlines(here: Context, who: Caller, chosen: Sequence[ChosenTrace]) -> list
     return [outline for outline in found if outline is not None]
 
 
-def _form(request: Request, here: Context, who: Caller, chosen: Sequence[ChosenTrace], shown: _Shown) -> Response:
+def _form(
+    request: Request, here: Context, who: Caller, chosen: Sequence[ChosenTrace], shown: _ChosenFormState
+) -> Response:
     traces: list[TraceSummary] = [outline.summary for outline in _outlines(here, who, chosen)]
     offered: dict[str, Any] = (
         {"datasets": own_datasets(here, who)}

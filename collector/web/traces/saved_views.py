@@ -32,7 +32,7 @@ _ONE: Final = "/traces/views/{view_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _SavedViewFormState:
     """What the form holds, what is wrong with it, and the view that it changes."""
 
     values: Mapping[str, str]
@@ -52,7 +52,7 @@ def list_views(request: Request, here: Here, who: Who) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def new_view(request: Request) -> Response:
     """The form, with what the list showed that led here."""
-    return _form(request, _Shown(values={"name": "", "query": listed_query(request)}))
+    return _form(request, _SavedViewFormState(values={"name": "", "query": listed_query(request)}))
 
 
 @router.post(_ALL + "/new")
@@ -66,9 +66,9 @@ def create_view(request: Request, here: Here, who: Who, form: Sent) -> Response:
         now_us = here.now_ns() // 1000
         here.saved_views.create(view_id, body.text(), tenant=who.tenant, by=who.key_name, now_us=now_us)
     except ValidationError as error:
-        return _form(request, _Shown(values=values, problems=by_field(error)), status=400)
+        return _form(request, _SavedViewFormState(values=values, problems=by_field(error)), status=400)
     except Conflict as error:
-        return _form(request, _Shown(values=values, problems={"name": str(error)}), status=409)
+        return _form(request, _SavedViewFormState(values=values, problems={"name": str(error)}), status=409)
     return RedirectResponse(f"/traces?view={view_id}", _SEE_OTHER)
 
 
@@ -76,7 +76,7 @@ def create_view(request: Request, here: Here, who: Who, form: Sent) -> Response:
 @needs(Permission.WRITE, by_tenant=True)
 def edit_view(request: Request, view: OwnView) -> Response:
     """The form of one that is there."""
-    return _form(request, _Shown(values={"name": view.name, "query": view.query}, view=view))
+    return _form(request, _SavedViewFormState(values={"name": view.name, "query": view.query}, view=view))
 
 
 @router.post(_ONE + "/edit")
@@ -90,12 +90,12 @@ def change_view(request: Request, view: OwnView, here: Here, form: Sent) -> Resp
         require_version(view.version, {int(version) if version.isdecimal() else 0})
         here.saved_views.replace(view, body.text(), now_us=here.now_ns() // 1000)
     except ValidationError as error:
-        return _form(request, _Shown(values=values, problems=by_field(error), view=view), status=400)
+        return _form(request, _SavedViewFormState(values=values, problems=by_field(error), view=view), status=400)
     except Stale:
         told = {"": "The view was changed while you edited it: look at it again."}
-        return _form(request, _Shown(values=values, problems=told, view=view), status=409)
+        return _form(request, _SavedViewFormState(values=values, problems=told, view=view), status=409)
     except Conflict as error:
-        return _form(request, _Shown(values=values, problems={"name": str(error)}, view=view), status=409)
+        return _form(request, _SavedViewFormState(values=values, problems={"name": str(error)}, view=view), status=409)
     return RedirectResponse(_ALL, _SEE_OTHER)
 
 
@@ -136,7 +136,7 @@ def _values(form: Form) -> dict[str, str]:
     return {"name": form.text("name").strip(), "query": form.text("query").strip()}
 
 
-def _form(request: Request, shown: _Shown, *, status: int = 200) -> Response:
+def _form(request: Request, shown: _SavedViewFormState, *, status: int = 200) -> Response:
     return page(
         request,
         "saved_view_form.html",

@@ -1,4 +1,5 @@
--- What was added up of each trace of the wanted sessions, and where the rows are.
+-- What was added up of each trace of sessions, and where the rows are: of those with one id, of a tenant and shared ones (NULL:
+-- of all), or of the wanted ones. A line that ends with `one` or `wanted` is left out where the other is asked.
 SELECT
     tenant,
     session_id,
@@ -12,4 +13,6 @@ SELECT
     tool_call_count,
     rowid AS place
 FROM trace_reading
-SEMI JOIN wanted_sessions USING (tenant, session_id);
+SEMI JOIN wanted_sessions USING (tenant, session_id) -- wanted
+WHERE session_id = $session_id AND ($tenant::VARCHAR IS NULL OR tenant IN ($tenant, '')) -- one
+;
