@@ -43,7 +43,7 @@ VIEWS: Final = ("spans", "traces", "tool_calls", "evaluations", "decisions", "lo
 COPY: Final = {
     "span": "trace_id, start_time, end_time, received_at, batch, seq",
     "trace_part": "trace_id, trace_key, start_time, last_start_time, end_time, root_start_time, expires_at, batch",
-    "trace_reading": "trace_id, trace_key, start_time",
+    "trace_reading": "trace_id, trace_key, start_time, last_start_time, end_time, expires_at",
     "tool_call": "trace_id, start_time, end_time",
 }
 _TRACE: Final = "trace_id[:28] || printf('%04x', $copy::INTEGER)"

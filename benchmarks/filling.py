@@ -55,7 +55,9 @@ _TABLES: Final = {
     "trace_reading": """
         SELECT '' AS tenant, trace_id, min(start_time) AS start_time, any_value(marker) || ' asks' AS input,
             any_value(marker) AS user_id, 1 AS tool_call_count, count(*) AS span_count, 1 AS edition,
-            ('0x' || trace_id[17:])::UBIGINT AS trace_key
+            ('0x' || trace_id[17:])::UBIGINT AS trace_key, any_value(marker) AS root_name, 'shop' AS project,
+            max(start_time) AS last_start_time, max(start_time) AS end_time, count(*) AS stored_span_count,
+            0 AS error_count, now()::TIMESTAMP + INTERVAL 30 DAY AS expires_at
         FROM incoming GROUP BY trace_id""",
     "tool_call": """
         SELECT '' AS tenant, trace_id, span_id, 0 AS ordinal, 'search' AS "name", marker || ' looks' AS arguments,

@@ -44,7 +44,8 @@ MADE: Final = (
     SELECT
         tenant, trace_id, start_time, 'where is order ' || trace_id[:12] AS input, 'it is on its way' AS "output",
         'session-' || trace_id[:3] AS session_id, 900 AS input_tokens, 120 AS output_tokens, 0.002 AS cost_usd,
-        3 AS tool_call_count, trace_key, span_count, (SELECT max(edition) FROM edition) AS edition
+        3 AS tool_call_count, trace_key, span_count, (SELECT max(edition) FROM edition) AS edition, root_name, project,
+        service_name, last_start_time, end_time, span_count AS stored_span_count, error_count, expires_at
     FROM trace_roll_up
     """,
     """

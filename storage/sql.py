@@ -65,6 +65,8 @@ def bare(statement: str) -> str:
 _READ_FROM = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 _INTERNAL = frozenset(
     {
+        "changed_part",
+        "changed_trace",
         "counted_by_day",
         "counted_result",
         "evaluation_by_day",
@@ -72,6 +74,7 @@ _INTERNAL = frozenset(
         "review_vote",
         "run_sums",
         "trace_roll_up",
+        "trace_totals",
     }
 )
 """Views that others are made of."""

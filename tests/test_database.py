@@ -63,14 +63,26 @@ def test_a_step_that_was_left_out_is_made_up_for(tmp_path: Path, step: Step) -> 
 
 
 def building_on(step: Step) -> set[Step]:
-    """The later steps that no file can have seen without this one: they change a table that it makes, or renames."""
+    """The later steps that no file can have seen without this one.
+
+    They change a table that it makes, or renames, or read a column that it adds.
+    """
     found: set[Step] = set()
     made = made_by(step)
     for other in sql.migrations():
-        if other > step and (other[0] == widening.BEFORE_STEP or made & changed_by(other)):
+        if other > step and (
+            other[0] == widening.BEFORE_STEP or made & changed_by(other) or reads_added(other, {step, *found})
+        ):
             found.add(other)
             made |= made_by(other)
     return found
+
+
+def reads_added(other: Step, steps: set[Step]) -> bool:
+    """Whether a step names a column that one of these adds to a table that it names too."""
+    added = [pair for _, _, text in steps for pair in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", text)]
+    words = set(re.findall(r"\w+", other[2]))
+    return any({table, column} <= words for table, column in added)
 
 
 def made_by(step: Step) -> set[str]:
@@ -109,7 +121,9 @@ def test_traces_of_an_older_file_are_found(tmp_path: Path) -> None:
         "ALTER TABLE trace_part DROP trace_key",
         "DELETE FROM tracejury_schema WHERE version = 4",
     )
-    views = ("DROP VIEW traces", "DROP VIEW trace_roll_up")
+    views = tuple(
+        f"DROP VIEW {view}" for view in ("traces", "sessions", "trace_totals", "trace_roll_up", "changed_part")
+    )
     run(tmp_path, *views, *older)
     with a_store(tmp_path) as store:
         commit(store, a_batch(an_export(2, first=2)))

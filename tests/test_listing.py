@@ -25,6 +25,7 @@ INSERT INTO trace_reading BY NAME
 SELECT
     tenant,
     trace_id,
+    trace_key,
     start_time,
     'Order ' || (trace_key % 97) AS input,
     'It was ORDER ' || (trace_key % 89) AS "output",

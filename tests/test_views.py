@@ -13,6 +13,8 @@ from tests.storing import a_batch, a_store, an_export, commit, rows
 
 PAGE = (ROOT / "docs" / "views.md").read_text(encoding="utf-8")
 INTERNAL = {
+    "changed_part",
+    "changed_trace",
     "counted_by_day",
     "counted_result",
     "evaluation_by_day",
@@ -20,6 +22,7 @@ INTERNAL = {
     "review_vote",
     "run_sums",
     "trace_roll_up",
+    "trace_totals",
 }
 """Views that others are made of. Any other view is promised to dashboards. Give a new one a section in docs/views.md
 with its name as heading, in backticks, and in it a table with the heads column, type and meaning: the columns in their

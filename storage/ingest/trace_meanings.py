@@ -7,12 +7,13 @@ from typing import Final, NamedTuple
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage import sql
 from storage.engine.database import Database
 from storage.ingest.meaning import Reads
 from storage.ingest.span_rows import edition_number, read_again, replace_meanings
-from storage.ingest.windows import Limits, TraceKey, bounds_of, extents_of, fetch, key_table, keys_of
+from storage.ingest.windows import Limits, TraceKey, extents_of, fetch, key_table, keys_of
 from storage.ingest.writer import Writer
 
 _MOST_CHANGES: Final = 200_000
@@ -74,6 +75,7 @@ class TraceSpans:
 
     keys: Collection[TraceKey]
     spans: pa.Table
+    parts: pa.Table  # what their parts add up to, as the view `trace_roll_up` tells it
     from_ns: int  # no span of them starts before
     is_cut: bool
     deletions: int  # that had been made when they were taken out
@@ -114,12 +116,12 @@ class TraceMeanings:
         """The spans of these traces, as many as fit."""
         deletions = self._writer.deletions
         with self._database.snapshot() as cursor:
-            extents = extents_of(cursor, keys)
-            bounds = bounds_of(extents.values()) if extents else _NOTHING
             cursor.register("wanted_traces", key_table(keys))
+            parts = _parts_of_wanted(cursor)
+            bounds = _bounds_of(parts) if parts.num_rows else _NOTHING
             spans, is_cut = fetch(cursor, sql.query("meanings_of_traces"), limits, **bounds)
-        from_ns = bounds["from_ns"] if len(extents) == len(keys) else _EARLIEST_NS
-        return TraceSpans(keys=keys, spans=spans, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
+        from_ns = bounds["from_ns"] if parts.num_rows == len(keys) else _EARLIEST_NS
+        return TraceSpans(keys=keys, spans=spans, parts=parts, from_ns=from_ns, is_cut=is_cut, deletions=deletions)
 
     def store(self, sums: TraceSums) -> None:
         """Store what traces mean; of those that were deleted since their spans were taken out nothing.
@@ -168,6 +170,22 @@ _EARLIEST_NS: Final = -(2**63) + 2  # DuckDB's least instant, and a nanosecond
 _NOTHING: Final = {"from_ns": 1, "to_ns": 0, "first_batch": 1, "last_batch": 0}
 
 
+def _parts_of_wanted(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+    """What the parts of the wanted traces add up to, of those that are stored."""
+    select = sql.query("wanted_trace_parts").replace("$roll_up", sql.select_of("trace_roll_up"))
+    return cursor.execute(select).to_arrow_table()
+
+
+def _bounds_of(parts: pa.Table) -> dict[str, int]:
+    """What bounds the look-up of the spans of these traces, one at least, by the names that statements have for it."""
+    return {
+        "from_ns": pc.min(parts.column("start_time")).value,
+        "to_ns": pc.max(parts.column("last_start_time")).value,
+        "first_batch": pc.min(parts.column("first_batch")).as_py(),
+        "last_batch": pc.max(parts.column("last_batch")).as_py(),
+    }
+
+
 def _without_deleted(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> TraceSums:
     there = extents_of(cursor, sums.of.keys)
     traces, calls = (
@@ -186,6 +204,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, sums: TraceSums) -> None:
         cursor.execute(sql.query("delete_trace_readings"))
         counts = sums.of.spans.group_by(["tenant", "trace_id"]).aggregate([("edition", "min"), ([], "count_all")])
         cursor.register("incoming_traces", sums.traces)
+        cursor.register("incoming_parts", sums.of.parts)
         cursor.register("incoming_counts", counts)
         cursor.execute(sql.query("insert_trace_readings"))
     if sums.tool_calls.num_rows:

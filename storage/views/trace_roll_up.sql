@@ -1,4 +1,4 @@
--- The parts of each trace added up; `traces` shows dashboards what of it is promised.
+-- The parts of each trace that changed added up; statements give others the name of these.
 CREATE OR REPLACE VIEW trace_roll_up AS
 SELECT
     tenant,
@@ -15,5 +15,5 @@ SELECT
     trace_key,
     min(batch) AS first_batch,
     max(batch) AS last_batch
-FROM trace_part
+FROM changed_part
 GROUP BY tenant, trace_id, trace_key;

@@ -1,6 +1,6 @@
 -- Traces by their ids. Their keys alone, a parameter each, are looked at in all parts; of the parts that have one, the
 -- view `trace_roll_up` is asked by its text.
-WITH trace_part AS MATERIALIZED (
+WITH changed_part AS MATERIALIZED (
     SELECT *
     FROM tracejury.trace_part
     WHERE rowid IN (SELECT rowid FROM tracejury.trace_part WHERE trace_key IN ($keys))
