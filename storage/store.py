@@ -19,6 +19,7 @@ from storage.alerting.quality import Quality
 from storage.alerting.webhooks import Webhooks
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.lock import DirectoryLock
+from storage.engine.questions import Questions
 from storage.errors import Overloaded
 from storage.ingest.batch import SpanBatch
 from storage.ingest.spool import Position, Spool
@@ -107,7 +108,8 @@ class Store:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
-        self.queries = Queries(database)
+        asked = Questions(database)
+        self.queries = Queries(asked)
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
         self.windows = Windows(database, writer.edition)
@@ -124,7 +126,7 @@ class Store:
         self.alerts = Alerts(database, writer, self.outbox)
         self.alert_mutes = AlertMutes(database, writer)
         self.annotations = Annotations(database, writer)
-        self.labels = Labels(database)
+        self.labels = Labels(asked)
         self.review_queues = ReviewQueues(database, writer)
         self.review_feeding = ReviewFeeding(database, self.review_queues)
         self.review_turns = ReviewTurns(database, writer)
@@ -133,17 +135,17 @@ class Store:
         self.monitors = Monitors(database, writer, self.outbox, self.jobs.stored)
         self.metric_monitors = MetricMonitors(database, writer, self.outbox)
         self.results_out = ResultsOut(database, writer)
-        self.search, self.overview = Search(database), Overview(database)
-        self.listing, self.saved_views = Listing(database), SavedViews(database, writer)
-        self.sessions = SessionQueries(database)
-        self.outlines = Outlines(database)
-        self.exports = Exports(database)
+        self.search, self.overview = Search(asked), Overview(asked)
+        self.listing, self.saved_views = Listing(asked), SavedViews(database, writer)
+        self.sessions = SessionQueries(asked)
+        self.outlines = Outlines(asked)
+        self.exports = Exports(asked)
         self.datasets = Datasets(database, writer)
         self.runs = Runs(database, writer)
         self.run_items = RunItems(database, writer)
         self.run_evaluations = RunEvaluations(database, writer)
         self.run_looks = RunLooks(database, writer, self.outbox)
-        self.quality = Quality(database)
+        self.quality = Quality(asked)
         self._rewriting = make_rewriting(database, writer, is_behind=lambda: writer.backlog_bytes > limit // 4)
         self.deletions = Deletions(database, writer, settle=lambda: self._wait_until_committed(spool.sequence))
         self.erasure = Erasure(

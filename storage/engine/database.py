@@ -19,6 +19,7 @@ from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug
 from storage.engine.free_space import punch_free
 from storage.engine.migration import MARK, migrate
 from storage.engine.pandas_import import hide_pandas
+from storage.engine.threads import Threads
 from storage.engine.workarounds import Workarounds
 from storage.errors import Busy, Reopened, Unusable
 from storage.timing import QUICK_S, Stopwatch
@@ -94,7 +95,9 @@ class Database:
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
         self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
+        self.threads = Threads(lambda: self._connection)
         self._connection = self._connect()
+        self.threads.opened()
 
     @property
     def query_bytes(self) -> int | None:
@@ -175,6 +178,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor in a transaction that commits at the end of the block, or is rolled back by an exception."""
+        self.threads.rest()
         with self.cursor(may_end=False) as cursor:
             began_s = time.perf_counter()
             try:
@@ -297,6 +301,7 @@ class Database:
                 log.error("the database cannot be opened again, and is tried again: %s", error)  # noqa: TRY400 - as on a full disk
                 self._closed_since = time.monotonic(), str(error)
             raise
+        self.threads.opened()
         if self._closed_since is not None:
             log.warning("the database is open again after %.1f s", time.monotonic() - self._closed_since[0])
             self._closed_since = None

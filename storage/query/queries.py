@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from storage import sql
 from storage.engine.cursors import is_bug
-from storage.engine.database import Database, one_moment
+from storage.engine.database import one_moment
+from storage.engine.questions import Questions
 from storage.errors import BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
 from storage.memory import LackOfMemory, advice
@@ -53,7 +54,7 @@ _NO_PARAMETERS: Final[Mapping[str, Parameter]] = MappingProxyType({})
 class Queries:
     """Read-only questions. Safe to ask from any thread."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Questions) -> None:
         self._database = database
         self.offences = Offences()
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage import sql
-from storage.engine.database import Database
+from storage.engine.questions import Questions
 from storage.ingest.windows import Extent, Limits, TraceKey, spans_within
 from storage.query.asked_lines import asked_for
 from storage.query.queries import summaries_of
@@ -107,7 +107,7 @@ class SessionQueries:
     A trace belongs to its session once it is added up.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Questions) -> None:
         self._database = database
 
     def page(

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from storage import sql
-from storage.engine.database import Database
+from storage.engine.questions import Questions
 from storage.review.review_queues import Reason
 from storage.sql import named
 
@@ -148,7 +148,7 @@ class LabelledRun:
 class Labels:
     """Read-only questions about votes and results. Safe to ask from any thread."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Questions) -> None:
         self._database = database
 
     def judged(self, wanted: JudgedByRule) -> list[JudgedCount]:

@@ -1,0 +1,44 @@
+"""Cursors for those who ask, beside those of the server's own work."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import duckdb
+
+from storage.engine.cursors import RowStream
+from storage.engine.database import Database, one_moment
+
+_Piece = TypeVar("_Piece")
+
+
+class Questions:
+    """A database whose statements have all threads of DuckDB. Cursors are those of `Database`, with its errors."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def query_bytes(self) -> int | None:
+        """As of the database."""
+        return self._database.query_bytes
+
+    @contextmanager
+    def cursor(self, *, mends: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        """As `Database.cursor`."""
+        with self._database.threads.all(), self._database.cursor(mends=mends) as cursor:
+            yield cursor
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """As `Database.snapshot`."""
+        with self.cursor() as cursor, one_moment(cursor):
+            yield cursor
+
+    def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
+        """As `Database.stream`."""
+        return self._database.stream(pieces)
+
+    def reopen(self) -> None:
+        """As `Database.reopen`."""
+        self._database.reopen()
