@@ -108,8 +108,7 @@ class Store:
         self._lock, self._database, self._spool, self._writer = lock, database, spool, writer
         self._backlog_limit = limit
         self._appending = threading.Lock()
-        asked = Questions(database)
-        self.queries = Queries(asked)
+        self.queries = Queries(asked := Questions(database))
         self.access = Access(database, writer)
         self.gauges = Gauges(database)
         self.windows = Windows(database, writer.edition)

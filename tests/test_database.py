@@ -226,9 +226,9 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("memory, log", [("128MB", 4.0), ("1GiB", 16.0), ("8GiB", 32.0)])
+@pytest.mark.parametrize("memory, log", [("128MB", 8.0), ("1GiB", 32.0), ("8GiB", 64.0)])
 def test_the_log_grows_with_the_memory(tmp_path: Path, memory: str, log: float) -> None:
-    """DuckDB's log may be a 64th of its memory, within bounds, also after checkpoints were held."""
+    """DuckDB's log is a 64th of its memory, within bounds, or twice that, also after checkpoints were held."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit=memory))) as database:
         for _ in range(2):
             with database.cursor() as cursor:
@@ -240,22 +240,55 @@ def test_the_log_grows_with_the_memory(tmp_path: Path, memory: str, log: float) 
             database.checkpoints.allow()
 
 
-def test_a_log_is_full_before_duckdb_moves_it(tmp_path: Path) -> None:
-    """Whoever commits next is told that DuckDB may write the log into the file, and not while it is held back."""
+def insert_a_megabyte(database: Database, times: int) -> None:
+    """Commit rows that are as large in DuckDB's log."""
+    for _ in range(times):
+        with database.transaction() as cursor:
+            cursor.execute("INSERT INTO more SELECT repeat(md5(range::VARCHAR), 8) FROM range(4000)")
+
+
+def test_the_log_is_shortened_between_transactions(tmp_path: Path) -> None:
+    """A log that is long is moved into the file, one that is short or held back is not."""
     with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit="128MB"))) as database:
         database.checkpoints.make()
-        assert not database.log_is_full()
+        layout = database.checkpoints.layout
         with database.transaction() as cursor:
             cursor.execute("CREATE TABLE more AS SELECT 'a' AS text")
-        for _ in range(3):
-            with database.transaction() as cursor:
-                cursor.execute("INSERT INTO more SELECT repeat(md5(range::VARCHAR), 8) FROM range(4000)")
-        assert database.log_is_full()
+        insert_a_megabyte(database, 3)
+        database.shorten_log()
+        assert database.checkpoints.layout == layout
+        insert_a_megabyte(database, 2)
+        database.shorten_log()
+        assert database.checkpoints.layout == layout + 1
+        assert not (tmp_path / f"{FILE_NAME}.wal").exists()
         database.checkpoints.hold()
-        for _ in range(3):
+        layout = database.checkpoints.layout
+        insert_a_megabyte(database, 6)
+        database.shorten_log()
+        assert database.checkpoints.layout == layout
+        assert not database.log_is_too_long()
+
+
+def test_a_log_that_cannot_be_shortened_is_told_before_duckdb_moves_it(tmp_path: Path) -> None:
+    """While somebody reads what was there before a change, the log grows; who commits next clears DuckDB's buffers."""
+    with contextlib.closing(Database(tmp_path, DatabaseOptions(memory_limit="128MB"))) as database:
+        with database.transaction() as cursor:
+            cursor.execute("CREATE TABLE more AS SELECT 'a' AS text")
+        layout = database.checkpoints.layout
+        with database.snapshot() as reader:
+            reader.execute("FROM more").fetchall()
             with database.transaction() as cursor:
-                cursor.execute("INSERT INTO more SELECT repeat(md5(range::VARCHAR), 8) FROM range(4000)")
-        assert not database.log_is_full()
+                cursor.execute("UPDATE more SET text = 'b'")
+            insert_a_megabyte(database, 5)
+            database.shorten_log()
+            assert database.checkpoints.layout == layout
+            assert not database.log_is_too_long()
+            insert_a_megabyte(database, 2)
+            assert database.log_is_too_long()
+        insert_a_megabyte(database, 1)
+        database.shorten_log()
+        assert database.checkpoints.layout == layout + 1
+        assert not database.log_is_too_long()
 
 
 def test_readers_outlive_a_database_that_is_declared_invalid(tmp_path: Path) -> None:

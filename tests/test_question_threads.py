@@ -50,7 +50,8 @@ def test_threads_that_come_back_stand_back(tmp_path: Path) -> None:
     before = {int(each.name) for each in Path("/proc/self/task").iterdir()}
     with Questions(database).cursor():
         started = {int(each.name) for each in Path("/proc/self/task").iterdir()} - before
-        assert len(started) == 4
+        started -= {each.native_id for each in threading.enumerate()}
+        assert len(started) >= 4  # and for a moment the one that started them
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert {os.getpriority(os.PRIO_PROCESS, each) - own for each in started} == {min(10, 19 - own)}
     database.close()

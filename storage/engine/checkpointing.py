@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import duckdb
@@ -23,6 +24,13 @@ _MERGES: Final = 4
 spans of 1.3 kB a checkpoint took 8 to 10 s with DuckDB's own limit of 100, and 1 to 2.4 s with 8."""
 _NO_END: Final = 1 << 40
 
+_LONGEST: Final = 2
+"""DuckDB makes a checkpoint by itself where the log is so many times as long as it should be, within a commit:
+to be sure of clear buffers then, they had to be cleared before every commit, a fifth of the CPU of ingest."""
+
+_TRIES: Final = 8
+"""While somebody is in the way, the log is tried again each time it has grown by an eighth of that. A guess."""
+
 
 class Checkpoints:
     """Makes the checkpoints of one database, and holds back those that DuckDB makes by itself."""
@@ -33,7 +41,8 @@ class Checkpoints:
         self._holding = threading.Lock()
         self._holds = 0
         self.merges = False  # whether checkpoints merge small row groups that are neighbours
-        self.log_bytes = _NO_END  # so long DuckDB's log grows until DuckDB makes a checkpoint by itself
+        self.log_bytes = _NO_END  # so long DuckDB's log grows until it is moved into the file
+        self._tried_bytes = 0  # how long the log was when that was tried last
         self.layout = 0
         """How often the file was checkpointed or opened again. While checkpoints are held back and this is as it was,
         rows are where they were: a checkpoint drops row groups, and all rows behind them move up."""
@@ -43,13 +52,27 @@ class Checkpoints:
         """How many row groups a checkpoint merges at most."""
         return _MERGES if self.merges else 0
 
-    def make(self) -> None:
+    @property
+    def longest_log_bytes(self) -> int:
+        """At so many bytes DuckDB makes a checkpoint by itself, with its next commit."""
+        return min(_LONGEST * self.log_bytes, _NO_END)
+
+    def shorten(self, nbytes: int) -> None:
+        """Move DuckDB's log, which has so many bytes, into the file if that is long and nobody is in the way."""
+        if nbytes < self._tried_bytes:  # it was moved meanwhile
+            self._tried_bytes = 0
+        if nbytes > self.log_bytes and nbytes > self._tried_bytes + self.log_bytes // _TRIES:
+            self._tried_bytes = nbytes
+            with suppress(Busy):
+                self.make(wait_s=0.0)
+
+    def make(self, *, wait_s: float = _WAIT_S) -> None:
         """Move DuckDB's log into the file. For the writer's thread, or while nobody writes.
 
         Raises:
-            Busy: somebody still reads what was there before the last change.
+            Busy: somebody still reads what was there before the last change, and did so for `wait_s`.
         """
-        until_s = time.monotonic() + _WAIT_S
+        until_s = time.monotonic() + wait_s
         with self._connection().cursor() as cursor:
             clear_buffers(cursor)
             while True:
@@ -91,7 +114,7 @@ class Checkpoints:
     def prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Tell DuckDB how long its log may be."""
         self.log_bytes = _NO_END if self._holds else checkpoint_log(connection)
-        connection.execute(f"SET GLOBAL checkpoint_threshold = '{self.log_bytes}B'")
+        connection.execute(f"SET GLOBAL checkpoint_threshold = '{self.longest_log_bytes}B'")
 
     def merge_row_groups(self, *, allowed: bool) -> None:
         """Whether checkpoints write small row groups that are neighbours as one, which they do not at first.

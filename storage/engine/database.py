@@ -195,13 +195,26 @@ class Database:
         with self.cursor() as cursor:
             clear_buffers(cursor)
 
-    def log_is_full(self) -> bool:
-        """Whether the next commit may have DuckDB make a checkpoint, as it does by itself."""
+    def log_is_too_long(self) -> bool:
+        """Whether the next commit may have DuckDB make a checkpoint by itself, where `shorten_log` could not."""
+        return self._log_bytes() > (self.checkpoints.log_bytes + self.checkpoints.longest_log_bytes) // 2
+
+    def shorten_log(self) -> None:
+        """Move DuckDB's log into the file if it is long and nobody is in the way. For the writer's thread.
+
+        So this is done between two transactions, with buffers that were cleared just for it. If it fails, the
+        database is invalid, and whoever comes next opens it again: what was committed is in the log.
+        """
         try:
-            nbytes = self._log_path.stat().st_size
+            self.checkpoints.shorten(self._log_bytes())
+        except duckdb.Error as error:
+            log.warning("the log of the database cannot be moved into its file: %s", error)
+
+    def _log_bytes(self) -> int:
+        try:
+            return self._log_path.stat().st_size
         except FileNotFoundError:  # after a checkpoint there is none
-            return False
-        return nbytes > self.checkpoints.log_bytes // 2
+            return 0
 
     def reopen(self) -> None:
         """Open the file again if DuckDB declared it invalid, as it does when a write to disk fails, or it has a bug.

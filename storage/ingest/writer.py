@@ -237,10 +237,14 @@ class Writer:
         return self._gather_s if nbytes < self._options.gathered_bytes else self._options.commit_interval_s
 
     def _write(self, write: Callable[[duckdb.DuckDBPyConnection], object], rows: int) -> None:
-        if rows >= ROW_GROUP_ROWS or self._database.log_is_full():  # then DuckDB writes row groups into the file
-            self._database.clear_buffers()
+        self._before_writing(rows)
         with self._database.transaction() as cursor:
             write(cursor)
+        self._database.shorten_log()
+
+    def _before_writing(self, rows: int) -> None:
+        if rows >= ROW_GROUP_ROWS or self._database.log_is_too_long():  # then DuckDB writes row groups into the file
+            self._database.clear_buffers()
 
     def _run_write_task(self, write_task: WriteTask) -> None:
         try:
@@ -327,7 +331,7 @@ class Writer:
     def _commit(self, batch: SpanBatch, after: Position, *, set_aside: int = 0) -> None:
         began_ns, began_s = time.time_ns(), time.monotonic()
         number = self._totals.batch + 1
-        self._database.clear_buffers()
+        self._before_writing(batch.num_rows)
         with self._database.transaction() as cursor:
             spans, hashes = self._known.new_of(cursor, batch.spans)
             logs = new_logs(cursor, batch.logs) if batch.logs.num_rows else batch.logs
@@ -349,6 +353,7 @@ class Writer:
         self._committed(traces, number)
         if self._options.watch is not None:
             self._options.watch(batch, began_ns, more.stored + more.logs_stored)
+        self._database.shorten_log()
 
     def _insert(self, cursor: duckdb.DuckDBPyConnection, new: SpanBatch, number: int) -> Mapping[TraceKey, int]:
         """Insert what is not stored yet, under the number of the commit; how many spans of which traces changed."""
