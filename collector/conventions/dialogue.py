@@ -8,6 +8,7 @@ from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.messages import (
     find_messages,
+    have_parts,
     message_of,
     messages_of,
     split_trajectory,
@@ -138,7 +139,7 @@ def _without_made_up(told: SourcedMessages) -> SourcedMessages:
 
 def _says(told: SourcedMessages) -> bool:
     """Whether there is anything in the messages: some libraries write their roles and nothing else."""
-    return told.messages is not None and any(message["parts"] for message in told.messages)
+    return told.messages is not None and have_parts(told.messages)
 
 
 def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:

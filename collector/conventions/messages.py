@@ -23,7 +23,7 @@ from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
 
-_ROLES = {
+ROLES = {
     **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk"), "user"),
     **dict.fromkeys(("assistant", "ai", "model", "bot", "aimessage", "aimessagechunk"), "assistant"),
     **dict.fromkeys(("system", "developer", "systemmessage"), "system"),
@@ -99,7 +99,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     """One message, whichever vendor's; `role` is taken where it names none."""
     content, told = value.get("content"), value.get("role")
     if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
-        own = _ROLES.get(told) or _role(told, role)
+        own = ROLES.get(told) or _role(told, role)
         if own != "tool":
             return {"role": own, "parts": [{"type": "text", "content": content}] if content else []}
     parts = value.get("parts")
@@ -138,9 +138,14 @@ def offered_tool(value: object) -> JsonValue:
 
 def text_said(message: Message) -> str:
     """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
+    parts = as_list(message["parts"])
+    if len(parts) == 1:
+        only = parts[0]
+        words = only.get("content") if isinstance(only, dict) and only.get("type") == "text" else None
+        return words if isinstance(words, str) else ""
     everything: list[str] = []
     since_tool: list[str] = []
-    for part in as_list(message["parts"]):
+    for part in parts:
         if not isinstance(part, dict):
             continue
         kind = part.get("type")
@@ -176,6 +181,14 @@ def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Messa
         if messages[index]["role"] == "user" and text_said(messages[index]):
             return messages[: index + 1], messages[index + 1 :]
     return messages, []
+
+
+def have_parts(messages: Sequence[Message]) -> bool:
+    """Whether there is anything in some of the messages."""
+    for message in messages:  # noqa: SIM110 - a generator for each span costs more than the look
+        if message["parts"]:
+            return True
+    return False
 
 
 def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
@@ -258,22 +271,30 @@ def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
 
 
 def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Message]:
-    instructions = next((value[key] for key in _SYSTEM_KEYS if value.get(key)), None)
-    if instructions is None:
-        instructions = next((v for k in _SYSTEM_KEYS if (v := as_dict(value.get("config")).get(k))), None)
+    instructions = _instructions(value)
+    if instructions is None and "config" in value:
+        instructions = _instructions(as_dict(value["config"]))
     if isinstance(instructions, dict):
         instructions = instructions.get("parts", instructions.get("text"))
     return with_system(parts_of(instructions), found) or found
 
 
+def _instructions(value: dict[str, JsonValue]) -> JsonValue:
+    for key in _SYSTEM_KEYS:
+        found = value.get(key)
+        if found:
+            return found
+    return None
+
+
 def _role(value: object, otherwise: str) -> str:
     if not isinstance(value, str) or not value or value == "unknown":  # OpenLLMetry, of LangChain's streams
         return otherwise
-    return _ROLES.get(value) or _ROLES.get(value.lower()) or encodable(value)
+    return ROLES.get(value) or ROLES.get(value.lower()) or encodable(value)
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0].lower() in _ROLES  # noqa: PLR2004 - a pair
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0].lower() in ROLES  # noqa: PLR2004 - a pair
 
 
 def _of_pair(value: JsonValue) -> Message:
@@ -384,9 +405,13 @@ def _is_same_call(part: Part, other: JsonValue) -> bool:
     return all(part[key] == other.get(key) for key in ("id", "name", "arguments"))
 
 
+def _is_result(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part.get("type") == "tool_call_response"
+
+
 def _finished(message: Message, source: dict[str, JsonValue] | None = None) -> Message:
     parts = as_list(message["parts"])
-    if parts and all(isinstance(part, dict) and part.get("type") == "tool_call_response" for part in parts):
+    if parts and _is_result(parts[0]) and all(map(_is_result, parts)):
         message["role"] = "tool"
     if source is not None:
         for key in ("name", "finish_reason"):
