@@ -43,9 +43,10 @@ def simple_literal(text: str) -> JsonValue:
     whole[::2] = pieces
     whole[1::2] = map(_as_json, strings)
     try:
-        return msgspec.json.decode("".join(whole))  # type: ignore[no-any-return] # JSON of any kind
+        value: JsonValue = msgspec.json.decode("".join(whole))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         raise NotSimpleError from None
+    return value
 
 
 def _as_json(string: str) -> str:

@@ -120,7 +120,7 @@ def _message(text: str) -> dict[str, JsonValue] | None:
         return None
     if found.name == "ChatMessage" and "_role" in found.fields:
         return _of_haystack(found)
-    told = written_map(text) or {}
+    told = {key: plain(item) for key, item in found.fields.items()}
     if "content" not in told:
         return None
     if isinstance(told.get("role"), str):

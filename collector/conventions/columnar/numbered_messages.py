@@ -113,8 +113,10 @@ def _message(told: Mapping[str, str], calls: Sequence[Mapping[str, str]]) -> Mes
         response = bare_response(content) if "tool_call_id" in told else None
         if response is None:
             return None
-        parts = [{"type": "tool_call_response", "id": told["tool_call_id"], "response": response}]
-        parts = [{**parts[0], "name": told["name"]}] if "name" in told else parts  # type: ignore[dict-item] # a map
+        result: dict[str, JsonValue] = {"type": "tool_call_response", "id": told["tool_call_id"], "response": response}
+        if "name" in told:
+            result["name"] = told["name"]
+        parts = [result]
     elif "tool_call_id" in told:
         return None
     for call in calls:
