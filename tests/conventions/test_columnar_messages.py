@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.conventions.collected import Collected
-from collector.conventions.columnar.normal import said
+from collector.conventions.columnar.normal import halved, said
 from collector.conventions.columnar.reader import SpanReader
 from collector.conventions.own import NO_KEYS
 from storage.ingest.dimensions import spelled_out
@@ -172,6 +172,29 @@ def numbered_call(under: str, call: dict[str, Any], *, nested: bool) -> dict[str
         told |= {f"{beginning}.id": call["id"] and call["id"] + "x" * number}
         told |= {f"{function}.name": call["name"], f"{function}.arguments": call["arguments"]}
     return told
+
+
+@given(messages, st.sampled_from([None, "It rains.", "N/A", ""]), st.sampled_from(["chat", "invoke_agent"]))
+@settings(max_examples=400)
+def test_a_whole_conversation_is_read_alike(told: list[Any], result: str | None, operation: str) -> None:
+    """However the messages of both sides follow each other, in one list."""
+    attributes = {
+        "gen_ai.operation.name": operation,
+        "pydantic_ai.all_messages": json.dumps(told),
+        "final_result": result,
+    }
+    kept = {key: value for key, value in attributes.items() if value is not None}
+    assert_alike(a_batch(a_request([a_span(kept, scope="pydantic-ai")])))
+
+
+def test_a_conversation_is_halved_after_the_last_words_of_the_user() -> None:
+    """What was asked ends with them, and what came of it follows."""
+    said_of = {"role": "user", "parts": [{"type": "text", "content": "Is it warm?"}]}
+    rest = [{"role": "assistant", "parts": [PARTS[4]]}, {"role": "tool", "parts": [PARTS[9]]}]
+    told = halved(json.dumps([said_of, *rest]))
+    assert told is not None
+    assert (told.words, told.answer) == ("Is it warm?", None)
+    assert (json.loads(told.asked), json.loads(told.answered)) == ([said_of], rest)
 
 
 def test_what_is_nearly_in_the_normal_form_is_mended() -> None:

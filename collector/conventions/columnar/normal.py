@@ -106,6 +106,38 @@ def _mended(text: str) -> NormalMessages | None:
     return None if has_calls is None else _told(messages, has_calls, msgspec.json.encode(messages).decode())
 
 
+class Halves(NamedTuple):
+    """A conversation as what was asked, up to the last words of the user, and what came of it: each as JSON."""
+
+    words: str
+    answer: str | None
+    asked: str
+    answered: str
+
+
+def halved(text: str) -> Halves | None:
+    """The halves of a conversation that is nearly in the normal form; None where it takes a closer look."""
+    if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
+        return None
+    try:
+        messages = _STRICT.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    if not all(map(_mend, messages)) or _have_calls(messages) is None:
+        return None
+    last = next((at for at in reversed(range(len(messages))) if _asks(messages[at])), len(messages))
+    asked, answered = messages[: last + 1], messages[last + 1 :]
+    words = _last_words(asked, "user")
+    if words is None or not any(message.parts for message in answered):
+        return None
+    told = (msgspec.json.encode(half).decode() for half in (asked, answered))
+    return Halves(words, _answer(answered), *told)
+
+
+def _asks(message: _NearlyNormal) -> bool:
+    return message.role == "user" and bool(_words(message.parts))
+
+
 def _mend(message: _NearlyNormal) -> bool:
     """Bring a message into the normal form, as far as that is simple."""
     parts = [part for part in message.parts if not isinstance(part, _TextAlone) or part.content]

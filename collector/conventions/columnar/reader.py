@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from collector.conventions.collected import Collected, Memo
 from collector.conventions.columnar.laid import Laid, Shapes
-from collector.conventions.columnar.normal import said
+from collector.conventions.columnar.normal import halved, said
 from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
 from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, Simple, simple_fields
@@ -98,6 +98,10 @@ class _Reading:
             found = self._quickly(row, recipe, elsewhere)
             if found is not None:
                 return found
+        if recipe.trajectory is not None and row not in self._told.has_content:
+            found = self._by_halves(row, recipe, recipe.trajectory, elsewhere)
+            if found is not None:
+                return found
         if recipe.tool is not None and not elsewhere and self._is_quiet(row):
             found = read_tool(recipe.tool, self._starts[row], self._laid.texts, self._laid.letters)
             if found is not None:
@@ -141,13 +145,35 @@ class _Reading:
 
     def _quickly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row | None:
         """Read messages that are in the normal form, or numbered; None where there is more to it."""
-        if any(self._laid.texts[self._starts[row] + at] == value for at, value in recipe.announcing):
-            return None
         asked = self._said(row, recipe, "input")
         answered = None if asked is None else self._said(row, recipe, "output")
         if asked is None or answered is None:
             return None
-        found = asked | answered
+        return self._with_more(row, recipe, asked | answered, slots)
+
+    def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
+        """Read a conversation that tells both sides; None where there is more to it."""
+        place = self._starts[row] + at
+        told = halved(self._laid.texts[place]) if self._laid.letters[place] == _TEXT else None
+        if told is None:
+            return None
+        collected = self._collected(row, recipe)
+        output = raw_text(collected, "output", ("output",), None) or told.answer
+        if output is None or collected.notes:
+            return None
+        found: Row = {
+            "input": told.words,
+            "output": output,
+            "input_messages": told.asked,
+            "output_messages": told.answered,
+            "output_is_answer": False if told.answer is None else True if told.answer == output else None,
+        }
+        return self._with_more(row, recipe, found, slots)
+
+    def _with_more(self, row: int, recipe: Recipe, found: Row, slots: Sequence[Slot]) -> Row | None:
+        """What else than a dialogue a span tells; None where it has to be explained."""
+        if any(self._laid.texts[self._starts[row] + at] == value for at, value in recipe.announcing):
+            return None
         may_fail = recipe.can_fail or self._told.statuses[row] == ERROR or row in self._told.events
         if not (may_fail or recipe.definitions or slots):
             return found

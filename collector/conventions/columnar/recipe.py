@@ -31,6 +31,13 @@ _CONTENT: frozenset[Slot] = frozenset(
     }
 )
 _CLOSER: frozenset[Slot] = frozenset({"system", "whole_input", "call_ids", "result_ids", "made_up_ids"})
+_BESIDE_TRAJECTORY: tuple[Slot, ...] = (
+    "input_messages",
+    "output_messages",
+    "answer_text",
+    "answer_calls",
+    "raw_dialogue",
+)
 _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 
@@ -43,6 +50,7 @@ class Recipe:
     dialect: str | None
     asked: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
     answered: int | NumberedMessages | None
+    trajectory: int | None  # what was asked and answered, where it stands in one list alone
     announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
     definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
@@ -61,6 +69,7 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         dialect=plan.dialect.name if plan.dialect else None,
         asked=_messages(plan, "input_messages") if is_quick else None,
         answered=_messages(plan, "output_messages") if is_quick else None,
+        trajectory=_trajectory(plan) if is_quick else None,
         announcing=tuple((lead.at, lead.place.value) for lead in plan.leads.get("pending", ())),
         can_fail=can_fail,
         definitions=_places_of_definitions(plan) if kind in OFFERING else (),
@@ -75,6 +84,11 @@ def _messages(plan: ShapePlan, slot: Slot) -> int | NumberedMessages | None:
     if at < 0:
         return numbered_messages(plan, slot)
     return None if plan.leads.get("raw_dialogue") else at
+
+
+def _trajectory(plan: ShapePlan) -> int | None:
+    at = place_at(plan, "trajectory")
+    return None if at < 0 or any(plan.leads.get(slot) for slot in _BESIDE_TRAJECTORY) else at
 
 
 def _is_ours(plan: ShapePlan) -> bool:
