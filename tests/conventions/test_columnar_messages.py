@@ -57,7 +57,7 @@ def numbered_attributes(
 def test_numbered_messages_are_read_alike(
     asked: list[tuple[str, Any]],
     answered: list[tuple[str, Any]],
-    nested: bool,  # noqa: FBT001
+    nested: bool,  # noqa: FBT001 - a parameter of the test
     finish: str | None,
     raw: str | None,
     status_code: int,
@@ -220,7 +220,7 @@ RESULT = {"role": "tool", "content": '{"celsius": 7}', "tool_call_id": "a"}
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_numbered_messages_are_gathered(nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+def test_numbered_messages_are_gathered(nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     """Spans whose numbered messages are words, calls and results are not walked through one by one."""
     monkeypatch.setattr(Collected, "group", None)
     told = numbered_attributes([("user", "q")], [("assistant", "a")], nested=nested, finish=None)
