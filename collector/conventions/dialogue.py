@@ -8,14 +8,13 @@ from collector.conventions.claude_code import CLAUDE_CODE_LOGS, messages_in
 from collector.conventions.collected import Candidate, Collected
 from collector.conventions.messages import (
     find_messages,
-    have_parts,
     message_of,
     messages_of,
     split_trajectory,
     with_system,
 )
 from collector.conventions.parts import parts_of, text_part
-from collector.conventions.pieces import lacks_something, tells_more, with_ids
+from collector.conventions.pieces import have_parts, lacks_something, tells_more, with_ids
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType

@@ -3,7 +3,7 @@
 `{"role", "parts"}` with roles system, user, assistant and tool; a message of nothing but results has role tool.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collector.conventions.parts import (
     Part,
@@ -16,7 +16,7 @@ from collector.conventions.parts import (
     response_part,
     text_part,
 )
-from collector.conventions.pieces import continued, in_parts, is_text_alone
+from collector.conventions.pieces import continued, in_parts, is_text_alone, parts_by_type, text_said
 from collector.conventions.values import as_dict, as_list, encodable
 from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
@@ -136,28 +136,6 @@ def offered_tool(value: object) -> JsonValue:
     return content if is_tool else None
 
 
-def text_said(message: Message) -> str:
-    """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
-    parts = as_list(message["parts"])
-    if len(parts) == 1:
-        only = parts[0]
-        words = only.get("content") if isinstance(only, dict) and only.get("type") == "text" else None
-        return words if isinstance(words, str) else ""
-    everything: list[str] = []
-    since_tool: list[str] = []
-    for part in parts:
-        if not isinstance(part, dict):
-            continue
-        kind = part.get("type")
-        content = part.get("content")
-        if kind == "text" and isinstance(content, str):
-            everything.append(content)
-            since_tool.append(content)
-        elif kind == "tool_call_response":
-            since_tool = []
-    return "\n".join(since_tool or everything)
-
-
 def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
     """The last words that are not blank of one role."""
     for message in reversed(messages or ()):
@@ -181,21 +159,6 @@ def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Messa
         if messages[index]["role"] == "user" and text_said(messages[index]):
             return messages[: index + 1], messages[index + 1 :]
     return messages, []
-
-
-def have_parts(messages: Sequence[Message]) -> bool:
-    """Whether there is anything in some of the messages."""
-    for message in messages:  # noqa: SIM110 - a generator for each span costs more than the look
-        if message["parts"]:
-            return True
-    return False
-
-
-def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
-    """The parts of a message that have a type."""
-    for part in as_list(message["parts"]):
-        if isinstance(part, dict) and part.get("type") == kind:
-            yield part
 
 
 def _of_text(value: str, role: str) -> Message:

@@ -4,7 +4,7 @@ import json
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Candidate, Collected
-from collector.conventions.messages import have_parts
+from collector.conventions.pieces import have_parts
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, text_of
 from storage.records import Message

@@ -8,8 +8,9 @@ from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import failure_of
-from collector.conventions.messages import answer_text, have_parts, last_text, offered_tool, text_said
+from collector.conventions.messages import answer_text, last_text, offered_tool
 from collector.conventions.own import OwnKeys
+from collector.conventions.pieces import have_parts, text_said
 from collector.conventions.prices import with_cost
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
