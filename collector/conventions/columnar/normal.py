@@ -53,7 +53,7 @@ class _NearlyNormal(msgspec.Struct, forbid_unknown_fields=True):
     finish_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
-_Messages: TypeAlias = Sequence[_NormalMessage] | Sequence[_NearlyNormal]
+_Messages: TypeAlias = Sequence[_NormalMessage | _NearlyNormal]
 _DECODER: Final = msgspec.json.Decoder(list[_NormalMessage])
 _STRICT: Final = msgspec.json.Decoder(list[_NearlyNormal])
 
