@@ -3,7 +3,9 @@
 import gc
 import weakref
 
-from collector.memory import collect_rarely
+import pytest
+
+from collector.memory import collect_rarely, collecting_later
 
 
 class Node:
@@ -28,3 +30,28 @@ def test_cycles_are_still_found_though_more_rarely() -> None:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def test_collecting_waits_while_much_is_made() -> None:
+    """No cycles are looked for within, and they are again afterwards, whatever was raised."""
+    with pytest.raises(RuntimeError):
+        fail_without_collecting()
+    assert gc.isenabled()
+
+
+def test_collecting_that_was_off_stays_off() -> None:
+    """Who looks for no cycles at all is not made to."""
+    gc.disable()
+    try:
+        with collecting_later():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def fail_without_collecting() -> None:
+    """Raise something while no cycles are looked for."""
+    with collecting_later():
+        assert not gc.isenabled()
+        raise RuntimeError

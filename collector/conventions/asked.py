@@ -9,8 +9,8 @@ import msgspec
 
 from collector.conventions.doubles import doubled
 from collector.conventions.member import TraceMember
-from collector.conventions.messages import parts_by_type, text_said
 from collector.conventions.parts import Part
+from collector.conventions.pieces import parts_by_type, text_said
 from collector.conventions.tree import Tree
 from collector.conventions.values import text_of
 from collector.conventions.wrapping import repeating

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from collector.conventions.messages import parts_by_type
 from collector.conventions.parts import Part, is_item
+from collector.conventions.pieces import parts_by_type
 from collector.conventions.values import as_list
 from storage.records import JsonValue, Message
 

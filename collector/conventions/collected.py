@@ -9,7 +9,18 @@ from collector.conventions.numbered import NumberedValues, grown
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan, plan_of, shape_of
 from collector.conventions.table import Dialect, FieldSource, Slot
-from collector.conventions.values import NotJson, at, clean, decode, encodable, looks_encoded, parsed, taken, text_of
+from collector.conventions.values import (
+    AS_PYTHON_WRITES,
+    NotJson,
+    at,
+    clean,
+    decode,
+    encodable,
+    looks_encoded,
+    parsed,
+    taken,
+    text_of,
+)
 from storage.records import JsonValue, LogRecord, Message, Span, SpanEvent, SpanType
 
 BLANKS = frozenset({"null", "N/A", "<not serializable>", "<not specified>", "(merged tools)", "<unknown>"})
@@ -109,8 +120,9 @@ class Collected:
         found = self._found.get(slot)
         if found is not None:
             return found
-        leads, told = self._plan.leads.get(slot), self._events.get(slot) if self._events else None
-        if leads is None and told is None:
+        leads = self._plan.leads.get(slot)
+        told = self._events.get(slot) if self._events else None
+        if not leads and told is None:
             return _NONE
         values = self._values
         found = [] if told is None else told
@@ -156,21 +168,25 @@ class Collected:
         """A text as JSON, else as a literal, decoded once however many rows ask; the text itself where it is none."""
         decoded = self.memo.decoded.get(text)
         if decoded is None:
-            try:
-                decoded = decode(text if text.isascii() else encodable(text))
-                if isinstance(decoded, str) and looks_encoded(decoded):
-                    decoded = parsed(decoded)
-            except NotJson as error:
-                literal = parsed(text) if looks_encoded(text) else text
-                decoded = error if isinstance(literal, str) else literal
-                if decoded is literal:
-                    self.memo.literals.add(text)
-            self.memo.decoded[text] = decoded
+            decoded = self.memo.decoded[text] = self._decoded(text)
         if isinstance(decoded, NotJson):
             if text.lstrip()[:1] in ("{", "["):
                 self._note_once(f"{source}: its JSON {decoded}, so it is shown as text")
             return text
         return decoded
+
+    def _decoded(self, text: str) -> "JsonValue | NotJson":
+        literal = parsed(text) if text.startswith(AS_PYTHON_WRITES) else text
+        if isinstance(literal, str):
+            try:
+                decoded = decode(text if text.isascii() else encodable(text))
+                return parsed(decoded) if isinstance(decoded, str) and looks_encoded(decoded) else decoded
+            except NotJson as error:
+                literal = parsed(text) if looks_encoded(text) else text
+                if isinstance(literal, str):
+                    return error
+        self.memo.literals.add(text)
+        return literal
 
     def group(self, key: str) -> list[JsonValue]:
         """Attributes that are numbered below a key, as a list of what stands below each number."""

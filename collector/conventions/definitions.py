@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from collector.conventions.values import NotJson, as_list, decode
-from collector.conventions.written import plain, written_object
+from collector.conventions.written import written_map
 from storage.records import JsonValue, OfferedTool
 
 _SCHEMAS = (
@@ -68,5 +68,5 @@ def _opened(value: object) -> JsonValue:
         try:
             return decode(value)
         except NotJson:
-            return plain(written_object(value))
+            return written_map(value)
     return value  # type: ignore[return-value] # lists and maps of attributes are clean but for bytes, which name no tool

@@ -14,7 +14,7 @@ from collector.conventions.messages import (
     with_system,
 )
 from collector.conventions.parts import parts_of, text_part
-from collector.conventions.pieces import lacks_something, tells_more, with_ids
+from collector.conventions.pieces import have_parts, lacks_something, tells_more, with_ids
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, as_dict, as_list, clean, decode, looks_encoded, opened, text_of
 from storage.records import JsonValue, LogRecord, Message, SpanType
@@ -138,7 +138,7 @@ def _without_made_up(told: SourcedMessages) -> SourcedMessages:
 
 def _says(told: SourcedMessages) -> bool:
     """Whether there is anything in the messages: some libraries write their roles and nothing else."""
-    return told.messages is not None and any(message["parts"] for message in told.messages)
+    return told.messages is not None and have_parts(told.messages)
 
 
 def _stronger(told: SourcedMessages, other: SourcedMessages) -> SourcedMessages:

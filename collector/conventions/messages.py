@@ -3,7 +3,7 @@
 `{"role", "parts"}` with roles system, user, assistant and tool; a message of nothing but results has role tool.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collector.conventions.parts import (
     Part,
@@ -16,14 +16,14 @@ from collector.conventions.parts import (
     response_part,
     text_part,
 )
-from collector.conventions.pieces import continued, in_parts, is_text_alone
+from collector.conventions.pieces import continued, in_parts, is_text_alone, parts_by_type, text_said
 from collector.conventions.values import as_dict, as_list, encodable
 from collector.conventions.written import written_message
 from storage.records import JsonValue, Message
 
 MAX_CONTAINERS = 8  # maps and lists around messages; four were seen
 
-_ROLES = {
+ROLES = {
     **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk"), "user"),
     **dict.fromkeys(("assistant", "ai", "model", "bot", "aimessage", "aimessagechunk"), "assistant"),
     **dict.fromkeys(("system", "developer", "systemmessage"), "system"),
@@ -99,7 +99,7 @@ def message_of(value: dict[str, JsonValue], role: str) -> Message:
     """One message, whichever vendor's; `role` is taken where it names none."""
     content, told = value.get("content"), value.get("role")
     if len(value) == 2 and type(content) is str and type(told) is str and content[:1] != "[":  # noqa: PLR2004 - no more than a role and words
-        own = _ROLES.get(told) or _role(told, role)
+        own = ROLES.get(told) or _role(told, role)
         if own != "tool":
             return {"role": own, "parts": [{"type": "text", "content": content}] if content else []}
     parts = value.get("parts")
@@ -136,23 +136,6 @@ def offered_tool(value: object) -> JsonValue:
     return content if is_tool else None
 
 
-def text_said(message: Message) -> str:
-    """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
-    everything: list[str] = []
-    since_tool: list[str] = []
-    for part in as_list(message["parts"]):
-        if not isinstance(part, dict):
-            continue
-        kind = part.get("type")
-        content = part.get("content")
-        if kind == "text" and isinstance(content, str):
-            everything.append(content)
-            since_tool.append(content)
-        elif kind == "tool_call_response":
-            since_tool = []
-    return "\n".join(since_tool or everything)
-
-
 def last_text(messages: Sequence[Message] | None, role: str) -> str | None:
     """The last words that are not blank of one role."""
     for message in reversed(messages or ()):
@@ -176,13 +159,6 @@ def split_trajectory(messages: list[Message]) -> tuple[list[Message], list[Messa
         if messages[index]["role"] == "user" and text_said(messages[index]):
             return messages[: index + 1], messages[index + 1 :]
     return messages, []
-
-
-def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
-    """The parts of a message that have a type."""
-    for part in as_list(message["parts"]):
-        if isinstance(part, dict) and part.get("type") == kind:
-            yield part
 
 
 def _of_text(value: str, role: str) -> Message:
@@ -258,22 +234,30 @@ def _of_plain(value: dict[str, JsonValue], role: str) -> list[Message] | None:
 
 
 def _with_system(value: dict[str, JsonValue], found: list[Message]) -> list[Message]:
-    instructions = next((value[key] for key in _SYSTEM_KEYS if value.get(key)), None)
-    if instructions is None:
-        instructions = next((v for k in _SYSTEM_KEYS if (v := as_dict(value.get("config")).get(k))), None)
+    instructions = _instructions(value)
+    if instructions is None and "config" in value:
+        instructions = _instructions(as_dict(value["config"]))
     if isinstance(instructions, dict):
         instructions = instructions.get("parts", instructions.get("text"))
     return with_system(parts_of(instructions), found) or found
 
 
+def _instructions(value: dict[str, JsonValue]) -> JsonValue:
+    for key in _SYSTEM_KEYS:
+        found = value.get(key)
+        if found:
+            return found
+    return None
+
+
 def _role(value: object, otherwise: str) -> str:
     if not isinstance(value, str) or not value or value == "unknown":  # OpenLLMetry, of LangChain's streams
         return otherwise
-    return _ROLES.get(value) or _ROLES.get(value.lower()) or encodable(value)
+    return ROLES.get(value) or ROLES.get(value.lower()) or encodable(value)
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0].lower() in _ROLES  # noqa: PLR2004 - a pair
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0].lower() in ROLES  # noqa: PLR2004 - a pair
 
 
 def _of_pair(value: JsonValue) -> Message:
@@ -384,9 +368,13 @@ def _is_same_call(part: Part, other: JsonValue) -> bool:
     return all(part[key] == other.get(key) for key in ("id", "name", "arguments"))
 
 
+def _is_result(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part.get("type") == "tool_call_response"
+
+
 def _finished(message: Message, source: dict[str, JsonValue] | None = None) -> Message:
     parts = as_list(message["parts"])
-    if parts and all(isinstance(part, dict) and part.get("type") == "tool_call_response" for part in parts):
+    if parts and _is_result(parts[0]) and all(map(_is_result, parts)):
         message["role"] = "tool"
     if source is not None:
         for key in ("name", "finish_reason"):

@@ -151,7 +151,11 @@ def text_part(text: str) -> Part:
 
 
 def _first(block: dict[str, JsonValue], keys: tuple[str, ...]) -> JsonValue:
-    return next((block[key] for key in keys if block.get(key) is not None), None)
+    for key in keys:
+        value = block.get(key)
+        if value is not None:
+            return value
+    return None
 
 
 def _text(block: dict[str, JsonValue], keys: tuple[str, ...]) -> str | None:

@@ -54,11 +54,11 @@ def with_ids(messages: list[Message]) -> list[Message]:
     calls: list[JsonValue] = []
     found = list(messages)
     for at, message in enumerate(messages):
-        asked = [as_dict(part).get("id") for part in _by_type(message, "tool_call")]
+        asked = [as_dict(part).get("id") for part in parts_by_type(message, "tool_call")]
         if asked:
             calls = list(asked)
         elif message["role"] == "tool" and calls:
-            results = list(_by_type(message, "tool_call_response"))
+            results = list(parts_by_type(message, "tool_call_response"))
             if all(result.get("id") is None and result.get("name") is None for result in results) and len(
                 results
             ) <= len(calls):
@@ -103,7 +103,38 @@ def _outline(messages: Sequence[Message]) -> tuple[list[JsonValue], int, int]:
 _JOINED = ("tool_call", "tool_call_response")
 
 
-def _by_type(message: Message, kind: str) -> Iterator[Part]:
+def text_said(message: Message) -> str:
+    """The words of a message; where a whole trajectory is in one, those after its last tool result, if any."""
+    parts = as_list(message["parts"])
+    if len(parts) == 1:
+        only = parts[0]
+        words = only.get("content") if isinstance(only, dict) and only.get("type") == "text" else None
+        return words if isinstance(words, str) else ""
+    everything: list[str] = []
+    since_tool: list[str] = []
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        kind = part.get("type")
+        content = part.get("content")
+        if kind == "text" and isinstance(content, str):
+            everything.append(content)
+            since_tool.append(content)
+        elif kind == "tool_call_response":
+            since_tool = []
+    return "\n".join(since_tool or everything)
+
+
+def have_parts(messages: Sequence[Message]) -> bool:
+    """Whether there is anything in some of the messages."""
+    for message in messages:  # noqa: SIM110 - a generator for each span costs more than the look
+        if message["parts"]:
+            return True
+    return False
+
+
+def parts_by_type(message: Message, kind: str) -> Iterator[Part]:
+    """The parts of a message that have a type."""
     for part in as_list(message["parts"]):
         if isinstance(part, dict) and part.get("type") == kind:
             yield part

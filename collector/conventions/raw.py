@@ -4,6 +4,7 @@ import json
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Candidate, Collected
+from collector.conventions.pieces import have_parts
 from collector.conventions.table import Slot
 from collector.conventions.values import NotJson, decode, encodable, text_of
 from storage.records import Message
@@ -26,7 +27,7 @@ def raw_text(collected: Collected, field: str, slots: tuple[Slot, ...], messages
             text = _first(collected, field, collected.candidates(slot))
             if text is not None:
                 return text
-    if messages and any(message["parts"] for message in messages):
+    if messages and have_parts(messages):
         return encodable(json.dumps(messages, ensure_ascii=False))
     return None
 

@@ -8,8 +8,9 @@ from collector.conventions.counts import read_cost, read_count
 from collector.conventions.definitions import definitions_of, once_by_name
 from collector.conventions.dialogue import NO_DIALOGUE, Dialogue, SourcedMessages, dialogue
 from collector.conventions.failure import failure_of
-from collector.conventions.messages import answer_text, last_text, offered_tool, text_said
+from collector.conventions.messages import answer_text, last_text, offered_tool
 from collector.conventions.own import OwnKeys
+from collector.conventions.pieces import have_parts, text_said
 from collector.conventions.prices import with_cost
 from collector.conventions.raw import ours, raw_text
 from collector.conventions.table import Slot
@@ -18,6 +19,11 @@ from storage.records import LogRecord, Message, OfferedTool, Span, SpanReading, 
 
 TALKING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "evaluator", "other"})
 OFFERING: frozenset[SpanType] = frozenset({"llm", "agent", "chain", "other"})
+RAW: dict[str, tuple[Slot, ...]] = {
+    "input": ("input", "input_messages", "tool_arguments"),
+    "output": ("output", "output_messages", "answer_calls", "tool_result"),
+}
+"""What is told as it came where messages say nothing."""
 UNKNOWN_MODEL = "unknown"  # LangChain4j, where the model did not answer
 
 
@@ -99,7 +105,8 @@ def read_content(collected: Collected, logs: Sequence[LogRecord]) -> Content:
 
 def is_pending(collected: Collected) -> bool:
     """Whether a span only announces another one, which is sent when it has ended."""
-    return any(value == place.value for _, place, value, _ in collected.candidates("pending"))
+    told = collected.candidates("pending")
+    return bool(told) and any(value == place.value for _, place, value, _ in told)
 
 
 def _input(collected: Collected, talk: Dialogue) -> str | None:
@@ -111,7 +118,7 @@ def _input(collected: Collected, talk: Dialogue) -> str | None:
         if text is not None:
             collected.sources["input"] = talk.asked.source
     if text is None and not _lost_content(collected, "input", talk.asked):
-        text = raw_text(collected, "input", ("input", "input_messages", "tool_arguments"), talk.asked.messages)
+        text = raw_text(collected, "input", RAW["input"], talk.asked.messages)
     return text
 
 
@@ -129,8 +136,7 @@ def _output(collected: Collected, talk: Dialogue) -> str | None:
         if text is not None:
             collected.sources["output"] = talk.answered.source
     if text is None and not _lost_content(collected, "output", talk.answered):
-        slots: tuple[Slot, ...] = ("output", "output_messages", "answer_calls", "tool_result")
-        text = raw_text(collected, "output", slots, talk.answered.messages)
+        text = raw_text(collected, "output", RAW["output"], talk.answered.messages)
     return text
 
 
@@ -141,7 +147,7 @@ def _is_answer(output: str | None, answered: list[Message] | None) -> bool | Non
 
 def _lost_content(collected: Collected, field: Slot, told: SourcedMessages) -> bool:
     """Whether messages came without anything in them: OpenTelemetry's contrib drops what is no plain text."""
-    if not told.messages or any(message["parts"] for message in told.messages):
+    if not told.messages or have_parts(told.messages):
         return False
     if raw_text(collected, field, (field,), None) is not None:
         return False

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from collector.conventions import unwrap
 from collector.conventions.collected import BLANKS, Collected
-from collector.conventions.messages import messages_of, parts_by_type
+from collector.conventions.messages import messages_of
 from collector.conventions.parts import Part
+from collector.conventions.pieces import parts_by_type
 from collector.conventions.table import Slot
 from collector.conventions.unwrap import ToolResult
 from collector.conventions.values import encodable

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from collector.conventions.written import is_written, plain, written_object
+from collector.conventions.literals import NotSimpleError, simple_literal
+from collector.conventions.written import is_written, written_map
 from storage.records import AttributeValue, JsonValue
 
 MAX_DEPTH = 60  # OTLP's own nesting ends at 47; a guess at what no honest argument exceeds
@@ -17,6 +18,8 @@ MAX_LITERAL_CHARS = 32_768  # ast.literal_eval takes 0.65 µs a character, so 21
 MAX_ENCODED = 3  # JSON in JSON in JSON: nobody was seen to encode more than twice
 MAX_TOKENS = 2**63 - 1
 TOO_DEEP = "<nested too deeply>"
+AS_PYTHON_WRITES = ("{'", "['", "[{'")
+"""How texts begin that cannot be JSON, but literals."""
 
 _BRACKETS = {"{": "}", "[": "]", '"': '"', "(": ")", "'": "'"}
 # What Python's repr() writes: strings with its own escapes only, so that compiling them cannot warn.
@@ -70,6 +73,8 @@ def parsed(value: object) -> JsonValue:
         return value if isinstance(value, dict | list) else clean(value)
     text = encodable(value)
     for _ in range(MAX_ENCODED):
+        if text.startswith(AS_PYTHON_WRITES):
+            return _literal(text)
         try:
             inner = decode(text)
         except NotJson:
@@ -162,7 +167,7 @@ def at(value: object, path: tuple[str, ...]) -> JsonValue:
     """
     for key in path:
         if isinstance(value, str) and is_written(value):
-            value = plain(written_object(value))
+            value = written_map(value)
         if isinstance(value, dict):
             value = value.get(key)
         elif isinstance(value, list) and key.isdecimal():
@@ -214,6 +219,14 @@ def _literal(text: str) -> JsonValue:
     """
     if len(text) > MAX_LITERAL_CHARS or not looks_encoded(text):
         return text
+    try:
+        return simple_literal(text)
+    except NotSimpleError:
+        return compiled_literal(text)
+
+
+def compiled_literal(text: str) -> JsonValue:
+    """A literal as the compiler reads it; the text itself where it is none."""
     skeleton = _LITERAL_STRING.sub("S", text)
     if not _LITERAL_REST.fullmatch(skeleton) or _nesting(skeleton) > MAX_DEPTH:
         return text

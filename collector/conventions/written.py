@@ -20,19 +20,19 @@ _MAX_DEPTH: Final = 40
 _BEGINS: Final = re.compile(r"[A-Za-z_][\w.]*+(?:\(|=['\"\[{(<\w-])")
 _TOKEN: Final = re.compile(
     r"""\s*(?:
-        (?P<text>'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'
+        (?P<mark>[()\[\]{},:=])
+      | (?P<text>'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'
               |"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+")
       | (?P<number>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]))
       | (?P<name>[A-Za-z_][\w.]*+)
       | <[\w.]+:\ (?P<member>'[^'\\]*'|"[^"\\]*"|-?\d+)>
       | (?P<unknown><[^<>]*+>)
-      | (?P<mark>[()\[\]{},:=])
     )""",
     re.VERBOSE | re.DOTALL,
 )
 _WORDS: Final[dict[str, JsonValue]] = {"None": None, "True": True, "False": False}
-_NOT_AS_IT_IS: Final = ("\\", "\n", "\r", "\0")
-"""What makes a text between quotes something else than its characters, or no text of Python's."""
+_AS_IT_IS: Final = re.compile(r"[^\\\n\r\0]*+")
+"""A text between quotes that is its characters, without what makes it something else, or no text of Python's."""
 
 
 class Written(NamedTuple):
@@ -85,15 +85,43 @@ def plain(value: WrittenValue) -> JsonValue:
     return value
 
 
+def written_map(text: str) -> dict[str, JsonValue] | None:
+    """The object that a text writes as a map; None where it is anything else. It is remembered: MUST NOT be changed."""
+    if len(text) > MAX_CHARS or not is_written(text):
+        return None
+    return _remembered_map(text) if len(text) <= _REMEMBERED_CHARS else _map(text)
+
+
+@lru_cache(maxsize=512)
+def _remembered_map(text: str) -> dict[str, JsonValue] | None:
+    return _map(text)
+
+
+def _map(text: str) -> dict[str, JsonValue] | None:
+    found = written_object(text)
+    return None if found is None else {key: plain(item) for key, item in found.fields.items()}
+
+
 def written_message(text: str) -> dict[str, JsonValue] | None:
-    """The message that a text writes, with a role and content; None where it is none."""
+    """The message that a text writes, with a role and content; None where it is none. It MUST NOT be changed."""
+    if len(text) > MAX_CHARS or not is_written(text):
+        return None
+    return _remembered_message(text) if len(text) <= _REMEMBERED_CHARS else _message(text)
+
+
+@lru_cache(maxsize=512)
+def _remembered_message(text: str) -> dict[str, JsonValue] | None:
+    return _message(text)
+
+
+def _message(text: str) -> dict[str, JsonValue] | None:
     found = written_object(text)
     if found is None:
         return None
     if found.name == "ChatMessage" and "_role" in found.fields:
         return _of_haystack(found)
-    told = plain(found)
-    if not isinstance(told, dict) or "content" not in told:
+    told = {key: plain(item) for key, item in found.fields.items()}
+    if "content" not in told:
         return None
     if isinstance(told.get("role"), str):
         return told
@@ -245,7 +273,7 @@ class _Reader:
 
 def _text(token: str) -> str:
     """A text between its quotes; only where it is more than its characters the compiler is asked, which takes long."""
-    if any(mark in token for mark in _NOT_AS_IT_IS):
+    if not _AS_IT_IS.fullmatch(token):
         value = str(ast.literal_eval(token))
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if not token.isascii():

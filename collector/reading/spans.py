@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from collector.conventions.columnar.reader import SpanReader, row_of_span, rows_table
 from collector.conventions.own import OwnKeys
 from collector.conventions.prices import with_costs
+from collector.memory import collecting_later
 from storage.ingest.batch import MEANINGS
 from storage.query.rows import logs_of, spans_of
 from storage.records import LogRecord, Span
@@ -61,7 +62,8 @@ class ConventionsReader:
 
     def spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """A row of `MEANINGS` for each row of spans, by the log records that belong to them; it never raises."""
-        return with_costs(self._meanings_of_spans(spans, logs), self._own.prices)
+        with collecting_later():
+            return with_costs(self._meanings_of_spans(spans, logs), self._own.prices)
 
     def _meanings_of_spans(self, spans: pa.Table, logs: pa.Table) -> pa.Table:
         """What the spans themselves tell."""

@@ -3,11 +3,24 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.conventions import unwrap
-from collector.conventions.values import MAX_DEPTH, NotJson, clean, decode, fraction, parsed, taken, text_of, whole
+from collector.conventions.literals import NotSimpleError, simple_literal
+from collector.conventions.values import (
+    MAX_DEPTH,
+    NotJson,
+    clean,
+    compiled_literal,
+    decode,
+    fraction,
+    looks_encoded,
+    parsed,
+    taken,
+    text_of,
+    whole,
+)
 from storage.records import JsonValue
 
 plain = st.recursive(
@@ -70,6 +83,35 @@ def test_what_python_writes_is_read_back(value: JsonValue) -> None:
     """The repr of any JSON value is read as that value, as long as it is not also other JSON."""
     written = repr([value])
     assert parsed(written) == [value]
+
+
+PIECES = (
+    "{", "}", "[", "]", "(", ")", ":", ",", " ", "'a'", '"b"', "'c\\'s'", '"d\\"s"', "'\\n'", "'\\\\'", "'\t'",
+    "'\\x41'", "None", "True", '"e\\/f"', "False", "null", "true", "1", "-0", "1.5", "1e5", "1E5", "1e999", "01",
+    "9" * 19, "b'x'", "é", "'é'",
+)  # fmt: skip
+pieces = st.lists(st.sampled_from(PIECES), max_size=9)
+
+
+@given(pieces.map("".join))
+@example("[" + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "]")
+@example("{'a': None, 'b': [True, False, 'None'], \"it's\": 'a \"word\"'}")
+def test_what_is_read_at_once_is_what_the_compiler_reads(text: str) -> None:
+    """A literal that needs no compiler means what the compiler says, and nothing else is taken for one."""
+    try:
+        simple = simple_literal(text)
+    except NotSimpleError:
+        return
+    if looks_encoded(text):
+        assert repr(simple) == repr(compiled_literal(text))
+
+
+def test_an_ordinary_literal_needs_no_compiler() -> None:
+    """What frameworks write of their maps is read at once, quotes in its strings or not."""
+    assert simple_literal("{'a': None, \"it's\": ['a \"word\"', True, -1.5]}") == {
+        "a": None,
+        "it's": ['a "word"', True, -1.5],
+    }
 
 
 def test_depth_is_bounded() -> None:

@@ -52,16 +52,17 @@ class Laid:
 class LaidValues:
     """The values of one span, decoded when somebody asks for one."""
 
-    __slots__ = ("_laid", "_start")
+    __slots__ = ("_letters", "_start", "_texts")
 
     def __init__(self, laid: Laid, start: int) -> None:
-        self._laid = laid
+        self._texts, self._letters = laid.texts, laid.letters
         self._start = start
 
     def __getitem__(self, at: int) -> AttributeValue:
         """A value by the number of its key."""
         place = self._start + at
-        text, letter = self._laid.texts[place], self._laid.letters[place]
+        letter = self._letters[place]
+        text: str = self._texts[place]
         return text if letter == _TEXT else taken(decode_value(text, chr(letter)))
 
 

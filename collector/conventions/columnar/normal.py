@@ -1,16 +1,21 @@
-"""Messages that came in the normal form already: checked with one typed parse, and kept as they came."""
+"""Messages that came in the normal form, or nearly: checked with one typed parse, and kept as they came or mended."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from collector.conventions.parts import may_hide_blocks
 from collector.conventions.unwrap import WRITTEN
-from collector.conventions.values import MAX_DEPTH
+from collector.conventions.values import MAX_DEPTH, NotJson, decode
+from storage.records import JsonValue
 
 
 class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    content: str
+
+
+class _TextAlone(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
     content: str
 
 
@@ -29,8 +34,9 @@ class _Call(msgspec.Struct, tag_field="type", tag="tool_call", forbid_unknown_fi
 
 class _Response(msgspec.Struct, tag_field="type", tag="tool_call_response", forbid_unknown_fields=True):
     id: str | None
-    response: _Json
+    response: _Json | msgspec.UnsetType = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
+    result: _Json | msgspec.UnsetType = msgspec.UNSET  # what some call the response
 
 
 class _NormalMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,7 +46,16 @@ class _NormalMessage(msgspec.Struct, forbid_unknown_fields=True):
     finish_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class _NearlyNormal(msgspec.Struct, forbid_unknown_fields=True):
+    role: Literal["user", "assistant", "system", "tool"]
+    parts: list[_TextAlone | _Reasoning | _Call | _Response]
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    finish_reason: str | msgspec.UnsetType = msgspec.UNSET
+
+
+_Messages: TypeAlias = Sequence[_NormalMessage | _NearlyNormal]
 _DECODER: Final = msgspec.json.Decoder(list[_NormalMessage])
+_STRICT: Final = msgspec.json.Decoder(list[_NearlyNormal])
 
 MAYBE_JSON: Final = frozenset("{[\"'(-.0123456789tfnNIb \t\r\n")
 """How a text can begin that is JSON or a literal, which would be opened."""
@@ -56,6 +71,7 @@ class NormalMessages(NamedTuple):
     asked: str | None
     answered: str | None
     has_calls: bool
+    mended: str | None  # the messages as JSON, where they were not quite in the normal form
 
 
 def said(text: str) -> NormalMessages | None:
@@ -66,25 +82,123 @@ def said(text: str) -> NormalMessages | None:
         messages = _DECODER.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return None
+    has_calls = _have_calls(messages)
+    if has_calls is not None:
+        return _told(messages, has_calls, None)
+    return _mended(text)
+
+
+def _told(messages: _Messages, has_calls: bool, mended: str | None) -> NormalMessages | None:  # noqa: FBT001 - a field
+    if not any(message.parts for message in messages):
+        return None
+    return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls, mended)
+
+
+def _mended(text: str) -> NormalMessages | None:
+    """What messages say whose arguments and results are JSON in JSON, and the like; None for all others."""
+    try:
+        messages = _STRICT.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    if not all(map(_mend, messages)):
+        return None
+    has_calls = _have_calls(messages)
+    return None if has_calls is None else _told(messages, has_calls, msgspec.json.encode(messages).decode())
+
+
+class Halves(NamedTuple):
+    """A conversation as what was asked, up to the last words of the user, and what came of it: each as JSON."""
+
+    words: str
+    answer: str | None
+    asked: str
+    answered: str
+
+
+def halved(text: str) -> Halves | None:
+    """The halves of a conversation that is nearly in the normal form; None where it takes a closer look."""
+    if text.count("[") + text.count("{") > MAX_DEPTH or "\\ud" in text:
+        return None
+    try:
+        messages = _STRICT.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    if not all(map(_mend, messages)) or _have_calls(messages) is None:
+        return None
+    last = next((at for at in reversed(range(len(messages))) if _asks(messages[at])), len(messages))
+    asked, answered = messages[: last + 1], messages[last + 1 :]
+    words = _last_words(asked, "user")
+    if words is None or not any(message.parts for message in answered):
+        return None
+    told = (msgspec.json.encode(half).decode() for half in (asked, answered))
+    return Halves(words, _answer(answered), *told)
+
+
+def _asks(message: _NearlyNormal) -> bool:
+    return message.role == "user" and bool(_words(message.parts))
+
+
+def _mend(message: _NearlyNormal) -> bool:
+    """Bring a message into the normal form, as far as that is simple."""
+    parts = [part for part in message.parts if not isinstance(part, _TextAlone) or part.content]
+    for part in parts:
+        if isinstance(part, _Call):
+            part.arguments = _opened(part.arguments)
+        elif isinstance(part, _Response):
+            if part.response is msgspec.UNSET:
+                part.response, part.result = part.result, msgspec.UNSET
+            if part.response is msgspec.UNSET or part.result is not msgspec.UNSET:
+                return False
+            part.response = _opened(part.response)
+    message.parts = parts
+    if parts and all(isinstance(part, _Response) for part in parts):
+        message.role = "tool"
+    return True
+
+
+def _opened(value: _Json) -> _Json:
+    """An object that came as the JSON of it; anything else as it is."""
+    if not isinstance(value, str) or value[:1] != "{":
+        return value
+    try:
+        inner = decode(value)
+    except NotJson:
+        return value
+    return inner if isinstance(inner, dict) else value  # type: ignore[return-value] # of JSON instead of texts of it
+
+
+def bare_arguments(text: str) -> JsonValue:
+    """Arguments that are the JSON of an object, with nothing wrapped around them; None for all others."""
+    value = _opened(text)
+    return value if isinstance(value, dict) and _is_bare(value, _WRAPPED) else None  # type: ignore[return-value] # of JSON
+
+
+def bare_response(text: str) -> JsonValue:
+    """A result that is words, or the JSON of an object with nothing wrapped around it; None for all others."""
+    value = _opened(text)
+    return value if _is_bare(value, _LAYERS) else None  # type: ignore[return-value] # of JSON
+
+
+def _have_calls(messages: _Messages) -> bool | None:
+    """Whether messages have to do with tools; None where they are not quite in the normal form."""
     has_calls = was_calling = False
     for message in messages:
         calls = _check(message)
-        if calls is None or (calls and was_calling):
+        is_calling = bool(calls) and message.role == "assistant"
+        if calls is None or (is_calling and was_calling):
             return None
-        was_calling = calls and message.role == "assistant"
+        was_calling = is_calling
         has_calls = has_calls or calls
-    if not any(message.parts for message in messages):
-        return None
-    return NormalMessages(_last_words(messages, "user"), _answer(messages), has_calls)
+    return has_calls
 
 
-def _check(message: _NormalMessage) -> bool | None:
+def _check(message: _NormalMessage | _NearlyNormal) -> bool | None:
     """Whether a message has to do with tools; None where it is not quite in the normal form."""
     if message.name == "" or message.finish_reason == "":
         return None
     calls = responses = 0
     for part in message.parts:
-        if isinstance(part, _Text):
+        if isinstance(part, _Text | _TextAlone):
             if not part.content or may_hide_blocks(part.content):
                 return None
         elif isinstance(part, _Call):
@@ -106,8 +220,10 @@ def _is_plain(part: _Reasoning | _Response) -> bool:
     """Whether thoughts or a result stand as they are."""
     if isinstance(part, _Reasoning):
         return not may_hide_blocks(part.content)
-    is_named = part.id is not None and part.name != ""
-    return is_named and not isinstance(part.response, list) and _is_bare(part.response, _LAYERS)
+    is_named = part.id is not None and part.name != "" and part.result is msgspec.UNSET
+    if not is_named or isinstance(part.response, list | msgspec.UnsetType):
+        return False
+    return _is_bare(part.response, _LAYERS)
 
 
 def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
@@ -117,13 +233,13 @@ def _is_bare(value: _Json, wrappings: Sequence[str] | frozenset[str]) -> bool:
     return not isinstance(value, dict) or not any(key in value for key in wrappings)
 
 
-def _answer(messages: Sequence[_NormalMessage]) -> str | None:
+def _answer(messages: _Messages) -> str | None:
     if messages[-1].role in ("user", "system"):
         return None
     return _last_words(messages, "assistant")
 
 
-def _last_words(messages: Sequence[_NormalMessage], role: str) -> str | None:
+def _last_words(messages: _Messages, role: str) -> str | None:
     for message in reversed(messages):
         if message.role == role:
             text = _words(message.parts)
@@ -133,12 +249,12 @@ def _last_words(messages: Sequence[_NormalMessage], role: str) -> str | None:
 
 
 def _words(parts: Sequence[object]) -> str:
-    if len(parts) == 1 and isinstance(parts[0], _Text):
+    if len(parts) == 1 and isinstance(parts[0], _Text | _TextAlone):
         return parts[0].content
     everything: list[str] = []
     since_tool: list[str] = []
     for part in parts:
-        if isinstance(part, _Text):
+        if isinstance(part, _Text | _TextAlone):
             everything.append(part.content)
             since_tool.append(part.content)
         elif isinstance(part, _Response):

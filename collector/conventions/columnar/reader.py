@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,21 +10,23 @@ import pyarrow.compute as pc
 
 from collector.conventions.collected import Collected, Memo
 from collector.conventions.columnar.laid import Laid, Shapes
-from collector.conventions.columnar.normal import said
+from collector.conventions.columnar.normal import halved, said
+from collector.conventions.columnar.numbered_messages import gathered
 from collector.conventions.columnar.recipe import Recipe, recipe_of
 from collector.conventions.columnar.simple import COST, COUNTS, TEXTS, Simple, simple_fields
-from collector.conventions.columnar.stored import Row, definitions_text, row_of
+from collector.conventions.columnar.stored import Row, definitions_text, json_text, row_of
 from collector.conventions.columnar.told import ERROR, ToldSpans
 from collector.conventions.columnar.tools import read_tool
 from collector.conventions.counts import read_cost, read_count
 from collector.conventions.failure import failure_of
 from collector.conventions.own import OwnKeys
 from collector.conventions.plan import ShapePlan
-from collector.conventions.span import is_pending, read_content, read_definitions, read_model
+from collector.conventions.raw import raw_text
+from collector.conventions.span import RAW, is_pending, read_content, read_definitions, read_model
 from collector.conventions.table import Slot
 from collector.conventions.values import encodable
 from storage.ingest.batch import KEYED, MEANINGS
-from storage.records import LogRecord, Span
+from storage.records import LogRecord, Message, Span
 
 _TEXT: Final = ord("s")
 _ALL: Final[tuple[Slot, ...]] = ("model", *TEXTS, *COUNTS, COST)
@@ -92,8 +94,12 @@ class _Reading:
         if not recipe.has_content and not recipe.can_fail and self._is_quiet(row):
             return self._without_content(row, recipe)
         elsewhere = self._elsewhere.get(id(recipe.plan), ())
-        if recipe.asked_at >= 0 and recipe.answered_at >= 0 and not elsewhere and row not in self._told.has_content:
-            found = self._quickly(row, recipe)
+        if recipe.asked is not None and recipe.answered is not None and row not in self._told.has_content:
+            found = self._quickly(row, recipe, elsewhere)
+            if found is not None:
+                return found
+        if recipe.trajectory is not None and row not in self._told.has_content:
+            found = self._by_halves(row, recipe, recipe.trajectory, elsewhere)
             if found is not None:
                 return found
         if recipe.tool is not None and not elsewhere and self._is_quiet(row):
@@ -137,34 +143,77 @@ class _Reading:
             found["pending"] = True
         return found
 
-    def _quickly(self, row: int, recipe: Recipe) -> Row | None:
-        """Read messages that are in the normal form; None where there is more to it."""
-        start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
-        asked_at, answered_at = start + recipe.asked_at, start + recipe.answered_at
-        if letters[asked_at] != _TEXT or letters[answered_at] != _TEXT:
-            return None
-        asked, answered = said(texts[asked_at]), said(texts[answered_at])
+    def _quickly(self, row: int, recipe: Recipe, slots: Sequence[Slot]) -> Row | None:
+        """Read messages that are in the normal form, or numbered; None where there is more to it."""
+        asked = self._said(row, recipe, "input")
+        answered = None if asked is None else self._said(row, recipe, "output")
         if asked is None or answered is None:
             return None
-        if (asked.asked is None and recipe.has_raw_input) or (answered.answered is None and recipe.has_raw_output):
+        return self._with_more(row, recipe, asked | answered, slots)
+
+    def _by_halves(self, row: int, recipe: Recipe, at: int, slots: Sequence[Slot]) -> Row | None:
+        """Read a conversation that tells both sides; None where there is more to it."""
+        place = self._starts[row] + at
+        told = halved(self._laid.texts[place]) if self._laid.letters[place] == _TEXT else None
+        if told is None:
+            return None
+        collected = self._collected(row, recipe)
+        output = raw_text(collected, "output", ("output",), None) or told.answer
+        if output is None or collected.notes:
             return None
         found: Row = {
-            "input": texts[asked_at] if asked.asked is None else asked.asked,
-            "output": texts[answered_at] if answered.answered is None else answered.answered,
-            "input_messages_key": recipe.plan.keys[recipe.asked_at],
-            "output_messages_key": recipe.plan.keys[recipe.answered_at],
-            "output_is_answer": answered.answered is not None,
+            "input": told.words,
+            "output": output,
+            "input_messages": told.asked,
+            "output_messages": told.answered,
+            "output_is_answer": False if told.answer is None else True if told.answer == output else None,
         }
-        if recipe.can_fail or self._told.statuses[row] == ERROR or row in self._told.events:
-            collected = self._collected(row, recipe)
+        return self._with_more(row, recipe, found, slots)
+
+    def _with_more(self, row: int, recipe: Recipe, found: Row, slots: Sequence[Slot]) -> Row | None:
+        """What else than a dialogue a span tells; None where it has to be explained."""
+        if any(self._laid.texts[self._starts[row] + at] == value for at, value in recipe.announcing):
+            return None
+        may_fail = recipe.can_fail or self._told.statuses[row] == ERROR or row in self._told.events
+        if not (may_fail or recipe.definitions or slots):
+            return found
+        collected = self._collected(row, recipe)
+        if may_fail:
             found["error"], found["error_type"] = failure_of(collected, None)
-            if collected.notes:
-                return None
         if recipe.definitions:
-            collected = self._collected(row, recipe)
             found["tool_definitions"] = self._offered(row, recipe, collected)
-            return None if collected.notes else found
-        return found
+        for slot in slots:
+            found[slot] = _field(collected, slot)
+        return None if collected.notes else found
+
+    def _said(self, row: int, recipe: Recipe, side: Literal["input", "output"]) -> Row | None:
+        """What one side of a dialogue says; None where it takes a closer look."""
+        start, texts, letters = self._starts[row], self._laid.texts, self._laid.letters
+        where, role = (recipe.asked, "user") if side == "input" else (recipe.answered, "assistant")
+        messages: list[Message] | None = None
+        row_of_side: Row
+        if isinstance(where, int):
+            told = said(texts[start + where]) if letters[start + where] == _TEXT else None
+            if told is None:
+                return None
+            words = told.asked if side == "input" else told.answered
+            key = "messages_key" if told.mended is None else "messages"
+            row_of_side = {f"{side}_{key}": recipe.plan.keys[where] if told.mended is None else told.mended}
+        else:
+            found = None if where is None else gathered(where, start, texts, letters, role)
+            if found is None:
+                return None
+            words, messages = found
+            row_of_side = {f"{side}_messages": json_text(messages)}
+        if side == "output":
+            row_of_side["output_is_answer"] = words is not None
+        if words is None:
+            collected = self._collected(row, recipe)
+            words = raw_text(collected, side, RAW[side], messages)
+            if words is None or collected.notes:
+                return None
+        row_of_side[side] = words
+        return row_of_side
 
     def _offered(self, row: int, recipe: Recipe, collected: Collected) -> str | None:
         """The tools that were offered, read once for all spans that offer them."""
@@ -217,7 +266,8 @@ def _table(rows: Sequence[Row | None], simple: Simple, laid: Laid, recipes: Sequ
         if row is not None:
             for name, value in row.items():
                 values[name][number] = value
-                if name in told:
+            if not told.keys().isdisjoint(row):
+                for name in told.keys() & row.keys():
                     told[name].append(number)
     columns = {name: _over(column, told[name], values[name]) for name, column in simple.columns.items()}
     columns["span_type"] = _by_plan([recipe.kind for recipe in recipes], laid)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.conventions.columnar.simple import NOWHERE, place_at
+from collector.conventions.columnar.numbered_messages import NumberedMessages, numbered_messages
+from collector.conventions.columnar.simple import place_at
 from collector.conventions.columnar.tools import ToolRecipe, tool_recipe
 from collector.conventions.numbered import places_in
 from collector.conventions.plan import ShapePlan
@@ -29,23 +30,28 @@ _CONTENT: frozenset[Slot] = frozenset(
         "pending",
     }
 )
-_CLOSER: frozenset[Slot] = frozenset(
-    {"system", "pending", "whole_input", "raw_dialogue", "call_ids", "result_ids", "made_up_ids"}
+_CLOSER: frozenset[Slot] = frozenset({"system", "whole_input", "call_ids", "result_ids", "made_up_ids"})
+_BESIDE_TRAJECTORY: tuple[Slot, ...] = (
+    "input_messages",
+    "output_messages",
+    "answer_text",
+    "answer_calls",
+    "raw_dialogue",
 )
 _FAILURES: tuple[Slot, ...] = ("failed", "error", "error_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What is done with each span of a plan. Numbers are those of the plan's keys; below 0: none."""
+    """What is done with each span of a plan. Numbers are those of the plan's keys."""
 
     plan: ShapePlan
     kind: str
     dialect: str | None
-    asked_at: int  # messages that may be in the normal form
-    answered_at: int
-    has_raw_input: bool  # something else than messages can be the input
-    has_raw_output: bool
+    asked: int | NumberedMessages | None  # messages that may be in the normal form, or are numbered; None: look closer
+    answered: int | NumberedMessages | None
+    trajectory: int | None  # what was asked and answered, where it stands in one list alone
+    announcing: Sequence[tuple[int, str]]  # the values of keys by which a span only announces another one
     can_fail: bool  # by its attributes
     definitions: Sequence[tuple[int, str]]  # what tool definitions follow from; a text without the word tells none
     tool: ToolRecipe | None  # of a call of a tool that stands in attributes as it is
@@ -61,15 +67,28 @@ def recipe_of(plan: ShapePlan) -> Recipe:
         plan=plan,
         kind=kind,
         dialect=plan.dialect.name if plan.dialect else None,
-        asked_at=place_at(plan, "input_messages") if is_quick else NOWHERE,
-        answered_at=place_at(plan, "output_messages") if is_quick else NOWHERE,
-        has_raw_input=bool({"input", "tool_arguments"} & plan.told),
-        has_raw_output="output" in plan.told,
+        asked=_messages(plan, "input_messages") if is_quick else None,
+        answered=_messages(plan, "output_messages") if is_quick else None,
+        trajectory=_trajectory(plan) if is_quick else None,
+        announcing=tuple((lead.at, lead.place.value) for lead in plan.leads.get("pending", ())),
         can_fail=can_fail,
         definitions=_places_of_definitions(plan) if kind in OFFERING else (),
         tool=None if can_fail else tool_recipe(plan),
         has_content=kind == "tool" or not _CONTENT.isdisjoint(plan.told),
     )
+
+
+def _messages(plan: ShapePlan, slot: Slot) -> int | NumberedMessages | None:
+    """Where messages lie. A request beside them may tell more than JSON does; numbered ones are asked for all ids."""
+    at = place_at(plan, slot)
+    if at < 0:
+        return numbered_messages(plan, slot)
+    return None if plan.leads.get("raw_dialogue") else at
+
+
+def _trajectory(plan: ShapePlan) -> int | None:
+    at = place_at(plan, "trajectory")
+    return None if at < 0 or any(plan.leads.get(slot) for slot in _BESIDE_TRAJECTORY) else at
 
 
 def _is_ours(plan: ShapePlan) -> bool:

@@ -1,0 +1,58 @@
+"""Literals of Python as JSON: the strings set aside, the words of the rest replaced, and all of it decoded at once.
+
+Compiling takes three times as long: 59 against 19 µs of CPU a literal of 250 characters, on a busy machine. What this
+does not know is left to the compiler.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from storage.records import JsonValue
+
+_STRING: Final = re.compile(
+    r"""'(?:[^'\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+'"""
+    r'''|"(?:[^"\\\n]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+"'''
+)
+_ASIDE: Final = "\1"
+_ODD_NUMBER: Final = re.compile(r"\d(?:E|\d{16})|-0")
+_WORDS: Final = {"None": "null", "True": "true", "False": "false"}
+_NOT_OUTSIDE_STRINGS: Final = (*_WORDS.values(), "'", '"', "\\")
+_BY_ESCAPES: Final = ("\\\\", "\\x", "\\u", "\\U")
+_MOST_BRACKETS: Final = 60
+"""With more of them a text may be deeper than is read."""
+
+
+class NotSimpleError(ValueError):
+    """There is more to a literal than this knows."""
+
+
+def simple_literal(text: str) -> JsonValue:
+    """The value of a literal of maps, lists, strings, numbers and words; raises `NotSimpleError` for any other."""
+    if text.count("{") + text.count("[") > _MOST_BRACKETS or _ASIDE in text:
+        raise NotSimpleError
+    strings = _STRING.findall(text)
+    rest = _STRING.sub(_ASIDE, text)
+    if _ODD_NUMBER.search(rest) or any(word in rest for word in _NOT_OUTSIDE_STRINGS):
+        raise NotSimpleError
+    for word, json_word in _WORDS.items():
+        rest = rest.replace(word, json_word)
+    pieces = rest.split(_ASIDE)
+    whole = [""] * (2 * len(pieces) - 1)
+    whole[::2] = pieces
+    whole[1::2] = map(_as_json, strings)
+    try:
+        value: JsonValue = msgspec.json.decode("".join(whole))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise NotSimpleError from None
+    return value
+
+
+def _as_json(string: str) -> str:
+    inner = string[1:-1]
+    if "\\" in inner:
+        if any(escape in inner for escape in _BY_ESCAPES):
+            raise NotSimpleError
+        inner = inner.replace("\\'", "'").replace('\\"', '"')
+    return '"' + inner.replace('"', '\\"') + '"'
