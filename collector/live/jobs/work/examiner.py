@@ -104,6 +104,11 @@ class Examiner:
         self._child = ChildProcess(program, greeting, timeout_s=patience.child_s)
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="windows")
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the process; None while there is none."""
+        return self._child.pid
+
     def cases(self, tasks: Sequence[Task]) -> Iterator[Examined]:
         """The test case of each, in any order.
 
