@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from evaluators.case import actual_calls, offered_tools
+from evaluators.case import actual_calls, find, offered_tools
 from evaluators.configuration import Flag, ReadsCalls, ReadsTools
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
@@ -25,11 +25,16 @@ class ToolCallValidity(ReadsCalls, ReadsTools):
 
 def tool_call_validity(settings: ToolCallValidity) -> Check:
     """The share of calls that name a tool there is, with arguments that fit its schema."""
+    told_before: object = None  # the tools of the case before, which are those of the rule where it names some
+    errors_of: _Checker | None = None
 
     def check(case: Case) -> Assessment:
+        nonlocal told_before, errors_of
         calls = actual_calls(case, settings.path, settings.tool_calls_key)
-        tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
-        errors_of = _Checker(tools, strict=settings.strict_mode)
+        told = find(case, "metadata", settings.tools_key)
+        if errors_of is None or told is not told_before:
+            tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
+            told_before, errors_of = told, _Checker(tools, strict=settings.strict_mode)
         errors = [errors_of(call) for call in calls]
         valid = errors.count([])
         results = [
