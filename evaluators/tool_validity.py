@@ -10,6 +10,7 @@ from evaluators.configuration import Flag, ReadsCalls, ReadsTools
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
+from evaluators.tool_schema import BadSchema, compile_schema
 
 _TOLD_ERRORS = 5
 """Of many errors a reason tells this many, and the metadata all. A guess."""
@@ -54,9 +55,6 @@ class _Checker:
     """Finds what is wrong with calls of these tools."""
 
     def __init__(self, tools: Mapping[str, ToolDefinition], *, strict: bool) -> None:
-        from evaluators.tool_schema import BadSchema, compile_schema  # noqa: PLC0415 - takes a second and a half
-
-        self._compile, self._bad_schema = compile_schema, BadSchema
         self._tools = tools
         self._strict = strict
         self._compiled: dict[str, Callable[[object], list[str]]] = {}
@@ -70,9 +68,9 @@ class _Checker:
         schema = True if tool.input_schema is None else tool.input_schema
         try:
             if call.name not in self._compiled:
-                self._compiled[call.name] = self._compile(schema).errors
+                self._compiled[call.name] = compile_schema(schema).errors
             errors = self._compiled[call.name](call.arguments)
-        except self._bad_schema as error:
+        except BadSchema as error:
             raise BadCase(f"metadata.tools: the inputSchema of {call.name} is not a JSON Schema: {error}") from None
         return errors + (_unexpected(call.arguments, schema) if self._strict else [])
 
