@@ -9,10 +9,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from storage.judging.judgements import StoredEvaluation
 from storage.records import JsonValue, Message, TraceReading, TraceSummary, TraceToolCall
+
+if TYPE_CHECKING:
+    from storage.judging.judgements import StoredEvaluation  # which loads DuckDB, for the process that makes test cases
 
 _SPEAKING: Final = ("user", "assistant")
 _Key = bytes
@@ -28,7 +30,7 @@ class SessionTrace:
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
-    evaluations: Sequence[StoredEvaluation]
+    evaluations: "Sequence[StoredEvaluation]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,12 @@ class SessionTurn:
     trace: SessionTrace
     messages: Sequence[Message]  # that were not said before
     tool_calls: Sequence[TraceToolCall]  # that were not told before
-    evaluations: Sequence[StoredEvaluation]  # those that count
+    evaluations: "Sequence[StoredEvaluation]"  # those that count
     cost_so_far_usd: float | None  # of this turn and those before; None while none told any
 
 
 def session_trace(
-    summary: TraceSummary, reading: TraceReading, evaluations: Sequence[StoredEvaluation]
+    summary: TraceSummary, reading: TraceReading, evaluations: "Sequence[StoredEvaluation]"
 ) -> SessionTrace:
     """A trace of a session, of what its spans mean."""
     return SessionTrace(

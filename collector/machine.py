@@ -12,6 +12,9 @@ _LEAST_MEMORY, _MOST_MEMORY = 256 << 20, 16 << 30
 _MOST_THREADS: Final = 16
 """Each takes memory for what it works at. A guess."""
 
+_MOST_CHECKING: Final = 3
+"""A check takes the server itself more than half of what it takes such a process: more of them would wait for it."""
+
 
 def share_of_memory() -> int:
     """A quarter of the memory that there is, in bytes, within bounds."""
@@ -21,6 +24,11 @@ def share_of_memory() -> int:
 def share_of_threads() -> int:
     """As many threads as processors, within bounds."""
     return max(1, min(_processors(), _MOST_THREADS))
+
+
+def checking_processes() -> int:
+    """As many processes for checks as there are processors, within bounds."""
+    return max(1, min(_processors(), _MOST_CHECKING))
 
 
 def _memory_bytes() -> int:

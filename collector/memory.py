@@ -43,8 +43,11 @@ parts a span took 103 µs of CPU to read with 700, 71 with 50,000, and 65 where 
 
 
 def collect_rarely() -> None:
-    """Look for cycles of garbage more rarely, and no more among what is there now: for a server that has started."""
-    gc.collect()
+    """Look for cycles of garbage more rarely, and no more among what is there now: for a process that starts.
+
+    None is looked for at once: of 237,000 objects that a server has after its imports 5 were garbage, and to find them
+    took 0.15 s.
+    """
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
 

@@ -51,11 +51,11 @@ def tool_error(settings: ToolError) -> Check:
     def why(call: ToolCall) -> str | None:
         if call.metadata.get("isError") is True:
             return "its span says so"
-        text = call.result_text
-        if text is None or not text.strip():
+        if call.result is None or (isinstance(call.result, str) and not call.result.strip()):
             return "no result" if settings.treat_blank_as_error else None
         if settings.detect_json_error_field and _has_error(call.result):
             return 'the result has an "error"'
+        text = (call.result_text or "") if texts else ""
         return next((f"the result contains {wanted!r}" for wanted in texts if wanted in text), None)
 
     def check(case: Case) -> Assessment:

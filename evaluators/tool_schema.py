@@ -2,27 +2,13 @@
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.protocols import Validator
-from jsonschema.validators import extend, validator_for
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-
-from evaluators.formats import formats_of
 from evaluators.quick_schema import Test, quick_test
 
 _KEPT_SCHEMAS = 2048
 """Compiled schemas that are kept, some 20 kB each. A guess: more tools than one installation has."""
-
-_MESSAGE_CHARACTERS = 200
-"""Of a message, which quotes what it is about, this much. A guess."""
-
-_NOTHING_REMOTE: Final[Registry[Any]] = Registry()
-"""References lead within the schema; a schema is never fetched."""
 
 
 class BadSchema(Exception):
@@ -33,14 +19,13 @@ class Schema:
     """A compiled JSON Schema."""
 
     def __init__(self, document: Mapping[str, Any] | bool) -> None:  # noqa: FBT001 - true and false are schemas
-        if isinstance(document, Mapping) and not isinstance(document.get("$schema", ""), str):
-            raise BadSchema("$schema is not text")
-        kind = validator_for(document, default=Draft202012Validator)
-        for error in kind(kind.META_SCHEMA, format_checker=formats_of(kind)).iter_errors(document):
-            if not _is_about_a_type(error):
-                raise BadSchema(_error_text(error))
-        tolerant = extend(kind, {"type": _type})  # type: ignore[no-untyped-call] # its stub has no types
-        self._validator: Validator = tolerant(document, registry=_NOTHING_REMOTE, format_checker=formats_of(kind))
+        from evaluators.full_schema import FullValidator, Unusable  # noqa: PLC0415 - a start checks none, and this is a twentieth of it
+
+        self._unusable = Unusable
+        try:
+            self._full = FullValidator(document)
+        except Unusable as error:
+            raise BadSchema(str(error)) from None
         self._surely: Test = quick_test(document)
 
     def errors(self, value: Any) -> list[str]:  # noqa: ANN401 - JSON
@@ -52,11 +37,9 @@ class Schema:
         if self._surely(value):
             return []
         try:
-            return [_error_text(error) for error in self._validator.iter_errors(value)]
-        except Unresolvable as error:
-            raise BadSchema(f"a reference leads nowhere: {error}") from None
-        except RecursionError:
-            raise BadSchema("it refers to itself without end") from None
+            return self._full.errors(value)
+        except self._unusable as error:
+            raise BadSchema(str(error)) from None
 
 
 def compile_schema(document: Mapping[str, Any] | bool) -> Schema:  # noqa: FBT001 - true and false are schemas
@@ -71,28 +54,3 @@ def compile_schema(document: Mapping[str, Any] | bool) -> Schema:  # noqa: FBT00
 @functools.lru_cache(maxsize=_KEPT_SCHEMAS)
 def _compiled(text: str) -> Schema:
     return Schema(json.loads(text))
-
-
-def _type(validator: Validator, types: object, value: Any, _schema: object) -> Iterator[ValidationError]:  # noqa: ANN401 - JSON
-    """The keyword `type`. The name of a type that JSON Schema does not have says nothing."""
-    names = types if isinstance(types, list) else [types]
-    if not any(name not in _TYPES or validator.is_type(value, str(name)) for name in names):
-        yield ValidationError(f"{value!r} is not of type {' or '.join(map(repr, names))}")
-
-
-def _is_about_a_type(error: ValidationError) -> bool:
-    """Whether the meta-schema complains about the name of a type."""
-    place = [step for step in error.absolute_path if isinstance(step, str)]
-    named = error.instance if isinstance(error.instance, list) else [error.instance]
-    return place[-1:] == ["type"] and place[-2:-1] != ["properties"] and all(isinstance(name, str) for name in named)
-
-
-def _error_text(error: ValidationError) -> str:
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
-    message = error.message
-    if len(message) > _MESSAGE_CHARACTERS:
-        message = f"{message[:_MESSAGE_CHARACTERS]}…"
-    return f"{place.removeprefix('.')}: {message}" if place else message
-
-
-_TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})

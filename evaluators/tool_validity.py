@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from evaluators.case import actual_calls, offered_tools
+from evaluators.case import actual_calls, find, offered_tools
 from evaluators.configuration import Flag, ReadsCalls, ReadsTools
 from evaluators.errors import BadCase
 from evaluators.evaluator import Assessment, Check, EvaluatorKind, pure
 from evaluators.model import Case, ToolCall, ToolDefinition
+from evaluators.tool_schema import BadSchema, compile_schema
 
 _TOLD_ERRORS = 5
 """Of many errors a reason tells this many, and the metadata all. A guess."""
@@ -25,11 +26,16 @@ class ToolCallValidity(ReadsCalls, ReadsTools):
 
 def tool_call_validity(settings: ToolCallValidity) -> Check:
     """The share of calls that name a tool there is, with arguments that fit its schema."""
+    told_before: object = None  # the tools of the case before, which are those of the rule where it names some
+    errors_of: _Checker | None = None
 
     def check(case: Case) -> Assessment:
+        nonlocal told_before, errors_of
         calls = actual_calls(case, settings.path, settings.tool_calls_key)
-        tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
-        errors_of = _Checker(tools, strict=settings.strict_mode)
+        told = find(case, "metadata", settings.tools_key)
+        if errors_of is None or told is not told_before:
+            tools = {tool.name: tool for tool in offered_tools(case, key=settings.tools_key)}
+            told_before, errors_of = told, _Checker(tools, strict=settings.strict_mode)
         errors = [errors_of(call) for call in calls]
         valid = errors.count([])
         results = [
@@ -49,9 +55,6 @@ class _Checker:
     """Finds what is wrong with calls of these tools."""
 
     def __init__(self, tools: Mapping[str, ToolDefinition], *, strict: bool) -> None:
-        from evaluators.tool_schema import BadSchema, compile_schema  # noqa: PLC0415 - takes a second and a half
-
-        self._compile, self._bad_schema = compile_schema, BadSchema
         self._tools = tools
         self._strict = strict
         self._compiled: dict[str, Callable[[object], list[str]]] = {}
@@ -65,9 +68,9 @@ class _Checker:
         schema = True if tool.input_schema is None else tool.input_schema
         try:
             if call.name not in self._compiled:
-                self._compiled[call.name] = self._compile(schema).errors
+                self._compiled[call.name] = compile_schema(schema).errors
             errors = self._compiled[call.name](call.arguments)
-        except self._bad_schema as error:
+        except BadSchema as error:
             raise BadCase(f"metadata.tools: the inputSchema of {call.name} is not a JSON Schema: {error}") from None
         return errors + (_unexpected(call.arguments, schema) if self._strict else [])
 

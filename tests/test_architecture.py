@@ -128,13 +128,15 @@ def test_every_test_states_its_claim() -> None:
     assert [name for name, claim in tests if not claim.endswith(".") or re.search(r"[.!?]\s+[A-Z]", claim)] == []
 
 
-@pytest.mark.parametrize("module", ["rules", "evaluators", "storage.records", "storage.errors"])
+@pytest.mark.parametrize(
+    "module", ["rules", "evaluators", "storage.records", "storage.errors", "collector.live.jobs.work.child"]
+)
 def test_deciding_and_judging_need_no_database(module: str) -> None:
     """Importing a package that decides, or the nouns it decides about, does not load DuckDB."""
     assert not loads(module, "duckdb")
 
 
-@pytest.mark.parametrize("library", ["scipy", "openai"])
+@pytest.mark.parametrize("library", ["scipy", "openai", "jsonschema"])
 def test_a_server_starts_without_what_it_may_never_need(library: str) -> None:
     """Libraries that are large and seldom asked are loaded by whoever asks first."""
     assert not loads("collector.program", library)

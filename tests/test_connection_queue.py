@@ -15,7 +15,6 @@ from collector.live.jobs.work.job_context import Task
 from collector.live.judges.judging import Fallback
 from storage.judging.jobs import Job
 from tests.connecting import an_active_rule
-from tests.judged import NOW
 
 RULE = an_active_rule()
 A_JOB = Job(
@@ -27,16 +26,7 @@ A_JOB = Job(
     trace_id="0" * 32,
     span_id=None,
     session_id=None,
-    release=None,
-    round=0,
-    state="claimed",
     attempts=1,
-    not_before=None,
-    claimed_until=None,
-    error_kind=None,
-    error=None,
-    created_at=NOW,
-    occasion="live",
 )
 
 

@@ -55,10 +55,12 @@ def test_a_job_is_claimed_once(tmp_path: Path) -> None:
     """What is claimed is not claimed again, the oldest comes first, and each claim counts as an attempt."""
     with a_store(tmp_path) as store:
         a_book(store)
-        assert [(job.job_id, job.attempts, job.state) for job in claim(store, 3)] == [
+        assert [(job.job_id, job.attempts) for job in claim(store, 3)] == [(1, 1), (2, 1), (3, 1)]
+        assert rows(store, "SELECT job_id, attempts, state FROM job ORDER BY job_id") == [
             (1, 1, "claimed"),
             (2, 1, "claimed"),
             (3, 1, "claimed"),
+            (4, 0, "ready"),
         ]
         assert [job.job_id for job in claim(store)] == [4]
         assert claim(store) == []
@@ -103,7 +105,8 @@ def test_a_job_that_was_put_back_waits(tmp_path: Path) -> None:
         assert (waiting.due, waiting.next_us) == (1, NOW_US + 10)
         assert {depth.state: depth.jobs for depth in store.jobs.counts(NOW_US)} == {"waiting": 1, "ready": 1}
         found = claim(store, at_us=NOW_US + 10)
-        assert [(job.job_id, job.attempts, job.error_kind) for job in found] == [(2, 1, None), (1, 2, "timeout")]
+        assert [(job.job_id, job.attempts) for job in found] == [(2, 1), (1, 2)]
+        assert rows(store, "SELECT job_id, error_kind FROM job ORDER BY job_id") == [(1, "timeout"), (2, None)]
 
 
 def test_a_lease_that_ends_frees_its_job(tmp_path: Path) -> None:
@@ -141,7 +144,8 @@ def test_superseded_results_stay_superseded(tmp_path: Path) -> None:
             (1, "scored", True, None),
             (2, "skipped", True, "superseded"),
         ]
-        assert [(job.job_id, job.round) for job in claim(store)] == [(3, 1), (4, 1)]
+        assert [job.job_id for job in claim(store)] == [3, 4]
+        assert rows(store, "SELECT job_id, round FROM job ORDER BY job_id") == [(3, 1), (4, 1)]
 
 
 def test_failures_are_retried_by_hand(tmp_path: Path) -> None:
@@ -153,7 +157,8 @@ def test_failures_are_retried_by_hand(tmp_path: Path) -> None:
         store.jobs.take_turn(a_turn(finished=[a_result(1), a_failure(2), over]))
         repeated = store.jobs.retry([1, 2, 3, 4, 5], now_us=NOW_US)
         assert (repeated.jobs, repeated.refused) == (2, {1: "scored", 4: "claimed", 5: None})
-        assert [(job.job_id, job.round, job.attempts) for job in claim(store)] == [(5, 1, 1), (6, 1, 1)]
+        assert [(job.job_id, job.attempts) for job in claim(store)] == [(5, 1), (6, 1)]
+        assert rows(store, "SELECT job_id, round FROM job WHERE job_id > 4 ORDER BY job_id") == [(5, 1), (6, 1)]
         assert store.jobs.retry([2], now_us=NOW_US).refused == {2: "superseded"}
         assert states(store) == {"scored": 1, "superseded": 2, "claimed": 3}
         assert rows(store, "SELECT last_job FROM matching_state") == [(6,)]

@@ -80,17 +80,20 @@ def test_deferred_parts_are_what_a_map_of_them_would_be() -> None:
     """Keys whose value is None are not there; defaults stand behind what is; each value is made at most once."""
     made: list[str] = []
 
-    def maker(name: str, value: object) -> object:
-        made.append(name)
-        return value
+    class Parts:
+        def __getattr__(self, name: str) -> object:
+            made.append(name)
+            return {"a": 1, "b": None, "c": 0}[name]
 
-    parts = DeferredParts({"a": lambda: maker("a", 1), "b": lambda: maker("b", None), "c": lambda: maker("c", 0)})
+    parts = DeferredParts(Parts(), {"a": "a", "b": "b", "c": "c"})
     assert made == []
     assert ("a" in parts, "b" in parts, "z" in parts) == (True, False, False)
     assert made == ["a", "b"]
     both = with_default(with_default(parts, "b", "second"), "a", "not taken")
     assert made == ["a", "b"], "a default is made of nothing"
     assert (dict(parts), dict(both)) == ({"a": 1, "c": 0}, {"a": 1, "b": "second", "c": 0})
+    more = with_default(with_default(with_default(both, "y", 5), "x", 6), "b", "third")
+    assert list(more.items()) == [("a", 1), ("b", "second"), ("c", 0), ("y", 5), ("x", 6)]
     assert made == ["a", "b", "c"]
     with pytest.raises(KeyError, match="b"):
         parts["b"]

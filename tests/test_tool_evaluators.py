@@ -1,11 +1,15 @@
 """Evaluators of tool calls against definitions, expectations and results, and the matching of arguments."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from evaluators.case import parse_case
 from evaluators.errors import BadConfiguration
+from evaluators.evaluator import run
+from evaluators.outcome import Failure, Verdict
 from evaluators.registry import build
 from tests.evaluating import call, called, evaluate, failure, skip, verdict
 
@@ -115,6 +119,20 @@ def test_validity_is_the_share_of_valid_calls() -> None:
     assert found.score == 1 / 3
     assert "fly: unknown tool; there are: search_flights" in found.reason
     assert not found.success
+
+
+def test_each_case_is_checked_against_its_own_tools() -> None:
+    """An evaluator reads tools that many cases share once, and those of another case by themselves."""
+    evaluator = build("tool_call_validity", {})
+    shared: list[dict[str, object]] = [{"name": "a", "inputSchema": {"required": ["x"]}}]
+    own: list[dict[str, object]] = [{"name": "a"}]
+    wrong: list[dict[str, object]] = [{"nam": "a"}]
+    said = []
+    for tools in (shared, own, shared, wrong, wrong, shared):
+        case = parse_case(called("a")).model_copy(update={"metadata": {"tools": tools}})
+        outcome = asyncio.run(run(evaluator, case))
+        said.append(outcome.score if isinstance(outcome, Verdict) else type(outcome))
+    assert said == [0.0, 1.0, 0.0, Failure, Failure, 0.0]
 
 
 def test_of_two_definitions_the_last_counts() -> None:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -81,3 +82,26 @@ def test_another_certificate_is_refused(tmp_path: Path) -> None:
         answer, _ = asyncio.run(post(certificate, trusted, "hooks.example"))
         assert answer.status is None
         assert "CERTIFICATE_VERIFY_FAILED" in str(answer.error)
+
+
+def test_certificates_are_read_by_whoever_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender that is made, and sends over plain HTTP, reads none; over TLS it reads those of the system."""
+
+    def refuse() -> ssl.SSLContext:
+        raise OSError("no certificates here")
+
+    monkeypatch.setattr("httpcore.default_ssl_context", refuse)
+
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    async def both() -> list[DeliveryResponse]:
+        server = await asyncio.start_server(_serve_once, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            sender = Sender(AddressPolicy(["127.0.0.1"]), resolve, limits=PATIENT)
+            return [await sender.post(f"{scheme}://127.0.0.1:{port}/", b"{}", {}) for scheme in ("http", "https")]
+
+    plain, over_tls = asyncio.run(both())
+    assert (plain.status, over_tls.status) == (204, None)
+    assert "no certificates here" in str(over_tls.error)

@@ -121,6 +121,25 @@ def test_many_jobs_leave_one_evaluation_each(tmp_path: Path) -> None:
         assert states(store) == {"scored": 6000}
 
 
+def test_a_process_helps_where_many_jobs_wait(tmp_path: Path) -> None:
+    """A few jobs are checked by one process; thousands by two, each once."""
+    with a_store(tmp_path) as store:
+        commit(store, a_batch(*(an_export(1, trace=trace, first=trace) for trace in range(1500))))
+        book = Book(store)
+        active = book.rule(target="TRACE", evaluator="tool_error")
+        book.enqueue(active, [(trace_id(trace), None) for trace in range(20)])
+        with working(book, checking=2) as workers:
+            assert workers.wait_idle(LONG_S)
+            assert len(workers.checking_pids) == 1
+            for _ in range(3):
+                active = book.rule(target="TRACE", evaluator="tool_error")
+                book.enqueue(active, [(trace_id(trace), None) for trace in range(1500)])
+            assert workers.wait_idle(LONG_S)
+            assert len(workers.checking_pids) == 2
+        counts = "SELECT count(*), count(DISTINCT job_id), count(DISTINCT (rule, trace_id)) FROM evaluations"
+        assert rows(store, counts) == [(4520, 4520, 4520)]
+
+
 @pytest.mark.parametrize("deed", ["os._exit(7)", "time.sleep(3600)", "raise MemoryError", "while True: pass"])
 def test_a_target_that_breaks_the_process_fails_alone(tmp_path: Path, deed: str) -> None:
     """A trace that kills, hangs, exhausts or occupies the process fails visibly; all others are evaluated."""

@@ -171,7 +171,7 @@ class LocalJudges:
         self, active: ActiveRule, job: Job, *, current: Callable[[], ActiveRule], over: str | None = None
     ) -> Judge:
         """A judge over its model."""
-        assert job.state == "claimed"
+        assert job.attempts > 0, "it was claimed"
         assert current().rule_id == active.rule_id
         key = over or self.connection_of(active)
         if key not in self.connections:
@@ -200,6 +200,7 @@ def working(
     judges: JudgeSource | None = None,
     patience: RetryPolicy = QUICK,
     program: str = PROGRAM,
+    checking: int = 2,
 ) -> Iterator[Workers]:
     """Workers at work on the store, with judges over these connections, or with other ones."""
     workers = Workers(
@@ -207,7 +208,7 @@ def working(
         book.store.windows,
         book.revisions.get,
         judges or LocalJudges(connections or {}),
-        WorkerOptions(own=OwnKeys({}), patience=patience, program=program),
+        WorkerOptions(own=OwnKeys({}), patience=patience, program=program, checking=checking),
     )
     workers.start()
     try:

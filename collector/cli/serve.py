@@ -31,6 +31,9 @@ def serve(ctx: click.Context, /, *, config: Path | None, sample: bool, **flags: 
     One JSON line on standard output says when it is ready and where it listens; logs go to standard error.
     """
     settings = read_settings(config, {name: value for name, value in flags.items() if value is not None})
+    from collector.memory import collect_rarely
+
+    collect_rarely()  # what is imported next is no garbage: to look at it again and again takes a seventh of the start
     from collector.program import serve as serve_until_stopped  # after the settings: a wrong one is told at once
 
     ctx.exit(serve_until_stopped(settings, with_sample=sample))

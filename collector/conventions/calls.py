@@ -1,7 +1,5 @@
 """The tool calls of a trace, each once: told by tools' own spans, by models' messages, or by both."""
 
-from dataclasses import replace
-
 from collector.conventions import unwrap
 from collector.conventions.asked import MessageCall, canonical, requests_of
 from collector.conventions.call_ids import is_made_up
@@ -30,13 +28,15 @@ def tool_calls(tree: Tree) -> tuple[TraceToolCall, ...]:
     _place(runs, requests.history)
     starts = _starts(tree, runs)
     failed = _failed_below(tree)
-    found = [
-        (starts[run.span.span_id], _of_run(run, failed.get(run.span.span_id)))
-        for run in sorted(runs, key=_place_in_answer)
+    found: list[tuple[_Order, ReportedRun | MessageCall]] = [
+        (starts[run.span.span_id], run) for run in sorted(runs, key=_place_in_answer)
     ]
-    found += [((call.known_ns, 0), _of_asked(call)) for call in left]
+    found += [((call.known_ns, 0), call) for call in left]
     found.sort(key=lambda one: one[0])  # stable: with equal starts, as they were asked for
-    return tuple(replace(call, ordinal=ordinal) for ordinal, (_, call) in enumerate(found))
+    return tuple(
+        _of_asked(ordinal, one) if isinstance(one, MessageCall) else _of_run(ordinal, one, failed.get(one.span.span_id))
+        for ordinal, (_, one) in enumerate(found)
+    )
 
 
 def _runs(tree: Tree) -> list[ReportedRun]:
@@ -140,7 +140,7 @@ def _failed_below(tree: Tree) -> dict[str, str]:
     return found
 
 
-def _of_run(run: ReportedRun, failure: str | None) -> TraceToolCall:
+def _of_run(ordinal: int, run: ReportedRun, failure: str | None) -> TraceToolCall:
     span, asked = run.span, run.asked
     arguments, result = span.tool_arguments, span.tool_result
     if asked is not None and not isinstance(arguments, dict | list) and asked.arguments is not None:
@@ -154,7 +154,7 @@ def _of_run(run: ReportedRun, failure: str | None) -> TraceToolCall:
     if result is None and not is_error and failure is not None:
         is_error, error = True, failure
     return TraceToolCall(
-        ordinal=0,
+        ordinal=ordinal,
         span_id=span.span_id,
         call_id=run.call_id,
         name=span.tool_name or (asked.name if asked else ""),
@@ -167,10 +167,10 @@ def _of_run(run: ReportedRun, failure: str | None) -> TraceToolCall:
     )
 
 
-def _of_asked(asked: MessageCall) -> TraceToolCall:
+def _of_asked(ordinal: int, asked: MessageCall) -> TraceToolCall:
     is_error, error = _failure(asked)
     return TraceToolCall(
-        ordinal=0,
+        ordinal=ordinal,
         span_id=asked.span_id,
         call_id=asked.call_id,
         name=asked.name,

@@ -58,7 +58,7 @@ class Sender:
         self._resolve = resolve
         self._clock = clock
         self._limits = limits or TimeLimits()
-        self._tls = tls or httpcore.default_ssl_context()
+        self._tls = tls
 
     async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         """POST a body and say what came of it; whatever goes wrong is an answer too."""
@@ -87,7 +87,7 @@ class Sender:
         timeout = {"connect": self._limits.connect_s}  # all of it together has `total_s`
         sent = {"Host": url.netloc.decode("ascii"), "Content-Length": str(len(body)), "Connection": "close", **headers}
         pool = httpcore.AsyncConnectionPool(
-            ssl_context=self._tls,
+            ssl_context=await self._trust() if url.scheme == "https" else None,
             max_keepalive_connections=0,
             network_backend=_CheckedNetwork(url, self._policy, self._resolve),
         )
@@ -101,6 +101,12 @@ class Sender:
             asked = named.get(b"retry-after", b"").decode("latin-1")
             now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
             return DeliveryResponse(status=response.status, retry_after_s=retry_after_s(asked, now))
+
+    async def _trust(self) -> ssl.SSLContext:
+        """Whom it trusts. To read certificates takes a thirtieth of a start, and many servers send nothing."""
+        if self._tls is None:
+            self._tls = await asyncio.to_thread(httpcore.default_ssl_context)
+        return self._tls
 
 
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):

@@ -1,16 +1,30 @@
 """Parts of a test case that are made when an evaluator first asks for them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 class DeferredParts(Mapping[str, Any]):
-    """Values by their keys, each made once, when somebody asks for it. What is made as None is not there."""
+    """Attributes of an object under keys of their own, each asked for once, when somebody wants it.
 
-    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
-        self._makers = makers
-        self._made: dict[str, Any] = {}
+    What is None is not there, unless it has a default.
+    """
+
+    __slots__ = ("_defaults", "_made", "_names", "_parts")
+
+    def __init__(
+        self,
+        parts: object,
+        names: Mapping[str, str],
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        made: dict[str, Any] | None = None,
+    ) -> None:
+        """`names` has the attribute of `parts` that each key stands for; `made` is what was asked for already."""
+        self._parts = parts
+        self._names = names
+        self._defaults = {} if defaults is None else defaults
+        self._made = {} if made is None else made
 
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - the user's value
         value = self.get(key)
@@ -20,27 +34,29 @@ class DeferredParts(Mapping[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - the user's value
         """The value of a key; the default where it is not there."""
-        if key not in self._made:
-            maker = self._makers.get(key)
-            if maker is None:
-                return default
-            self._made[key] = maker()
-        value = self._made[key]
+        if key in self._made:
+            value = self._made[key]
+        elif (name := self._names.get(key)) is None:
+            value = None
+        else:
+            value = self._made[key] = getattr(self._parts, name)
+        if value is None:
+            value = self._defaults.get(key)
         return default if value is None else value
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self.get(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in self._makers if key in self)
+        return (key for key in dict.fromkeys((*self._names, *self._defaults)) if key in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def with_default(self, key: str, value: object) -> "DeferredParts":
-        """These values, and another one where there is none under its key."""
-        makers = {name: partial(self.get, name) for name in self._makers}
-        return DeferredParts({**makers, key: partial(self.get, key, value)})
+        """These values, and another one where there is none under its key; what one of them asks for, the other has."""
+        defaults = {**self._defaults, key: self._defaults.get(key, value)}
+        return DeferredParts(self._parts, self._names, defaults=defaults, made=self._made)
 
 
 def with_default(values: Mapping[str, Any], key: str, value: object) -> Mapping[str, Any]:

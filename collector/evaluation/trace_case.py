@@ -1,13 +1,13 @@
 """The test case that a trace is."""
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from collector.conventions.columnar.stored_trace import StoredTrace
 from collector.conventions.member import TraceMember
 from collector.evaluation.deferred import DeferredParts
-from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of
+from evaluators.model import Case, Conversation, Message, ToolCall, ToolDefinition, text_of, unchecked_case
 from evaluators.summary import RunSummary, TokenUsage
 from evaluators.wire import parse_json
 from storage import records
@@ -107,11 +107,12 @@ def case_of_trace(reading: TraceReading, spans: Sequence[Span]) -> Case:
 def case_of_stored(trace: StoredTrace) -> Case:
     """The test case that stored spans are, of which each part is made when an evaluator first asks for it."""
     parts = _TraceParts(trace, trace.members, trace.trace_id)
-    inputs, outputs, metadata = (
-        DeferredParts({key: partial(getattr, parts, name) for key, name in names.items()})
-        for names in (_INPUTS, _OUTPUTS, _METADATA)
+    return unchecked_case(
+        inputs=DeferredParts(parts, _INPUTS),
+        actual_outputs=DeferredParts(parts, _OUTPUTS),
+        expected_outputs={},
+        metadata=DeferredParts(parts, _METADATA),
     )
-    return Case.model_construct(inputs=inputs, actual_outputs=outputs, expected_outputs={}, metadata=metadata)
 
 
 def whole_case(case: Case) -> Case:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -67,6 +68,8 @@ def results_table(results: Iterable[JobResult]) -> pa.Table:
 
 def table_of(schema: pa.Schema, records: Iterable[Any]) -> pa.Table:
     """Records as columns, by the names of their fields."""
-    listed = list(records)
-    columns = [pa.array([getattr(record, column.name) for record in listed], column.type) for column in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    rows = list(map(attrgetter(*schema.names), records))
+    told = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, column.type) for values, column in zip(told, schema, strict=True)], schema=schema
+    )

@@ -36,7 +36,7 @@ _RETURNS = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """An evaluation to be made, as its row was when it was claimed. Times are UTC, without a zone."""
+    """An evaluation to be made, that was claimed: as much of its row as whoever makes it needs."""
 
     job_id: int
     revision: int
@@ -45,23 +45,8 @@ class Job:
     project: str | None
     trace_id: str
     span_id: str | None  # None: the trace, or the session
-    release: str | None
-    round: int
-    state: str
+    session_id: str | None  # None: it is not about a session; else `trace_id` is its latest trace
     attempts: int  # with the one that it was claimed for
-    not_before: dt.datetime | None
-    claimed_until: dt.datetime | None
-    error_kind: str | None
-    error: str | None
-    created_at: dt.datetime
-    occasion: str  # live; backfill; asked: by somebody; or again: a score of an earlier round was counted
-    judge_calls: int | None = None  # of attempts before this one, and what they took
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    session_id: str | None = None  # None: it is not about a session; else `trace_id` is its latest trace
-    service: str | None = None  # of what is judged; None: nobody knows
-    started_at: dt.datetime | None = None  # when that started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +310,5 @@ def _claim(cursor: duckdb.DuckDBPyConnection, claim: Claim, turn: LedgerTurn) ->
 def _jobs(claimed: pa.Table) -> list[Job]:
     """Jobs as they are after they were claimed."""
     columns = {name: claimed.column(name).to_pylist() for name in claimed.column_names}
-    columns["state"] = ["claimed"] * claimed.num_rows
     columns["attempts"] = [attempts + 1 for attempts in columns["attempts"]]
     return [Job(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]

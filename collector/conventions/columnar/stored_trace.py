@@ -1,6 +1,7 @@
 """Traces and single spans as their stored columns tell them, each part worked out when somebody asks for it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ _AS_IS: Final = {
     "offered": "tool_definitions",
 }
 """The fields of a member of a trace, and the columns that tell them."""
+
+_FIELDS: Final = tuple(field.name for field in fields(TraceMember))
 
 
 class StoredSpan(NamedTuple):
@@ -137,7 +140,5 @@ def stored_spans(rows: pa.Table) -> Iterator[StoredSpan]:
         text if text is None or is_text else decoded(text) for text, is_text in zip(results, are_texts, strict=True)
     ]
     columns["has_stored_arguments"] = [True] * rows.num_rows
-    names = tuple(columns)
-    of = zip(rows.column("tenant").to_pylist(), rows.column("trace_id").to_pylist(), strict=True)
-    for (tenant, trace_id), told in zip(of, zip(*columns.values(), strict=True), strict=True):
-        yield StoredSpan(tenant, trace_id, TraceMember(**dict(zip(names, told, strict=True))))
+    members = map(TraceMember, *(columns[name] for name in _FIELDS))
+    return map(StoredSpan, rows.column("tenant").to_pylist(), rows.column("trace_id").to_pylist(), members)

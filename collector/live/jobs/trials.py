@@ -1,7 +1,6 @@
 """Evaluations on the spot, of a rule that nobody has put in force; of them only what a judge took is stored."""
 
 import asyncio
-import datetime as dt
 import itertools
 import json
 import threading
@@ -45,7 +44,6 @@ _IDLE_S: Final = 60.0
 """For so long the process is kept for the next evaluation; to start it takes the better part of a second."""
 
 _WAIT_S: Final = 10.0
-_NEVER: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - as jobs have it: UTC, without a zone
 
 
 DRAFTS: Final = "drafts"
@@ -304,14 +302,5 @@ def _job(number: int, revision: int, example: Example) -> Job:
         trace_id=example.trace_id,
         span_id=example.span_id,
         session_id=example.session_id,
-        release=None,
-        round=0,
-        state="claimed",
         attempts=1,
-        not_before=None,
-        claimed_until=None,
-        error_kind=None,
-        error=None,
-        created_at=_NEVER,
-        occasion="trial",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collector.conventions.own import OwnKeys
@@ -15,6 +15,7 @@ from collector.live.jobs.work.ledger import Ledger, Queue
 from collector.live.jobs.work.results import failed
 from collector.live.jobs.work.retry_policy import RetryPolicy, steady_clock
 from collector.live.judges.judging import JudgeSource
+from collector.machine import checking_processes
 from evaluators.errors import BadConfiguration
 from storage.ingest.windows import Windows
 from storage.judging.jobs import Job, Jobs
@@ -31,10 +32,11 @@ class WorkerOptions:
     code_judges: int = 2  # programs at the same time
     patience: RetryPolicy = RetryPolicy()  # noqa: RUF009 - it is frozen
     program: str = PROGRAM  # of the processes that look at spans
+    checking: int = field(default_factory=checking_processes)  # processes for checks, at most
 
 
 class Workers:
-    """Turns jobs into evaluations: checks in a process of their own, judges and programs in an event loop of their own.
+    """Turns jobs into evaluations: checks in processes of their own, judges and programs in an event loop of their own.
 
     Every job that is claimed is handed in once: with its result, or for another attempt. What is handed in is stored in
     one transaction with the claims of the next.
@@ -54,8 +56,9 @@ class Workers:
         self._judges = judges
         self._ledger = Ledger(jobs, self._queue_of, clock=clock, patience=patience)
         job_context = JobContext(outlet=self._ledger, rule_of=rule_of, clock=clock, patience=patience)
-        checking, preparing = (
-            Examiner(windows, options.own, patience=patience, program=options.program) for _ in range(2)
+        *checking, preparing = (
+            Examiner(windows, options.own, patience=patience, program=options.program)
+            for _ in range(options.checking + 1)
         )
         self._checks = Checks(checking, job_context)
         self._asking = JudgeExecutor(preparing, job_context, judges, code_judges=options.code_judges)
@@ -81,6 +84,11 @@ class Workers:
     def wake(self) -> None:
         """Say that there are new jobs, or that rules or connections have changed."""
         self._ledger.wake()
+
+    @property
+    def checking_pids(self) -> list[int]:
+        """The numbers of the processes for checks that there are."""
+        return self._checks.pids
 
     def run(self, work: Coroutine[Any, Any, Found]) -> Future[Found]:
         """Have something done in the event loop in which judges are asked; what stops it cuts that off."""

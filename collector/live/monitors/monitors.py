@@ -1,6 +1,7 @@
 """The thread that follows results as they are stored, and raises alerts when they become worse."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -36,8 +37,9 @@ guess."""
 
 _PAUSE_S: Final = 1.0
 _TICK_S: Final = 1.0
-_GATHER_S: Final = 0.25
-"""Results that come one by one are looked at together: a guess at what nobody waits for."""
+_GATHER_S: Final = 1.0
+"""Results that come one by one are looked at together, since each look is a transaction: a guess at what nobody waits
+for."""
 
 Group = dict[str, MonitoredStream]
 
@@ -62,6 +64,7 @@ class MonitorThread:
         self._clock = clock
         self._groups: dict[StreamKey, Group] = {}
         self._caught_up = CaughtUp()
+        self._hurries = threading.Event()  # somebody waits for it
         self._thread = FollowerThread(
             self._watch_on, name="monitors", doing="watching results", log=log, pause_s=_PAUSE_S
         )
@@ -72,11 +75,16 @@ class MonitorThread:
 
     def close(self) -> None:
         """Stop; what is not looked at yet is after the next start."""
-        self._thread.close(self._monitors.wake)
+        self._thread.close(self._hurry)
 
     def wait_watched(self, timeout_s: float) -> bool:
         """Wait until everything that is stored now was looked at; False when that took too long."""
-        return self._caught_up.wait(timeout_s, self._monitors.wake)
+        return self._caught_up.wait(timeout_s, self._hurry)
+
+    def _hurry(self) -> None:
+        """End a wait for results, and for more of them."""
+        self._hurries.set()
+        self._monitors.wake()
 
     def _watch_on(self) -> None:
         self._groups.clear()  # a step that failed may be stored all the same, or not
@@ -95,8 +103,8 @@ class MonitorThread:
                 log.info("alert %s is over (its rule was deleted)", alert_id)
             self._caught_up.tell(asked)
             self._monitors.wait_for_results(_TICK_S)
-            if asked == self._caught_up.asked:
-                self._thread.stopping.wait(_GATHER_S)
+            self._hurries.wait(_GATHER_S)
+            self._hurries.clear()
 
     def _step(self, cursor: Cursor) -> int:
         """Look at the next results; up to where that was."""

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 from collector.children import inside
 from collector.children.wire import receive, send
 from collector.live.jobs.work.child import TooLong
+from collector.memory import collect_rarely
 from evaluators.case import parse_case
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
@@ -17,6 +18,7 @@ from evaluators.registry import build
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
+    collect_rarely()
     inside.run(serve)
 
 

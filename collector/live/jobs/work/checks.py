@@ -1,4 +1,4 @@
-"""The lane of checks: evaluators that ask nobody, in batches, in a process of their own."""
+"""The lane of checks: evaluators that ask nobody, in batches, in processes of their own."""
 
 import logging
 import threading
@@ -18,8 +18,13 @@ log = logging.getLogger(__name__)
 _HELD = 16_384
 """Jobs claimed ahead, so that there is work while the ledger waits for its turn. A guess: two seconds' work."""
 
-_TOGETHER = 4096
-"""Jobs of a batch, in which the rows of the next targets are taken out while those before are judged."""
+_TOGETHER = 2048
+"""Jobs of a batch, in which the rows of the next targets are taken out while those before are judged. So few that the
+processes end together, and so many that they seldom pause between two of them: a guess."""
+
+_HELPS_BEYOND = 1024
+"""So many jobs are left to the first process, which is done with them in a quarter of a second; so many more for each
+further one, whose start takes half a second of processor time, and which holds 120 MB, 65 of them its own. A guess."""
 
 _HAND_IN_S = 0.25
 """What is done of a batch is handed in so often at least. A turn of the ledger costs some 15 ms, whatever is in it."""
@@ -29,15 +34,21 @@ _SLOW_KINDS = frozenset({"timeout", "killed"})
 
 
 class Checks:
-    """Examines jobs one batch after the other. A revision that was too slow once gets no more than a job in each."""
+    """Examines jobs in batches, one in each process at a time; those after the first process help where many wait.
 
-    def __init__(self, examiner: Examiner, job_context: JobContext) -> None:
-        self._examiner = examiner
+    A revision that was too slow once gets no more than one job at a time.
+    """
+
+    def __init__(self, examiners: Sequence[Examiner], job_context: JobContext) -> None:
+        self._examiners = examiners
         self._job_context = job_context
         self._slow_revisions: set[int] = set()
         self._inbox: Inbox[Task] = Inbox()
         self._common, self._slow = CheckQueue(self, job_context, _HELD), CheckQueue(self, job_context, 1)
-        self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, args=(each, number), name=f"checks-{number}", daemon=True)
+            for number, each in enumerate(examiners)
+        ]
 
     def queue_of(self, revision: int) -> "CheckQueue":
         """The queue for jobs of a revision."""
@@ -45,14 +56,18 @@ class Checks:
 
     def start(self) -> None:
         """Start examining."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Stop; what is not done is handed in as if it had not been claimed."""
         left = self._inbox.close()
-        self._examiner.kill()
-        self._thread.join()
-        self._examiner.close()
+        for examiner in self._examiners:
+            examiner.kill()
+        for thread in self._threads:
+            thread.join()
+        for examiner in self._examiners:
+            examiner.close()
         self._job_context.hand_back(left)
 
     def add(self, tasks: Sequence[Task]) -> None:
@@ -60,11 +75,16 @@ class Checks:
         if not self._inbox.put(tasks):
             self._job_context.hand_back(tasks)
 
-    def _run(self) -> None:
-        while tasks := self._inbox.take(_TOGETHER):
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes that there are."""
+        return [each.pid for each in self._examiners if each.pid is not None]
+
+    def _run(self, examiner: Examiner, number: int) -> None:
+        while tasks := self._inbox.take(_TOGETHER, beyond=number * _HELPS_BEYOND):
             left = {task.job.job_id: task for task in tasks}
             try:
-                self._examine(left)
+                self._examine(examiner, left)
             except ChildFailed:  # closed
                 self._job_context.hand_back(list(left.values()))
             except Exception as error:  # noqa: BLE001 - the top of a thread: a bug must not end checking for good
@@ -72,11 +92,11 @@ class Checks:
                 self._job_context.after_error(left.values(), error)
             self._let_go(tasks)
 
-    def _examine(self, left: dict[int, Task]) -> None:
+    def _examine(self, examiner: Examiner, left: dict[int, Task]) -> None:
         done: list[JudgedJobs] = []
         handed_in_s = time.monotonic()
         try:
-            for judged in self._examiner.judge(list(left.values())):
+            for judged in examiner.judge(list(left.values())):
                 done.append(judged)
                 if time.monotonic() - handed_in_s > _HAND_IN_S:
                     self._hand_in(done, left)

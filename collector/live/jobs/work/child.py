@@ -31,6 +31,7 @@ from collector.live.jobs.work.target import (
     case_for_rule,
     case_of_target,
 )
+from collector.memory import collect_rarely
 from evaluators.errors import Broken
 from evaluators.evaluator import Evaluator, run
 from evaluators.model import Case, text_of
@@ -43,8 +44,8 @@ from storage.records import LogRecord, Span
 _TELL_S = 0.05
 """What is done is told so often, unless after each job. A guess: enough for neither side to notice the messages."""
 
-_IMPORTS = {"tool_call_validity": "evaluators.tool_schema"}
-"""What evaluators import when they first need it, and what would take a second and a half of the first check's time."""
+_IMPORTS = {"tool_call_validity": "evaluators.full_schema"}
+"""What evaluators import when they first need it, and what would take a tenth of a second of the first check's time."""
 
 _KEPT = 1000  # evaluators, of as many revisions. A guess
 
@@ -126,6 +127,7 @@ class ExaminedSpans:
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
+    collect_rarely()
     inside.run(serve)
 
 

@@ -1,4 +1,4 @@
-"""What waits for one thread: taken by it in order, a few at a time, until it is closed."""
+"""What waits for one thread or several: taken by them in order, a few at a time, until it is closed."""
 
 import threading
 from collections import deque
@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 class Inbox(Generic[Item]):
-    """Items from any thread, for one that takes them."""
+    """Items from any thread, for those that take them."""
 
     def __init__(self) -> None:
         self._waiting: deque[Item] = deque()
@@ -24,10 +24,13 @@ class Inbox(Generic[Item]):
                 self._changed.notify_all()
             return not self._closed
 
-    def take(self, most: int) -> list[Item]:
-        """Wait for items; those that came first, at most so many, and none once it is closed."""
+    def take(self, most: int, *, beyond: int = 0) -> list[Item]:
+        """Wait for items; those that came first, at most so many, and none once it is closed.
+
+        Whoever helps out takes some only where more than `beyond` wait.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: len(self._waiting) > beyond or self._closed)
             if self._closed:
                 return []
             return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]

@@ -8,7 +8,7 @@ from collector.conventions.trace import read_trace
 from collector.evaluation.deferred import with_default
 from collector.evaluation.trace_case import case_of_trace
 from evaluators.errors import BadConfiguration
-from evaluators.model import Case
+from evaluators.model import Case, unchecked_case
 from evaluators.registry import kind_of
 from storage.records import LogRecord, Span
 
@@ -53,7 +53,7 @@ def case_for_rule(case: Case, rule: Mapping[str, Any], *, asks_for_input: bool) 
         metadata = with_default(metadata, "tools", rule["tools"])
     if asks_for_input:
         inputs = with_default(inputs, "input", "")
-    return Case.model_construct(
+    return unchecked_case(
         inputs=inputs,
         actual_outputs=case.actual_outputs,
         expected_outputs=rule["expected"] or {},
