@@ -67,11 +67,13 @@ _INTERNAL = frozenset(
     {
         "counted_by_day",
         "counted_result",
+        "decided",
         "evaluation_by_day",
         "outcome_of_run_item",
         "review_vote",
         "run_sums",
         "trace_roll_up",
+        "undecided",
     }
 )
 """Views that others are made of."""
