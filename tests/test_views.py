@@ -15,11 +15,13 @@ PAGE = (ROOT / "docs" / "views.md").read_text(encoding="utf-8")
 INTERNAL = {
     "counted_by_day",
     "counted_result",
+    "decided",
     "evaluation_by_day",
     "outcome_of_run_item",
     "review_vote",
     "run_sums",
     "trace_roll_up",
+    "undecided",
 }
 """Views that others are made of. Any other view is promised to dashboards. Give a new one a section in docs/views.md
 with its name as heading, in backticks, and in it a table with the heads column, type and meaning: the columns in their
