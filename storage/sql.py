@@ -69,12 +69,14 @@ _INTERNAL = frozenset(
         "changed_trace",
         "counted_by_day",
         "counted_result",
+        "decided",
         "evaluation_by_day",
         "outcome_of_run_item",
         "review_vote",
         "run_sums",
         "trace_roll_up",
         "trace_totals",
+        "undecided",
     }
 )
 """Views that others are made of."""

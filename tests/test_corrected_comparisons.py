@@ -1,15 +1,18 @@
 """Alerts and comparisons of releases with the judge's errors taken out: over HTTP and on pages."""
 
+import datetime as dt
+import random
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
 
+from storage.alerting.alerts import AlertFilter
 from storage.review.annotations import AnnotationTarget, NewAnnotation
-from tests.live import a_client
+from tests.live import a_client, until
 from tests.offline import Offline
 from tests.paging import Visit
-from tests.quality_history import History, a_history
+from tests.quality_history import DAY, PROJECT, History, Rule, a_history, drawn
 
 PER_CELL = 12
 
@@ -21,11 +24,10 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
         yield history
 
 
-def vote(history: History, *, release: str | None, agrees: bool) -> None:
+def vote(history: History, *, where: str = "rule = 'polite answers'", agrees: bool = True) -> None:
     """Let Ada vote on some passes and fails as the judge said, or against it on every other."""
-    where = "" if release is None else f"AND release = '{release}'"
     statement = f"""
-        SELECT trace_id, passed FROM evaluations WHERE rule = 'polite answers' AND outcome = 'scored' {where}
+        SELECT trace_id, passed FROM evaluations WHERE outcome = 'scored' AND {where}
         QUALIFY row_number() OVER (PARTITION BY passed ORDER BY trace_id) <= {PER_CELL} ORDER BY ALL"""
     with a_client() as client:
         rows = Offline(history.origin, client).sql(statement)
@@ -54,7 +56,7 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
         assert "useless judge" not in visit.get("/quality").text
         assert "for-people" not in visit.get(f"/alerts/{history.alert_id}").text
         for release in ("1.4.1", "1.5.0"):
-            vote(history, release=release, agrees=True)
+            vote(history, where=f"rule = 'polite answers' AND release = '{release}'")
         found = api.ask("GET", f"alerts/{history.alert_id}")["corrected"]
         assert found["survives"]
         assert found["difference"]["high"] < 0
@@ -64,9 +66,34 @@ def test_what_is_left_of_an_alert_is_told_once_people_have_voted(history: Histor
             assert 'id="for-people"' in text
             assert "It survives the correction" in text
         assert found["basis"] == "own_labels"
-        vote(history, release=None, agrees=False)
-        vote(history, release="1.4.1", agrees=False)
-        vote(history, release="1.5.0", agrees=False)
+        vote(history, agrees=False)
+        for release in ("1.4.1", "1.5.0"):
+            vote(history, where=f"rule = 'polite answers' AND release = '{release}'", agrees=False)
         again = api.ask("GET", f"alerts/{history.alert_id}")["corrected"]
         assert again is None, "a judge that is right every other time is useless, and nothing is corrected by it"
         assert "useless judge" in visit.get("/quality").text
+
+
+def test_labels_count_for_the_service_whose_results_they_are_of(history: History) -> None:
+    """Two services have releases of the same names: the labels of one are no labels of the other's releases."""
+    rule = Rule(history.running, "kind answers")
+    source, now = random.Random(11), dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    for release, level, ago in (("2.0", 0.7, 2), ("2.1", 0.4, 1)):
+        for service in ("web", "api"):
+            rule.come(drawn(source, 90, level, now - ago * DAY, release=release, service=service))
+    for release in ("2.0", "2.1"):
+        vote(history, where=f"rule = 'kind answers' AND service = 'api' AND release = '{release}'")
+    compared = {"rule": rule.key.rule_id, "project": PROJECT, "baseline": "2.0", "candidate": "2.1"}
+    with a_client() as client, Visit(history.origin) as visit:
+        api = Offline(history.origin, client)
+        for service, told in (("api", "people would find a difference, too"), ("web", "if the judge errs alike")):
+            assert told in visit.get("/quality/compare?" + urlencode(compared | {"service": service})).text
+        alerts = until(
+            lambda: history.running.store.alerts.newest(AlertFilter(rule=rule.key.rule_id)),
+            lambda found: len(found) == 2,
+        )
+        found = {
+            each.finding.document["service"]: api.ask("GET", f"alerts/{each.alert_id}")["corrected"]["basis"]
+            for each in alerts
+        }
+        assert found == {"api": "own_labels", "web": "shared_labels"}

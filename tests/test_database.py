@@ -4,6 +4,7 @@ import contextlib
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -224,6 +225,32 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with database.cursor() as cursor:
         assert cursor.execute("SELECT batch FROM ingest_state").fetchall() == [(0,)]
     database.close()
+
+
+def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> None:
+    """In the block all come over one cursor and see no later commit; others do, and so does the thread after it."""
+    batch = "SELECT batch FROM ingest_state"
+    with contextlib.closing(Database(tmp_path, DatabaseOptions())) as database:
+
+        def ask() -> int:
+            with database.snapshot() as cursor:
+                ((found,),) = cursor.execute(batch).fetchall()
+            return int(found)
+
+        def change() -> int:
+            with database.transaction() as cursor:
+                cursor.execute("UPDATE ingest_state SET batch = 5")
+            return ask()
+
+        with contextlib.suppress(ZeroDivisionError), database.at_one_moment():
+            with database.cursor() as first, database.snapshot() as second:
+                assert first is second
+            assert ask() == 0
+            with ThreadPoolExecutor(1) as other:
+                assert other.submit(change).result() == 5
+            assert ask() == 0
+            raise ZeroDivisionError
+        assert ask() == 5
 
 
 @pytest.mark.parametrize("memory, log", [("128MB", 8.0), ("1GiB", 32.0), ("8GiB", 64.0)])

@@ -1,5 +1,6 @@
 """Conversations as models are asked to go on with them, and the calls of tools in what they answer."""
 
+import base64
 import json
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import Dialogue, NotSendable, dialogue_request
+from evaluators.chat.pictures import MOST_SENT, TOKENS_OF_PICTURE
 from evaluators.chat.request import body_of, most_of_body, with_parameters
 from evaluators.chat.wire import WIRES, Protocol
 from storage.records import JsonValue, Message, OfferedTool
+from tests.picture_bytes import a_png
 
 PROTOCOLS: tuple[Protocol, ...] = ("CHAT_COMPLETIONS", "RESPONSES", "ANTHROPIC")
 WEATHER = OfferedTool(name="weather", description="Tells it", parameters={"type": "object", "properties": {}})
@@ -21,6 +24,7 @@ TALK: list[Message] = [
     {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": {"celsius": -3}}]},
     {"role": "user", "parts": [{"type": "text", "content": "Well?"}]},
 ]
+PNG = base64.b64encode(a_png() + b"\0" * (-len(a_png()) % 3)).decode()  # more can follow it
 FUNCTION = {"name": "weather", "description": "Tells it", "parameters": {"type": "object", "properties": {}}}
 ARGUMENTS, RESULT = '{"city": "Oslo"}', '{"celsius": -3}'
 
@@ -108,11 +112,84 @@ def test_calls_without_ids_are_paired_in_their_order(protocol: Protocol) -> None
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", ["blob", "uri", "file", "audio"])
-def test_what_tokens_cannot_be_bounded_of_is_refused(protocol: Protocol, kind: str) -> None:
-    """A picture, a file or anything else has to be taken out, and the message says so."""
+def test_what_is_no_picture_as_data_is_refused(protocol: Protocol, kind: str) -> None:
+    """What poses as a picture, a file or anything else has to be taken out, and the message says so."""
     parts: list[Any] = [{"type": "text", "content": "Look"}, {"type": kind, "mime_type": "image/png", "content": "AA"}]
     with pytest.raises(NotSendable, match=f"{kind}.*take it out"):
         request_of(protocol, [{"role": "user", "parts": parts}])
+
+
+IN_WORDS: dict[Protocol, list[dict[str, Any]]] = {
+    "CHAT_COMPLETIONS": [
+        {"type": "text", "text": "Look"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        {"type": "text", "text": "here"},
+    ],
+    "RESPONSES": [
+        {"type": "input_text", "text": "Look"},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+        {"type": "input_text", "text": "here"},
+    ],
+    "ANTHROPIC": [
+        {"type": "text", "text": "Look"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+        {"type": "text", "text": "here"},
+    ],
+}
+
+
+def showing(part: dict[str, Any], role: str = "user", times: int = 1) -> list[Message]:
+    """A conversation in which somebody shows a picture between two words."""
+    words: list[Any] = [{"type": "text", "content": word} for word in ("Look", "here")]
+    user: list[Message] = [{"role": "user", "parts": [{"type": "text", "content": "Go"}]}]
+    return [*user, {"role": role, "parts": [words[0], *[part] * times, words[1]]}]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "blob", "mime_type": "text/html", "content": PNG},
+        {"type": "uri", "modality": "image", "uri": f"data:image/svg+xml;base64,{PNG}"},
+    ],
+)
+def test_a_picture_of_a_user_is_sent_as_data(protocol: Protocol, part: dict[str, Any]) -> None:
+    """It stands between the texts where it stood, as what its bytes say that it is."""
+    request = request_of(protocol, showing(part))
+    messages = request.get("messages") or request["input"]
+    assert messages[-1]["content"][-3:] == IN_WORDS[protocol]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_picture_is_set_aside_for_by_what_models_make_of_it(protocol: Protocol) -> None:
+    """Its bytes count for nothing, and each for more tokens than a model is known to take."""
+    connection = ModelConnection(base_url="http://x/v1", model="m-1", protocol=protocol, max_output_tokens=300)
+    parts = [{"type": "blob", "content": text} for text in (PNG, PNG + "A" * 40_000)]
+    found = []
+    for part in parts:
+        dialogue = Dialogue(messages=showing(part), tools=())
+        body = body_of(dialogue_request(protocol, "m-1", dialogue))
+        found.append(most_of_body(body, connection, dialogue.pictures).input_tokens)
+    assert found[0] == found[1]
+    assert TOKENS_OF_PICTURE < found[0] < TOKENS_OF_PICTURE + 600
+
+
+@pytest.mark.parametrize(
+    "talk, why",
+    [
+        (showing({"type": "blob", "content": PNG}, role="assistant"), "of a user only"),
+        (showing({"type": "uri", "uri": "https://evil.example/a.png"}), "'uri' cannot be sent.*as data"),
+        (showing({"type": "blob", "content": PNG}, times=MOST_SENT + 1), f"more than the {MOST_SENT}"),
+        (showing({"type": "blob", "content": PNG + "A" * 5_100_000}), "are the most: take it out"),
+        (showing({"type": "blob", "content": PNG + "A" * 4_000_000}, times=3), "the pictures have"),
+    ],
+    ids=["whose", "where", "how many", "how large", "how large in all"],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_pictures_that_are_not_sent_are_told(protocol: Protocol, talk: list[Message], why: str) -> None:
+    """Of somebody else, by an address, too many or too large: nothing is sent, and the message says why."""
+    with pytest.raises(NotSendable, match=why):
+        request_of(protocol, talk)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

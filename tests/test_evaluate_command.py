@@ -122,7 +122,7 @@ def test_batch_answers_every_line_in_order() -> None:
     kinds = [answer["failure"] and answer["failure"]["kind"] for answer in found]
     assert kinds[3:7] == ["bad_line", "bad_configuration", "bad_configuration", "bad_line"]
     assert "cases: unknown key; did you mean case?" in found[6]["reason"]
-    assert result.stderr == "12 evaluated: 2 passed, 1 not passed, 9 failed to evaluate\n"
+    assert result.stderr == "12 evaluated: 2 passed, 1 failed, 9 no verdict\n"
     assert result.exit_code == 2
 
 
@@ -331,7 +331,7 @@ def test_eval_set_runs_as_it_is(weather: Weather, tmp_path: Path) -> None:
     result = weather.judge("--report", "json", "--junit", junit)
     report = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert result.stderr == "8 evaluated: 7 passed, 1 not passed\n"
+    assert result.stderr == "8 evaluated: 7 passed, 1 failed\n"
     assert [item["score"] for item in report["items"]] == [1.0, 0.75]
     assert (report["score"], report["passed"]) == (0.875, False)
     assert [evaluator["mean"] for evaluator in report["evaluators"]] == [1.0, 1.0, 0.5, 1.0]

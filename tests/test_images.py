@@ -3,17 +3,19 @@
 import base64
 import json
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from collector.web.spans import images
-from collector.web.spans.images import image_of, media_of
+from collector.web.spans.images import media_of
+from evaluators.chat import pictures
+from evaluators.chat.pictures import image_of
 from tests.browser import DESK, PHONE, a_page
 from tests.live import until
 from tests.paging import Visit
+from tests.picture_bytes import a_png
 from tests.playing import SPAN, a_conversation, send
 from tests.serving import a_server
 
@@ -25,17 +27,6 @@ if TYPE_CHECKING:
 TRACE = "e5" * 16
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 HTML = b"<!doctype html><script>alert(1)</script>"
-
-
-def a_png(wide: int = 2, high: int = 2) -> bytes:
-    """A whole picture, or with great numbers the beginning of one that says so."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = b"".join(b"\0" + b"\xff\0\0" * wide for _ in range(high)) if wide * high < 10_000 else b"\0"
-    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def a_gif(wide: int = 3, high: int = 2) -> bytes:
@@ -128,7 +119,8 @@ def test_a_picture_that_unpacks_to_too_much_is_none(content: bytes) -> None:
 
 def test_a_large_picture_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its size, which is told."""
-    monkeypatch.setattr(images, "MOST_BYTES", 1000)
+    for module in (images, pictures):
+        monkeypatch.setattr(module, "MOST_BYTES", 1000)
     part = a_blob(a_png() + b"\0" * 2000)
     assert (image_of(part), media_of(part).is_image) == (None, False)
     assert media_of(part).title == "image/png, 2.0 KiB"

@@ -13,6 +13,7 @@ import pytest
 from collector.app import Running
 from collector.live.rules.rules_in_force import RulesInForce
 from rules.rule_text import parse_json
+from storage.ingest.backlog import SEQ_BITS
 from storage.judging.judgements import MAX_DECISIONS
 from storage.records import Judging
 from tests import storing
@@ -110,6 +111,22 @@ def test_every_decision_stands_with_its_reason(document: dict[str, Any]) -> None
     assert "judgementsTruncated" not in document
 
 
+def test_what_rules_alone_made_of_a_trace_is_what_is_told_of_it(server: Running, numbers: dict[str, int]) -> None:
+    """The page of a trace, which asks for less, is told the same; without decisions, the evaluations."""
+    store = server.store
+    judged = store.judgements.of_trace(TRACES[0], tenant="")
+    batches = [seq >> SEQ_BITS for seq in seqs(store, TRACES[0])]
+    assert numbers
+    commits = (min(batches), max(batches))
+    alone = store.judgements.by_rules(TRACES[0], tenant="", commits=commits, decided=True)
+    assert (repr(alone.evaluations), alone.decisions) == (
+        repr(judged.evaluations),
+        judged.decisions,
+    )  # one score is NaN
+    fewer = store.judgements.by_rules(TRACES[0], tenant="", commits=commits, decided=False)
+    assert (repr(fewer.evaluations), len(fewer.decisions)) == (repr(judged.evaluations), 0)
+
+
 @pytest.mark.parametrize(
     "job, evaluation, expected",
     [
@@ -156,8 +173,11 @@ def test_a_trace_that_has_not_settled_waits(tmp_path: Path) -> None:
             put(store, "decision", revision=number, seq=seq, outcome=0, clause=1)
         for _ in range(2):  # its spans came in several commits
             put(store, "trace_open", trace_id=trace_id, last_seq=seq)
-        decided = [(each.rule, each.decision) for each in store.judgements.of_trace(trace_id).decisions]
+        judged = store.judgements.of_trace(trace_id)
+        decided = [(each.rule, each.decision) for each in judged.decisions]
         assert decided == [("whole", "waiting"), ("spans", "filtered")]
+        alone = store.judgements.by_rules(trace_id, tenant="", commits=(seq >> SEQ_BITS, seq >> SEQ_BITS), decided=True)
+        assert (alone.evaluations, alone.decisions) == (judged.evaluations, judged.decisions)
 
 
 def test_judgements_of_a_large_trace_are_bounded(tmp_path: Path) -> None:
@@ -262,10 +282,10 @@ def test_the_terminal_shows_verdicts_beside_what_they_judge(server: Running) -> 
     """At the trace and at each span what counts is shown, harmless, and what is superseded is not."""
     shown = run("traces", "show", TRACES[0], "--server", server.http).stdout
     lines = [line.strip(" │") for line in shown.splitlines()]
-    assert "judged whole: failed (timeout); no\\x1b[2J\\u202e\\ngood" in lines
+    assert "judged whole: no verdict (timeout); no\\x1b[2J\\u202e\\ngood" in lines
     assert "judged  spans: passed, 1; all 1 succeeded" in lines
     assert "judged  other: undecided" in lines
-    assert "not passed" not in shown
+    assert "spans: failed" not in shown
     assert "\x1b" not in shown
     explained = run("traces", "show", TRACES[0], "--explain", "0" * 15 + "1", "--server", server.http).stdout
     assert explained.splitlines()[-2:] == ['spans: filtered, not name = "refund"', "other: sampled out"]

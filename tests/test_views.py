@@ -17,12 +17,14 @@ INTERNAL = {
     "changed_trace",
     "counted_by_day",
     "counted_result",
+    "decided",
     "evaluation_by_day",
     "outcome_of_run_item",
     "review_vote",
     "run_sums",
     "trace_roll_up",
     "trace_totals",
+    "undecided",
 }
 """Views that others are made of. Any other view is promised to dashboards. Give a new one a section in docs/views.md
 with its name as heading, in backticks, and in it a table with the heads column, type and meaning: the columns in their

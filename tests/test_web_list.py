@@ -56,6 +56,22 @@ def test_without_scripts_a_link_leads_to_volume_and_values(shown: Shown) -> None
             assert len(listed(visit, unescape(address))) == len(wanted), name
 
 
+def test_values_that_are_not_shown_are_not_counted(shown: Shown, browser: "Browser") -> None:
+    """In a window that has no room for them they come once they are opened; before, volume alone is asked for."""
+    with Visit(shown.origin) as visit:
+        text = visit.get("/traces/overview?project=sample&values=none").text
+        assert ("3 traces" in text, 'id="values"' in text) == (True, False)
+    with a_page(browser, shown.origin) as watch:
+        asked: list[str] = []
+        watch.page.on("request", lambda request: asked.append(request.url))
+        watch.open("/traces?project=sample")
+        watch.page.get_by_role("region", name="Latency").first.wait_for()
+        assert [url.partition("?")[2] for url in asked if "/overview" in url] == ["project=sample&values=none"]
+        watch.page.get_by_text("Values with counts", exact=True).click()
+        watch.page.get_by_role("region", name="Status").get_by_role("link", name="with errors").wait_for()
+        assert [url.partition("?")[2] for url in asked if "/overview" in url][1:] == ["project=sample"]
+
+
 def test_a_filter_that_is_wrong_is_told_beside_the_list(shown: Shown) -> None:
     """Nothing is counted then, and the page says which filter it is."""
     with Visit(shown.origin) as visit:

@@ -1,5 +1,6 @@
 """The page of the playground: what it holds of a span, what it tells before it sends, and what it shows then."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from tests.browser import DESK, PHONE, a_page
 from tests.live import until
 from tests.model_server import Says
 from tests.paging import Visit
+from tests.picture_bytes import a_png
 from tests.playing import SPAN, TRACE, Played, a_conversation, a_played_server, send
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+HOSTILE = "<script>alert(1)</script>\u202e"
 FROM = f"/playground?from={TRACE}/{SPAN}"
 
 
@@ -193,6 +196,55 @@ def test_pictures_are_left_out_and_counted(played: Played, visit: Visit) -> None
     ((sent,),) = played.asked()[1:]
     assert [part["content"] for part in sent["messages"]] == [[{"type": "text", "text": "What is this?"}]]
     assert "media-left-out" not in visit.get(FROM).text
+
+
+def test_pictures_are_sent_as_data_and_told_before(played: Played, visit: Visit) -> None:
+    """The form and the trace name a picture and hold none of its bytes; how many are sent is told before."""
+    played.connect()
+    trace_id = "8e" * 16
+    content = base64.b64encode(a_png()).decode()
+    parts = [
+        {"type": "text", "content": "What is this?"},
+        {"type": "blob", "mime_type": "image/gif", "content": content},
+    ]
+    said = [{"role": "user", "parts": parts}, {"role": "assistant", "parts": parts[1:]}]
+    send(played.running.otlp_http, a_conversation(trace_id, **{"gen_ai.input.messages": json.dumps(said)}))
+    until(lambda: played.sql(f"SELECT 1 FROM spans WHERE trace_id = '{trace_id}' AND span_type = 'llm'"), bool)
+    path = f"/playground?from={trace_id}/{SPAN}"
+    page = visit.get(path).text
+    fields = fields_of(page)
+    assert json.loads(fields["parts.0"])[1] == {
+        "type": "picture",
+        "at": "0.1",
+        "told": f"image/png, {len(a_png())} bytes",
+    }
+    assert f"1 picture of {len(a_png())} bytes is sent" in words(page)
+    assert "1 picture or file of this conversation is left out" in words(page)
+    assert content not in page
+    answer = visit.send(path, "/playground", **(fields | {"do": "send"}))
+    ((sent,),) = played.asked()[1:]
+    source = {"type": "base64", "media_type": "image/png", "data": content}
+    assert sent["messages"][0]["content"] == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image", "source": source},
+    ]
+    (made,) = re.findall(r'href="/traces/([0-9a-f]{32})">Its trace', answer.text)
+    ((stored,),) = until(
+        lambda: played.sql(f"SELECT attributes['gen_ai.input.messages'] FROM spans WHERE trace_id = '{made}'"), bool
+    )
+    assert (content in str(stored), f"{len(a_png())} bytes" in str(stored)) == (False, True)
+
+
+@pytest.mark.parametrize("at", ["0.0", "9.9", "0.1.0", "-1.0", "99999.0", "\u0663.0", HOSTILE, ""])
+def test_a_form_names_pictures_of_its_own_span_alone(played: Played, visit: Visit, at: str) -> None:
+    """Whatever else it names is told beside its message, and nothing is sent."""
+    played.connect()
+    fields = fields_of(visit.get(FROM).text)
+    del fields["text.0"]
+    fields["parts.0"] = json.dumps([{"type": "picture", "at": at}])
+    answer = visit.send(FROM, "/playground", **(fields | {"do": "send"}))
+    assert (answer.status_code, "take it out" in words(answer.text)) == (400, True)
+    assert played.asked() == [[], []]
 
 
 def test_hostile_answers_are_texts(played: Played, visit: Visit) -> None:

@@ -141,7 +141,7 @@ def _facts(alert: AlertView) -> list[tuple[str, str]]:
 
 def _evidence(alert: AlertView) -> list[tuple[str, str]]:
     return [
-        ("not passed", str(alert.regressed_count)),
+        ("failed", str(alert.regressed_count)),
         ("evidence", f"{alert.evidence:.4g}, needed {alert.evidence_threshold:.4g}"),
     ]
 

@@ -33,11 +33,12 @@ def why_lines(judged: JudgedView) -> Iterator[str]:
 def _evaluation(evaluation: EvaluationView) -> tuple[str, str]:
     reason = f"; {evaluation.reason}" if evaluation.reason else ""
     if evaluation.outcome == "scored":
-        passed = "passed" if evaluation.passed else "not passed"
+        passed = "passed" if evaluation.passed else "failed"
         score = "" if evaluation.score is None else f", {evaluation.score:.3g}"
         return f"{evaluation.rule}: {passed}{score}{reason}", "green" if evaluation.passed else "bold red"
     kind = f" ({evaluation.error_kind})" if evaluation.error_kind else ""
-    return f"{evaluation.rule}: {evaluation.outcome}{kind}{reason}", "yellow"
+    told = "no verdict" if evaluation.outcome == "failed" else evaluation.outcome
+    return f"{evaluation.rule}: {told}{kind}{reason}", "yellow"
 
 
 def _external_score(score: ExternalScoreView) -> tuple[str, str]:

@@ -125,7 +125,7 @@ def _facts_of_results(finding: AlertFinding) -> list[tuple[str, str]]:
         ("Before", _side(finding, finding.baseline)),
         ("Now", _side(finding, finding.candidate)),
         ("Evidence", f"{finding.evidence:.4g}, needed {finding.evidence_threshold:.4g}"),
-        ("Not passed", str(finding.regressed_count)),
+        ("Failed", str(finding.regressed_count)),
     ]
 
 

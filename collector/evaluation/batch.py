@@ -51,7 +51,7 @@ class Summary:
     @property
     def exit_code(self) -> int:
         """2 when anything broke, else 1 when anything did not pass, else 0."""
-        return 2 if self.counts["failed to evaluate"] else 1 if self.counts["not passed"] else 0
+        return 2 if self.counts["no verdict"] else 1 if self.counts["failed"] else 0
 
     def __str__(self) -> str:
         total = sum(self.counts.values())
@@ -59,18 +59,18 @@ class Summary:
         return f"{total} evaluated: {', '.join(parts) or 'nothing'}"
 
 
-_ENDINGS: Final = ("passed", "not passed", "skipped", "failed to evaluate")
+_ENDINGS: Final = ("passed", "failed", "skipped", "no verdict")
 
 
 def ending(outcome: Outcome) -> str:
     """How an evaluation ended, in the words of the summary."""
     match outcome:
         case Verdict():
-            return "passed" if outcome.success else "not passed"
+            return "passed" if outcome.success else "failed"
         case Skipped():
             return "skipped"
         case Failure():
-            return "failed to evaluate"
+            return "no verdict"
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from collector.access.permission import Permission, needs
 from collector.api.base.context import Context, Here, Who
 from collector.api.base.times import time_text
 from collector.units import count_text, duration_text
+from collector.web.one_moment import at_one_moment
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 from collector.web.words import usd_text
@@ -78,6 +79,7 @@ class RuleLine:
 
 @router.get("/")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_home(request: Request, here: Here, who: Who, asked: Annotated[HomeQuery, Query()]) -> Response:
     """Traces, errors, latencies, cost by model, pass rates, open alerts, and what is new since the time before."""
     period, project = PERIODS[asked.period], asked.project or None

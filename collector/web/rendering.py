@@ -20,7 +20,6 @@ from collector.web.assets import asset, icon
 from collector.web.markdown import told_block
 from collector.web.navigation import MenuEntry, entries_for, may_use
 from collector.web.visitor import TOKEN_FIELD, give_cookie, sessions_of, visitor_of, with_parameters
-from storage.alerting.alerts import AlertFilter
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -72,9 +71,8 @@ def _open_alerts(request: Request, caller: Caller, menu: Sequence[MenuEntry]) ->
     """How many alerts nobody looks after yet, as the menu tells it; nothing where it has no alerts."""
     if not any(entry.path == "/alerts" for entry in menu):
         return ""
-    alerts = request.app.state.context.alerts
-    found = alerts.newest(AlertFilter(state="open"), tenant=caller.sight, limit=_MOST_ALERTS + 1)
-    return f"{_MOST_ALERTS}+" if len(found) > _MOST_ALERTS else str(len(found) or "")
+    found = request.app.state.context.alerts.count_open(tenant=caller.sight, most=_MOST_ALERTS + 1)
+    return f"{_MOST_ALERTS}+" if found > _MOST_ALERTS else str(found or "")
 
 
 def plain_text(content: str) -> PlainTextResponse:

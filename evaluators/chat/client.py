@@ -7,7 +7,7 @@ to come again. The key is an argument; it is not logged, not shown, and cut out 
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -19,6 +19,7 @@ from evaluators.chat.connection import ModelConnection
 from evaluators.chat.dialogue import Dialogue, dialogue_request
 from evaluators.chat.exchange import Exchange
 from evaluators.chat.pace import RateLimit
+from evaluators.chat.pictures import Image
 from evaluators.chat.request import body_of, cost_usd, most_of_body, with_parameters
 from evaluators.chat.request_budget import UNSENT, Estimate, Free, RequestBudget, RequestUsage, Reservation
 from evaluators.chat.retry import RETRYABLE, wait_asked_for
@@ -110,6 +111,7 @@ class ChatModel(AbstractAsyncContextManager["ChatModel"]):
         request = dialogue_request(connection.protocol, connection.model, dialogue)
         async with self._slots:
             asking = self._asking(lambda _: request, connection, request_budget)
+            asking.pictures = dialogue.pictures
             return await _told(asking.answer(None), asking)
 
     def _asking(
@@ -164,6 +166,7 @@ class _Asking:
     pace: RateLimit
     request_budget: RequestBudget
     request: Callable[[JsonSchema | None], dict[str, Any]]  # its body, by the form of answers that is wanted
+    pictures: Sequence[Image] = ()  # in its body
     spent: Usage | None = None  # by all attempts that left
     last_status: int | None = None
     started: float = field(default_factory=time.monotonic)
@@ -209,7 +212,7 @@ class _Asking:
 
     async def _attempt(self, body: bytes) -> ModelReply:
         """One request, paid for whatever becomes of it."""
-        most = most_of_body(body, self.connection)
+        most = most_of_body(body, self.connection, self.pictures)
         reservation = await self._fare(most)
         spent, trip = UNSENT, Trip()
         try:

@@ -1,6 +1,6 @@
 """A conversation as a model is asked to go on with it, in each of the protocols: what was said, calls of tools, tools.
 
-Images are not sent: how many tokens a model makes of one is not bounded by its bytes, and budgets go by these.
+Pictures are sent that messages of users carry as data; those that a message names by an address are not fetched.
 """
 
 import json
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from evaluators.chat.pictures import MOST_SENT, MOST_SENT_BYTES, MOST_SENT_BYTES_IN_ALL, Image, image_of
 from evaluators.chat.wire import Protocol
 from storage.records import JsonValue, Message, OfferedTool
 
@@ -15,6 +16,9 @@ Part: TypeAlias = Mapping[str, JsonValue]
 
 _NO_SCHEMA: Final[dict[str, JsonValue]] = {"type": "object", "properties": {}}
 _SYSTEM: Final = ("system", "developer")
+MEDIA: Final = ("uri", "blob", "file")
+"""The types of parts that are pictures, sounds and files."""
+
 ROLES: Final = ("system", "user", "assistant", "tool")
 """Who may say something in a conversation that is sent; `developer` is another word for the first."""
 
@@ -31,20 +35,34 @@ class Dialogue:
     tools: Sequence[OfferedTool]
     top_p: float | None = None
 
+    @property
+    def pictures(self) -> list[Image]:
+        """Those that are sent.
+
+        Raises:
+            NotSendable: a message has a part that cannot be sent.
+        """
+        return [each for turn in _turns(self.messages) for each in turn.said if isinstance(each, Image)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
     """One message, its parts sorted. Each call and each result has the id that makes them a pair."""
 
     role: str
-    texts: Sequence[str]
+    said: Sequence[str | Image]  # of texts and pictures, in their order
     calls: Sequence[tuple[str, Part]]
     results: Sequence[tuple[str, Part]]
 
     @property
+    def has_pictures(self) -> bool:
+        """Whether it shows anything."""
+        return any(isinstance(each, Image) for each in self.said)
+
+    @property
     def text(self) -> str:
         """What it says."""
-        return "\n\n".join(self.texts)
+        return "\n\n".join(each for each in self.said if isinstance(each, str))
 
 
 def dialogue_request(protocol: Protocol, model: str, dialogue: Dialogue) -> dict[str, Any]:
@@ -54,6 +72,7 @@ def dialogue_request(protocol: Protocol, model: str, dialogue: Dialogue) -> dict
         NotSendable: a message has a part that cannot be sent, or nobody asks anything.
     """
     turns = list(_turns(dialogue.messages))
+    _check_pictures([each for turn in turns for each in turn.said if isinstance(each, Image)])
     if not any(turn.role not in _SYSTEM for turn in turns):
         raise NotSendable("the conversation needs a message of a user")
     request = _sendable(_WRITERS[protocol](model, turns, dialogue.tools))
@@ -73,14 +92,14 @@ def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
     made = 0
     for message in messages:
         role = str(message.get("role") or "user")
-        texts: list[str] = []
+        said: list[str | Image] = []
         calls: list[tuple[str, Part]] = []
         results: list[tuple[str, Part]] = []
         for part in _parts(message):
             told = part.get("id")
             match part.get("type"):
                 case "text":
-                    texts.append(str(part.get("content") or ""))
+                    said.append(str(part.get("content") or ""))
                 case "reasoning":
                     pass
                 case "tool_call":
@@ -93,8 +112,28 @@ def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
                     waiting = [each for each in waiting if each != call_id]
                     results.append((call_id, part))
                 case kind:
-                    raise NotSendable(f"a part of the type {kind!r} cannot be sent: take it out")
-        yield _Turn(role=role, texts=texts, calls=calls, results=results)
+                    said.append(_picture(part, role, str(kind)))
+        yield _Turn(role=role, said=said, calls=calls, results=results)
+
+
+def _picture(part: Part, role: str, kind: str) -> Image:
+    """The picture in a part, which nothing else may be."""
+    found = image_of(part) if kind in MEDIA else None
+    if found is None:
+        raise NotSendable(f"a part of the type {kind!r} cannot be sent: take it out. A picture must be there as data")
+    if role != "user":
+        raise NotSendable(f"a picture can stand in a message of a user only, and not of {role!r}: take it out")
+    return found
+
+
+def _check_pictures(pictures: Sequence[Image]) -> None:
+    sizes = [len(each.content) for each in pictures]
+    if len(sizes) > MOST_SENT:
+        raise NotSendable(f"{len(sizes)} pictures are more than the {MOST_SENT} that are sent: take some out")
+    if max(sizes, default=0) > MOST_SENT_BYTES:
+        raise NotSendable(f"a picture has {max(sizes):,} bytes, and {MOST_SENT_BYTES:,} are the most: take it out")
+    if sum(sizes) > MOST_SENT_BYTES_IN_ALL:
+        raise NotSendable(f"the pictures have {sum(sizes):,} bytes, and {MOST_SENT_BYTES_IN_ALL:,} are the most")
 
 
 def _parts(message: Message) -> list[dict[str, JsonValue]]:
@@ -108,10 +147,10 @@ def _chat(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> d
         messages += [
             {"role": "tool", "tool_call_id": call_id, "content": _result(part)} for call_id, part in turn.results
         ]
-        if not (turn.texts or turn.calls) and turn.results:
+        if not (turn.said or turn.calls) and turn.results:
             continue
         role = "user" if turn.role == "tool" else turn.role
-        message: dict[str, Any] = {"role": role, "content": turn.text}
+        message: dict[str, Any] = {"role": role, "content": _chat_content(turn) if turn.has_pictures else turn.text}
         if turn.calls:
             message["tool_calls"] = [
                 {"id": call_id, "type": "function", "function": {"name": _name(part), "arguments": _arguments(part)}}
@@ -125,6 +164,19 @@ def _chat(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> d
     return asked
 
 
+def _chat_content(turn: _Turn) -> list[dict[str, Any]]:
+    return [
+        {"type": "image_url", "image_url": {"url": _data_url(each)}}
+        if isinstance(each, Image)
+        else {"type": "text", "text": each}
+        for each in turn.said
+    ]
+
+
+def _data_url(picture: Image) -> str:
+    return f"data:{picture.media_type};base64,{picture.base64}"
+
+
 def _responses(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool]) -> dict[str, Any]:
     begins = next(place for place, turn in enumerate(turns) if turn.role not in _SYSTEM)
     items: list[dict[str, Any]] = []
@@ -133,10 +185,16 @@ def _responses(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
             {"type": "function_call_output", "call_id": call_id, "output": _result(part)}
             for call_id, part in turn.results
         ]
-        if turn.texts:
+        if turn.said:
             kind = "output_text" if turn.role == "assistant" else "input_text"
             role = "user" if turn.role == "tool" else turn.role
-            items.append({"role": role, "content": [{"type": kind, "text": text} for text in turn.texts]})
+            content = [
+                {"type": "input_image", "image_url": _data_url(each)}
+                if isinstance(each, Image)
+                else {"type": kind, "text": each}
+                for each in turn.said
+            ]
+            items.append({"role": role, "content": content})
         items += [
             {"type": "function_call", "call_id": call_id, "name": _name(part), "arguments": _arguments(part)}
             for call_id, part in turn.calls
@@ -158,7 +216,7 @@ def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
         blocks: list[dict[str, Any]] = [
             {"type": "tool_result", "tool_use_id": call_id, "content": _result(part)} for call_id, part in turn.results
         ]
-        blocks += [{"type": "text", "text": text} for text in turn.texts if text]
+        blocks += [_anthropic_block(each) for each in turn.said if each]
         blocks += [
             {"type": "tool_use", "id": call_id, "name": _name(part), "input": _argument_map(part)}
             for call_id, part in turn.calls
@@ -174,6 +232,12 @@ def _anthropic(model: str, turns: Sequence[_Turn], tools: Sequence[OfferedTool])
     if tools:
         asked["tools"] = [_anthropic_tool(tool) for tool in tools]
     return asked
+
+
+def _anthropic_block(said: str | Image) -> dict[str, Any]:
+    if isinstance(said, Image):
+        return {"type": "image", "source": {"type": "base64", "media_type": said.media_type, "data": said.base64}}
+    return {"type": "text", "text": said}
 
 
 def _anthropic_tool(tool: OfferedTool) -> dict[str, Any]:

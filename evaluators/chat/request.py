@@ -1,10 +1,11 @@
 """The body of a request to a model: what it is asked for beside its prompt, and what that may take."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluators.chat.connection import ModelConnection, Price
+from evaluators.chat.pictures import TOKENS_OF_PICTURE, Image
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate
 from evaluators.chat.wire import WIRES
 
@@ -29,9 +30,14 @@ def body_of(request: Mapping[str, Any]) -> bytes:
     return json.dumps(request, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
-def most_of_body(body: bytes, connection: ModelConnection) -> Estimate:
-    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added."""
-    return Estimate(input_tokens=len(body), output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
+def most_of_body(body: bytes, connection: ModelConnection, pictures: Sequence[Image] = ()) -> Estimate:
+    """What a request may take. A token has a byte at least, and the JSON around the texts outweighs what is added.
+
+    In place of the bytes of `pictures`, which it holds, each counts for what a model makes of one at most.
+    """
+    texts = len(body) - sum(len(each.base64) for each in pictures)
+    most = texts + len(pictures) * TOKENS_OF_PICTURE
+    return Estimate(input_tokens=most, output_tokens=connection.max_output_tokens or ASSUMED_OUTPUT_TOKENS)
 
 
 def cost_usd(price: Price | None, input_tokens: int | None, output_tokens: int | None) -> float | None:

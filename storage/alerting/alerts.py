@@ -216,6 +216,13 @@ class Alerts:
         with self._database.cursor() as cursor:
             return _alerts(cursor, tenant, asdict(wanted) | {"offset": offset, "limit": limit})
 
+    def count_open(self, *, tenant: str | None, most: int) -> int:
+        """How many nobody looks after yet, of a tenant and of none, or with None of all; at most `most` are counted."""
+        with self._database.cursor() as cursor:
+            asked = {"tenant": tenant, "most": most}
+            ((found,),) = cursor.execute(sql.query("count_open_alerts"), asked).fetchall()
+        return int(found)
+
     def get(self, alert_id: str, *, tenant: str | None = None) -> Alert | None:
         """One alert, of a tenant and of none; None for all."""
         with self._database.cursor() as cursor:

@@ -89,6 +89,7 @@ class Database:
         self._opening = threading.Lock()  # held while the file is opened again, or nobody may read
         self._attempts = 0  # to open it again
         self._cursors = Cursors()
+        self._own = threading.local()  # the cursor of a thread that asks several questions as of one moment
         self.checkpoints = Checkpoints(lambda: self._connection, catalog=CATALOG)
         self._closed_since: tuple[float, str] | None = None
         self.commits = Stopwatch(QUICK_S)
@@ -124,6 +125,10 @@ class Database:
         Raises:
             Reopened: this one had to end, or the database cannot be opened again now.
         """
+        shared: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
+        if shared is not None and may_end:
+            yield shared
+            return
         cursor = self._open_cursor(mends=mends, may_end=may_end)
         try:
             yield cursor
@@ -172,8 +177,22 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor all of whose questions are answered as of one moment, whatever is committed or swept meanwhile."""
+        if hasattr(self._own, "cursor"):
+            with self.cursor() as cursor:
+                yield cursor
+            return
         with self.cursor() as cursor, one_moment(cursor):
             yield cursor
+
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Answer all that this thread asks in the block as of one moment, over one cursor. It MUST NOT write in it."""
+        with self.snapshot() as cursor:
+            self._own.cursor = cursor
+            try:
+                yield
+            finally:
+                del self._own.cursor
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:

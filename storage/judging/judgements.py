@@ -133,6 +133,20 @@ class Judgements:
         whole = max(len(evaluations), len(decisions), len(scores)) < MAX_DECISIONS
         return Judged(evaluations=evaluations, decisions=decisions, external_scores=scores, whole=whole)
 
+    def by_rules(self, trace_id: str, *, tenant: str, commits: tuple[int, int], decided: bool) -> Judged:
+        """What the rules alone made of one trace, whose spans came with the commits from one to another, and its spans.
+
+        Without `decided`, their evaluations only.
+        """
+        asked: dict[str, object] = {"tenant": tenant, "rows": MAX_DECISIONS} | _numbers_of(*commits)
+        with self._database.snapshot() as cursor:
+            found = _evaluations(cursor, asked | {"trace_ids": [trace_id], "session_id": None})
+            about = asked | {"trace_id": trace_id}
+            rows = _rows(cursor, sql.query("decisions_of_one_trace"), about) if decided else []
+        evaluations = found.get(trace_id, [])
+        whole = max(len(evaluations), len(rows)) < MAX_DECISIONS
+        return Judged(evaluations=evaluations, decisions=[StoredDecision(**row) for row in rows], whole=whole)
+
     def target(self, trace_id: str, span_id: str | None, *, tenant: str) -> TargetToJudge | None:
         """What is to be known of a span or a trace to judge it; None where it is not stored."""
         asked: dict[str, object] = {"tenant": tenant, "trace_id": trace_id, "span_id": span_id}
@@ -194,10 +208,12 @@ def _numbers(cursor: duckdb.DuckDBPyConnection, tenant: str, trace_ids: Collecti
 def _between(extents: Collection[Extent]) -> dict[str, int]:
     """Between which numbers the spans of some traces are, one at least."""
     bounds = bounds_of(extents)
-    return {
-        "first_seq": bounds["first_batch"] << SEQ_BITS,
-        "last_seq": ((bounds["last_batch"] + 1) << SEQ_BITS) - 1,
-    }
+    return _numbers_of(bounds["first_batch"], bounds["last_batch"])
+
+
+def _numbers_of(first_batch: int, last_batch: int) -> dict[str, int]:
+    """Between which numbers the spans are that came with some commits."""
+    return {"first_seq": first_batch << SEQ_BITS, "last_seq": ((last_batch + 1) << SEQ_BITS) - 1}
 
 
 def _reach(

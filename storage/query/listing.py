@@ -162,19 +162,20 @@ class Listing:
         """
         if not traces:
             return {}
-        starts = [trace.start_ns for trace in traces]
-        bounds = {"from_ns": min(starts), "to_ns": max(starts)}
         of: dict[str, object] = {"trace_ids": [trace.trace_id for trace in traces]}
         seqs = {"first_seq": commits[0] << SEQ_BITS, "last_seq": ((commits[1] + 1) << SEQ_BITS) - 1}
         results: dict[tuple[str, str], list[RuleResults]] = defaultdict(list)
         with self._database.snapshot() as cursor:
-            short = {"characters": characters}
-            read = _rows(cursor, sql.query("readings_of_listed_traces"), of | bounds | short)
+            told = _readings(cursor, traces, characters)
             for row in _rows(cursor, sql.query("results_of_listed_traces"), of | seqs):
                 results[row.pop("tenant"), row.pop("trace_id")].append(RuleResults(**row))
-        told = {(row.pop("tenant"), row.pop("trace_id")): row for row in read}
         keys = [(trace.tenant, trace.trace_id) for trace in traces]
         return {key: Brief(results=results[key], **told.get(key, {})) for key in keys}
+
+    def reading(self, trace: TraceSummary) -> Brief:
+        """What a trace means in short, without what came of its evaluations."""
+        with self._database.snapshot() as cursor:
+            return Brief(**_readings(cursor, [trace], 0).get((trace.tenant, trace.trace_id), {}))
 
     def named_by_spans(
         self, traces: Sequence[TraceSummary], commits: tuple[int, int]
@@ -298,6 +299,21 @@ def _is_like(trace: TraceSummary, like: TracesLike) -> bool:
         and (like.is_error is None or (trace.error_count > 0) == like.is_error)
         and (like.least_ns is None or (trace.end_ns is not None and trace.end_ns - trace.start_ns >= like.least_ns))
     )
+
+
+def _readings(
+    cursor: duckdb.DuckDBPyConnection, traces: Sequence[TraceSummary], characters: int
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """What traces mean, in short, by tenant and trace id."""
+    starts = [trace.start_ns for trace in traces]
+    asked = {
+        "trace_ids": [trace.trace_id for trace in traces],
+        "from_ns": min(starts),
+        "to_ns": max(starts),
+        "characters": characters,
+    }
+    read = _rows(cursor, sql.query("readings_of_listed_traces"), asked)
+    return {(row.pop("tenant"), row.pop("trace_id")): row for row in read}
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection, select: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
@@ -57,6 +57,10 @@ class Queries:
     def __init__(self, database: Questions) -> None:
         self._database = database
         self.offences = Offences()
+
+    def at_one_moment(self) -> AbstractContextManager[None]:
+        """Have all that this thread asks in the block, of whatever part of the store, answered as of one moment."""
+        return self._database.at_one_moment()
 
     def newest_traces(
         self, *, tenant: str | None = "", project: str | None = None, offset: int = 0, limit: int = 50

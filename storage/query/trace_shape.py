@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from storage import sql
 from storage.engine.questions import Questions
 from storage.errors import Overloaded
+from storage.query.facets import Facet, facet_of_column, facet_of_groups
 from storage.query.traces_like import LAST_NS, TracesLike, asked_of, asking, extent, extent_asked, stretch, values_of
 
 COLUMNS: Final = 48
@@ -24,11 +24,11 @@ COLUMNS: Final = 48
 _FEW_COLUMNS: Final = 12
 """Where no time is asked for and there would be fewer, there are empty ones at both sides: one alone tells nothing."""
 
-_FIRST_PARTS: Final = 20_000
+_FIRST_PARTS: Final = 10_000
 _MOST_PARTS: Final = 400_000
 _DEFAULT_S: Final = 0.4
-"""So many of the newest parts of traces are looked at first, and then as many as fit into the time. 20,000 traces of
-ten spans took 0.13 s of one core of a busy machine, with their values; the bounds are guesses."""
+"""So many of the newest parts of traces are looked at first, and then as many as fit into the time. The bounds are
+guesses."""
 
 _AT_ONCE: Final = 2
 _PATIENCE_S: Final = 5.0
@@ -53,22 +53,6 @@ class ShapeStep:
     traces: int
     failed: int
     latencies_ms: tuple[float, float] | None  # the 50th and the 95th percentile; None: no span of them ended
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FacetValue:
-    """How many traces have a value."""
-
-    value: str
-    traces: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facet:
-    """The most frequent values of one kind, and how many there are of it."""
-
-    values: Sequence[FacetValue] = ()
-    many: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +82,8 @@ class TraceShapes:
 
     def of(self, like: TracesLike, *, now_ns: int, values: int, tenant: str | None = "") -> TraceShape:
         """The shape of such traces, or of as many of the newest as fit into the time; so many values of each kind.
+
+        Without any `values`, none is looked for.
 
         Raises:
             Overloaded: too many others look.
@@ -152,14 +138,14 @@ class _Look:
         self._cursor.register("found_traces", found.append_column("number", pa.array(np.arange(found.num_rows))))
         from_ns, step_ns, columns = self._steps(found, is_all=is_all)
         values = {"from_ns": from_ns, "step_ns": step_ns}
-        steps = self._rows(sql.query("found_traces_by_step"), values)
+        steps: list[dict[str, Any]] = self._table(sql.query("found_traces_by_step"), values).to_pylist()
         return TraceShape(
             traces=found.num_rows,
             from_ns=from_ns,
             step_ns=step_ns,
             columns=columns,
             steps=[ShapeStep(**row | {"latencies_ms": _pair(row["latencies_ms"])}) for row in steps],
-            facets=self._facets(bounds),
+            facets=self._facets(found, bounds) if self._values else {},
             covers_after_ns=covers_after_ns,
         )
 
@@ -190,7 +176,7 @@ class _Look:
             return from_ns, step_ns, columns
         return from_ns - (_FEW_COLUMNS - columns) // 2 * step_ns, step_ns, _FEW_COLUMNS
 
-    def _facets(self, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
+    def _facets(self, found: pa.Table, bounds: Mapping[str, int | None]) -> dict[str, Facet]:
         """Which values the traces have, and of how many there are more."""
         attributes = len(self._like.attributes)
         of_spans: dict[str, object] = {"floor_ns": bounds["floor_ns"], **extent_asked({"spans"}, bounds)}
@@ -201,22 +187,18 @@ class _Look:
                 of_spans[name] = asked[name]
             elif name in _OF_RESULTS:
                 of_results[name] = asked[name]
-        rows = [
-            *self._rows(sql.query("facets_of_found_traces"), {}),
-            *self._rows(asking(sql.query("facets_of_found_spans"), set(self._asked), attributes), of_spans),
-            *self._rows(asking(sql.query("facets_of_found_results"), set(self._asked), 0), of_results),
-        ]
-        values: dict[str, list[FacetValue]] = defaultdict(list)
-        many: dict[str, int] = {}
-        for row in rows:
-            values[row["facet"]].append(FacetValue(value=row["value"], traces=row["traces"]))
-            many[row["facet"]] = row["many"]
-        return {name: Facet(values=found, many=many[name]) for name, found in values.items()}
+        spans = self._table(asking(sql.query("facets_of_found_spans"), set(self._asked), attributes), of_spans)
+        results = self._table(asking(sql.query("facets_of_found_results"), set(self._asked), 0), of_results)
+        status = pa.chunked_array([pc.if_else(found["is_failed"].combine_chunks(), "error", "ok")])
+        columns = {"status": status, "project": found["project"], "service": found["service"]}
+        facets = {name: facet_of_column(column, self._values) for name, column in columns.items()}
+        for groups, names in ((spans, ("model", "release")), (results, ("rule", "verdict"))):
+            for name in names:
+                facets[name] = facet_of_groups(groups, name, traces=found.num_rows, most=self._values)
+        return facets
 
-    def _rows(self, select: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
-        asked = dict(values) | ({"most": self._values} if "$most" in select else {})
-        rows: list[dict[str, Any]] = self._cursor.execute(select, asked).to_arrow_table().to_pylist()
-        return rows
+    def _table(self, select: str, values: Mapping[str, object]) -> pa.Table:
+        return self._cursor.execute(select, dict(values)).to_arrow_table()
 
 
 _OF_SPANS: Final = frozenset({"model", "failing", "release"})

@@ -64,6 +64,7 @@ class LabelledResult:
     trace_id: str
     span_id: str | None
     session_id: str | None  # of a result about a session, whose latest trace it is
+    service: str | None
     release: str | None
     project: str | None
     seq: int
@@ -196,7 +197,10 @@ class Labels:
             "rows": _MOST_LABELS,
         }
         statement = sql.query("labelled_results").replace("$annotations", sql.select_of("annotations"))
-        with self._database.cursor() as cursor:
+        with self._database.snapshot() as cursor:
+            question = {"tenant": wanted.tenant, "name": wanted.name}
+            if not cursor.execute(sql.query("has_votes"), question).fetchall():
+                return []
             cursor.execute(statement, asked)
             return [LabelledResult(**row | {"entries": _queued(row)}) for row in named(cursor)]
 

@@ -40,12 +40,14 @@ def corrected_alert(here: Context, finding: AlertFinding) -> CorrectedDifference
     )
     if judge is None:
         return None
-    return difference_for_people(judge, _side(judge, finding.baseline), _side(judge, finding.candidate))
+    sides = (_side(judge, finding, each) for each in (finding.baseline, finding.candidate))
+    return difference_for_people(judge, *sides)
 
 
-def _side(judge: JudgeAgainstPeople, side: ComparedSide) -> JudgedSide:
+def _side(judge: JudgeAgainstPeople, finding: AlertFinding, side: ComparedSide) -> JudgedSide:
     """The counts of one side; labels only where it is one release."""
     passed = round(side.rate * side.count)
+    failed = side.count - passed
     if side.release is None:
-        return JudgedSide(passed=passed, failed=side.count - passed)
-    return judge.of_release(side.release, passed, side.count - passed)
+        return JudgedSide(passed=passed, failed=failed)
+    return judge.of_release(str(finding.document.get("service", "")), side.release, passed=passed, failed=failed)

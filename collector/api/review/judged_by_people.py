@@ -62,9 +62,13 @@ class JudgeAgainstPeople:
             "Let the queue draw a random share of the rule as well, and they count with their weight."
         )
 
-    def of_release(self, release: str | None, passed: int, failed: int) -> JudgedSide:
-        """What was judged of a release, with the labels of that release."""
-        own = [each for each in self.results if each.release == release and not each.is_chosen]
+    def of_release(self, service: str, release: str | None, *, passed: int, failed: int) -> JudgedSide:
+        """What was judged of a release of a service, with the labels of both; "" is no service."""
+        own = [
+            each
+            for each in self.results
+            if (each.service or "", each.release) == (service, release) and not each.is_chosen
+        ]
         return JudgedSide(passed=passed, failed=failed, labels=_confusion(own))
 
 
@@ -75,6 +79,12 @@ def judges_against_people(here: Context, wanted: JudgedByRule) -> list[JudgeAgai
         _against_people(each, [result for result in results if result.fingerprint == each.fingerprint])
         for each in here.labels.judged(wanted)
     ]
+
+
+def against_people(here: Context, wanted: JudgedByRule, judge: JudgedCount) -> JudgeAgainstPeople:
+    """One judge of a rule, whose results somebody counted, against people."""
+    results = [each for each in here.labels.results(wanted) if each.fingerprint == judge.fingerprint]
+    return _against_people(judge, results)
 
 
 def judge_against_people(

@@ -119,7 +119,7 @@ class Playground:
         asked = self._asked(question, wish, found, own)
         account = self._judges.account_of_playground(found, asked, tenant=question.tenant, project=question.project)
         request = with_parameters(dialogue_request(asked.protocol, asked.model, question.dialogue), asked)
-        most = most_of_body(body_of(request), asked)
+        most = most_of_body(body_of(request), asked, question.dialogue.pictures)
         return AnswerTerms(found=found, own=own, asked=asked, account=account, most=most)
 
     def ask(self, question: PlaygroundQuestion, wanted: Sequence[AnswerTerms]) -> list[GivenAnswer]:

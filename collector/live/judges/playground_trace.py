@@ -15,6 +15,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collector.live.judges.playground import GivenAnswer, PlaygroundQuestion
 from collector.otlp.attributes import Attribute, key_values
+from evaluators.chat.dialogue import MEDIA
+from evaluators.chat.pictures import image_of
 from evaluators.chat.wire import ModelReply
 from rules.marker import PLAYGROUND_MARK
 from storage.records import JsonValue, Message, OfferedTool
@@ -93,7 +95,7 @@ def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attr
         "gen_ai.usage.input_tokens": None if usage is None else usage.input_tokens,
         "gen_ai.usage.output_tokens": None if usage is None else usage.output_tokens,
         "gen_ai.usage.cost": None if usage is None else usage.cost_usd,
-        "gen_ai.input.messages": _json(question.dialogue.messages),
+        "gen_ai.input.messages": _json([_without_bytes(each) for each in question.dialogue.messages]),
         "gen_ai.output.messages": None if reply is None else _json([reply_message(reply)]),
         "gen_ai.tool.definitions": _json(_tools(question.dialogue.tools)) if question.dialogue.tools else None,
         "server.address": url.hostname,
@@ -101,6 +103,22 @@ def _said(question: PlaygroundQuestion, given: GivenAnswer) -> Mapping[str, Attr
         "error.type": given.error_kind,
         "tracejury.connection_id": terms.found.connection_id,
     }
+
+
+def _without_bytes(message: Message) -> Message:
+    """A message whose pictures are named: their bytes stand in the trace that is gone on with."""
+    parts = message.get("parts")
+    if not isinstance(parts, list):
+        return message
+    return {**message, "parts": [_named(part) if isinstance(part, dict) else part for part in parts]}
+
+
+def _named(part: Mapping[str, JsonValue]) -> JsonValue:
+    found = image_of(part) if part.get("type") in MEDIA else None
+    if found is None:
+        return dict(part)
+    told = f"{found.media_type}, {len(found.content):,} bytes, which were sent and are not stored here"
+    return {"type": "file", "modality": "image", "mime_type": found.media_type, "filename": told}
 
 
 def _tools(tools: Sequence[OfferedTool]) -> list[dict[str, JsonValue]]:

@@ -13,9 +13,10 @@ from collector.access.caller import Caller
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import sight_of
 from collector.api.base.context import Context, Here, Who
-from collector.api.rules.playing import PricedAnswer, StoredAnswer, played, priced, question_of
+from collector.api.rules.playing import PlaygroundBody, PricedAnswer, StoredAnswer, played, priced, question_of
 from collector.live.judges.playground import MOST_ANSWERS
 from collector.live.judges.playground_trace import reply_message
+from collector.web.playground.pictures import SentPictures, counted
 from collector.web.playground.playground_form import (
     MOST_SHOWN,
     MessageField,
@@ -78,6 +79,7 @@ class _PlaygroundFormState:
     problems: Mapping[str, str] = field(default_factory=dict)
     wanted: Sequence[PricedAnswer] = ()
     price: PriceTold | None = None
+    pictures: SentPictures | None = None
     columns: Sequence[Column] = ()
     message: str = ""
     status: int = 200
@@ -127,14 +129,21 @@ def _changed(form: PlaygroundForm, do: str) -> PlaygroundForm:
 
 def _priced(here: Context, who: Caller, form: PlaygroundForm) -> _PlaygroundFormState:
     """What the form asks for would take at most, or what is wrong with it."""
-    body, problems = body_of(form)
+    body, problems = _body(here, who, form)
     if body is None:
         return _PlaygroundFormState(problems=problems)
+    pictures = counted(body.messages)
     try:
         wanted = priced(here, question_of(who, body), body)
     except Missing as error:
-        return _PlaygroundFormState(problems={"connection.0": str(error)})
-    return _PlaygroundFormState(wanted=wanted, price=_price(wanted))
+        return _PlaygroundFormState(problems={"connection.0": str(error)}, pictures=pictures)
+    return _PlaygroundFormState(wanted=wanted, price=_price(wanted), pictures=pictures)
+
+
+def _body(here: Context, who: Caller, form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
+    """What the form asks for, with the pictures that it names, as far as they are there for the caller."""
+    origin = _recorded(here, who, form)
+    return body_of(form, [] if origin is None else origin.reading.input_messages or [])
 
 
 def _price(wanted: Sequence[PricedAnswer]) -> PriceTold | None:
@@ -160,7 +169,7 @@ def _up(amount: float) -> float:
 async def _answered(
     here: Context, who: Caller, form: PlaygroundForm, shown: _PlaygroundFormState
 ) -> _PlaygroundFormState:
-    body, _ = body_of(form)
+    body, _ = await asyncio.to_thread(_body, here, who, form)
     if body is None:
         return shown
     try:

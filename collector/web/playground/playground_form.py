@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from collector.api.rules.playing import PlaygroundBody
 from collector.conventions.parameters import request_parameters
 from collector.live.judges.playground import MOST_ANSWERS
+from collector.web.playground.pictures import filled, named
 from collector.web.spans.conversation import parts_of
 from collector.web.visitor import Form
 from evaluators.chat.dialogue import ROLES
@@ -20,7 +21,6 @@ MOST_SHOWN: Final = 40
 
 _NUMBERS: Final = ("temperature", "topP", "maxOutputTokens")
 _MOST_DIGITS: Final = 3
-_MEDIA: Final = ("uri", "blob", "file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class PlaygroundForm:
     texts: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""  # TRACE/SPAN
     tenant: str = ""
-    media_left_out: int = 0  # pictures and files of the span, which are not sent
+    media_left_out: int = 0  # pictures and files of the span that are not sent
 
     def text(self, name: str) -> str:
         """What a field holds."""
@@ -56,7 +56,7 @@ def blank_form(connection: str) -> PlaygroundForm:
 
 def form_of_span(span: Span, reading: SpanReading, connection: str, tenant: str) -> PlaygroundForm:
     """What a model was asked, as its span tells it."""
-    said, media_left_out = _without_media(reading.input_messages or ())
+    said, media_left_out = named(reading.input_messages or ())
     messages = [_field(message) for message in said]
     if not messages:
         messages = [MessageField(role="user", text=reading.input or "")]
@@ -104,10 +104,14 @@ def sent_form(form: Form) -> PlaygroundForm:
     )
 
 
-def body_of(form: PlaygroundForm) -> tuple[PlaygroundBody | None, dict[str, str]]:
-    """What the form asks for; or None, and what is wrong by the field that it is told beside."""
+def body_of(form: PlaygroundForm, said: Sequence[Message]) -> tuple[PlaygroundBody | None, dict[str, str]]:
+    """What the form asks for; or None, and what is wrong by the field that it is told beside.
+
+    `said` are the messages of the span that it was filled from, whose pictures it names.
+    """
     problems: dict[str, str] = {}
     messages, places = _messages(form, problems)
+    messages = _with_pictures(messages, places, said, problems)
     document: dict[str, Any] = {"messages": messages, "tools": _list(form.text("tools"), "tools", problems)}
     for name in _NUMBERS:
         if form.text(name):
@@ -153,6 +157,23 @@ def _messages(form: PlaygroundForm, problems: dict[str, str]) -> tuple[list[Json
     return messages, places
 
 
+def _with_pictures(
+    messages: Sequence[JsonValue], places: Sequence[str], said: Sequence[Message], problems: dict[str, str]
+) -> list[JsonValue]:
+    """The messages with the pictures that they name."""
+    whole: list[JsonValue] = []
+    for message, name in zip(messages, places, strict=True):
+        parts = message.get("parts") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(parts, list):
+            whole.append(message)
+            continue
+        sent = [filled(part, said) if isinstance(part, dict) else part for part in parts]
+        if None in sent:
+            problems[name] = "A picture that this names is not there any more, or is none: take it out."
+        whole.append({**message, "parts": [dict(part) if isinstance(part, Mapping) else part for part in sent]})
+    return whole
+
+
 def _list(text: str, name: str, problems: dict[str, str]) -> list[JsonValue]:
     """A list in JSON; nothing is an empty one."""
     if not text.strip():
@@ -191,19 +212,6 @@ def _told(error: ValidationError, places: Sequence[str], chosen: Sequence[int]) 
                 name = ""
         problems.setdefault(name, message)
     return problems
-
-
-def _without_media(messages: Sequence[Message]) -> tuple[list[Message], int]:
-    """Messages without their pictures and files, and how many these were; one that had nothing else is left out."""
-    kept: list[Message] = []
-    left_out = 0
-    for message in messages:
-        parts = parts_of(message)
-        rest = [part for part in parts if part.get("type") not in _MEDIA]
-        left_out += len(parts) - len(rest)
-        if rest or not parts:
-            kept.append({**message, "parts": [*rest]} if parts else message)
-    return kept, left_out
 
 
 def _count(text: str) -> int:

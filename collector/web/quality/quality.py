@@ -18,11 +18,13 @@ from collector.api.review.annotations import VERDICT
 from collector.api.review.judged_by_people import (
     SOURCES,
     JudgeAgainstPeople,
+    against_people,
     difference_for_people,
     judge_against_people,
     judges_against_people,
 )
 from collector.visible import one_line
+from collector.web.one_moment import at_one_moment
 from collector.web.pictures.histogram import histogram
 from collector.web.pictures.sparkline import sparkline
 from collector.web.pictures.trend import trend
@@ -44,7 +46,7 @@ from rules.statistics.surviving import CorrectedDifference
 from storage.alerting.alerts import Alert, AlertFilter
 from storage.alerting.monitors import RuleKey
 from storage.alerting.quality import Cell, OneResult, ResultsLike, ScoresOf
-from storage.review.labels import JudgedByRule
+from storage.review.labels import JudgedByRule, JudgedCount
 
 router = APIRouter()
 
@@ -75,6 +77,7 @@ class Pair(One):
 
 @router.get("/quality")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_quality(
     request: Request,
     here: Here,
@@ -92,14 +95,14 @@ def show_quality(
     shown = asked.fingerprint or next((each.fingerprint for each in (*evaluators, *questions)), None)
     own = [cell for cell in cells if cell.fingerprint == shown]
     of_people = numbers.is_of_people(shown)
-    releases = numbers.releases_of(own, shown)
+    releases, own_sum = numbers.releases_of(own, shown), numbers.sum_of(own)
     cells = own if of_people else [cell for cell in cells if not numbers.is_of_people(cell.fingerprint)]
     return page(
         request,
         "quality_rule.html",
         chosen=chosen,
         sum=numbers.sum_of(cells),
-        own=numbers.sum_of(own),
+        own=own_sum,
         evaluators=[] if of_people else evaluators,
         questions=questions,
         question=numbers.short_print(shown) if of_people else None,
@@ -113,7 +116,7 @@ def show_quality(
         latest_two=numbers.latest_two(releases),
         monitors=_monitors(here, chosen, shown),
         alerts=_open_alerts(here, chosen.key),
-        people=_people(here, chosen, shown),
+        people=_people(here, chosen, shown, own_sum),
         whisker=whisker,
         evidence_bar=evidence_bar,
     )
@@ -121,6 +124,7 @@ def show_quality(
 
 @router.get("/quality/compare")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def compare_releases(request: Request, here: Here, who: Who, asked: Annotated[Pair, Query()]) -> Response:
     """Two releases of a rule beside each other, if one evaluator judged both."""
     if not asked.rule:
@@ -194,8 +198,12 @@ def _overview(request: Request, here: Context, who: Caller, asked: One) -> Respo
     )
 
 
-def _people(here: Context, chosen: Chosen, fingerprint: str | None) -> JudgeAgainstPeople | None:
-    """What people say of the results of one evaluator; None where it has none that pass or fail."""
+def _people(
+    here: Context, chosen: Chosen, fingerprint: str | None, own: numbers.ResultSum
+) -> JudgeAgainstPeople | None:
+    """What people say of the results of one evaluator, which are added up; None where none passes or fails."""
+    if fingerprint is None or numbers.is_of_people(fingerprint) or not own.passed + own.not_passed:
+        return None
     wanted = JudgedByRule(
         tenant=chosen.key.tenant,
         rule_id=chosen.key.rule_id,
@@ -204,8 +212,8 @@ def _people(here: Context, chosen: Chosen, fingerprint: str | None) -> JudgeAgai
         name=VERDICT,
         sources=SOURCES["people"],
     )
-    found = judges_against_people(here, wanted)
-    return next((each for each in found if each.judge.fingerprint == fingerprint), None)
+    judge = JudgedCount(fingerprint=fingerprint, name=chosen.rule, passed=own.passed, failed=own.not_passed)
+    return against_people(here, wanted, judge)
 
 
 def _tenants(here: Context, who: Caller, chosen: str) -> list[str]:
@@ -319,7 +327,7 @@ def _for_people(here: Context, chosen: Chosen, found: ReleaseComparison) -> Corr
     if judge is None:
         return None
     sides = (
-        judge.of_release(each.release, each.sum.passed, each.sum.not_passed)
+        judge.of_release(found.service, each.release, passed=each.sum.passed, failed=each.sum.not_passed)
         for each in (found.baseline, found.candidate)
     )
     return difference_for_people(judge, *sides)

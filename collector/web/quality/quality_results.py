@@ -11,6 +11,7 @@ from pydantic import Field
 from collector.access.permission import Permission, needs
 from collector.api.base.context import Here, Who
 from collector.api.base.pages import MAX_PAGE
+from collector.web.one_moment import at_one_moment
 from collector.web.quality.quality_chosen import About, chosen_of
 from collector.web.quality.quality_numbers import short_print
 from collector.web.questions import questions_of
@@ -79,6 +80,7 @@ class ResultFilter(About):
 
 @router.get("/quality/results")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def list_results(request: Request, here: Here, who: Who, asked: Annotated[ResultFilter, Query()]) -> Response:
     """Results of a rule about a project, the latest first, or the worst."""
     if not asked.rule:

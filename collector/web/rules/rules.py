@@ -14,6 +14,7 @@ from collector.api.base.context import Context, Here, Who
 from collector.api.rules.rule_problems import problems_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.navigation import may_use
+from collector.web.one_moment import at_one_moment
 from collector.web.pictures.sparkline import sparkline
 from collector.web.questions import criteria_of, questions_of
 from collector.web.rendering import page
@@ -67,6 +68,7 @@ class Counts:
 
 @router.get("/rules")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Response:
     """The rules by project, with what they did of late; of one project also those about all."""
     activity, waiting = rule_access.activity(here, who), here.rule_record.waiting(who.sight)
@@ -90,6 +92,7 @@ def list_rules(request: Request, here: Here, who: Who, project: str = "") -> Res
 
 @router.get("/rules/{rule_id}")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_rule(request: Request, rule_id: str, here: Here, who: Who) -> Response:
     """One rule."""
     kept = rule_access.find(here, who, rule_id)

@@ -1,34 +1,13 @@
-"""Pictures and other media that messages carry: what they are, and the bytes of those that a page may show.
+"""Pictures and other media that messages carry, as pages tell of them."""
 
-What a picture is, its bytes say, never its sender. Only raster images are shown, and none that a browser would need
-much memory for; nothing is fetched.
-"""
-
-import base64
-import binascii
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from evaluators.chat.pictures import HEAD, MOST_BYTES, decoded, kind_of, told_of
 from storage.records import JsonValue
 
-MOST_BYTES: Final = 8 << 20
-MOST_PIXELS: Final = 50_000_000
-"""Of a picture that is shown. Guesses: a photograph of a telephone fits, and takes 200 MB once a browser unpacks it."""
-
-_HEAD: Final = 96  # characters of base64 that tell what a picture is
-_DATA: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,", re.IGNORECASE)
-_STANDARD: Final = str.maketrans("-_", "+/", " \t\r\n")
 _KIBI: Final = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """A picture that may be shown."""
-
-    media_type: str
-    content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,113 +20,18 @@ class ShownMedia:
 
 def media_of(part: Mapping[str, JsonValue]) -> ShownMedia:
     """A medium by its type and size, or by where it is; nothing of it is loaded, and little of it is looked at."""
-    told, content = _told(part)
+    told, content = told_of(part)
     if content is None:
         where = part.get("uri") or part.get("file_id") or part.get("filename")
         return ShownMedia(title=f"{told}: {where}" if where else told, is_image=False)
     nbytes = len(content.rstrip("=")) * 3 // 4
-    kind = _kind(_decoded(content[:_HEAD]) or b"")
-    title = f"{kind or told}, {_size(nbytes)}"
+    kind = kind_of(decoded(content[:HEAD]) or b"")
+    title = f"{kind or told}, {size_text(nbytes)}"
     return ShownMedia(title=title, is_image=kind is not None and nbytes <= MOST_BYTES)
 
 
-def image_of(part: Mapping[str, JsonValue]) -> Image | None:
-    """The picture in a part of a message; None where there is none that may be shown."""
-    _, content = _told(part)
-    if content is None or len(content) * 3 // 4 > MOST_BYTES:
-        return None
-    found = _decoded(content)
-    kind = None if found is None else _kind(found)
-    if found is None or kind is None or not 0 < (_PIXELS[kind](found) or 0) <= MOST_PIXELS:
-        return None
-    return Image(media_type=kind, content=found)
-
-
-def _told(part: Mapping[str, JsonValue]) -> tuple[str, str | None]:
-    """What a part says that it is, and its base64, if it has that."""
-    told = part.get("mime_type") or part.get("modality") or part.get("type")
-    content, uri = part.get("content"), part.get("uri")
-    text = content if isinstance(content, str) else uri if isinstance(uri, str) else ""
-    found = _DATA.match(text[:200])
-    if found is not None:
-        return str(found[1] or told), text[found.end() :]
-    return str(told), content if isinstance(content, str) else None
-
-
-def _decoded(content: str) -> bytes | None:
-    text = content.translate(_STANDARD).rstrip("=")
-    try:
-        return base64.b64decode(text[: len(text) // 4 * 4] + _padded(text[len(text) // 4 * 4 :]), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _padded(rest: str) -> str:
-    return rest + "=" * (-len(rest) % 4) if len(rest) > 1 else ""
-
-
-def _kind(found: bytes) -> str | None:
-    """What the first bytes say; None: no picture that is shown."""
-    if found.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if found.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if found.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if found[:4] == b"RIFF" and found[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
-def _png_pixels(found: bytes) -> int | None:
-    if found[12:16] != b"IHDR" or len(found) < 24:  # noqa: PLR2004 - up to the height
-        return None
-    return int.from_bytes(found[16:20]) * int.from_bytes(found[20:24])
-
-
-def _gif_pixels(found: bytes) -> int | None:
-    return int.from_bytes(found[6:8], "little") * int.from_bytes(found[8:10], "little")
-
-
-def _jpeg_pixels(found: bytes) -> int | None:
-    """By the frame that the first segments lead to."""
-    at = 2
-    while at + 9 < len(found) and found[at] == 0xFF:  # noqa: PLR2004 - as markers begin
-        marker, length = found[at + 1], int.from_bytes(found[at + 2 : at + 4])
-        if marker in _FRAMES:
-            return int.from_bytes(found[at + 5 : at + 7]) * int.from_bytes(found[at + 7 : at + 9])
-        at += 1 if marker == 0xFF else 2 + length  # noqa: PLR2004 - a byte that only fills
-    return None
-
-
-_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-
-
-def _webp_pixels(found: bytes) -> int | None:
-    """Of a simple, a lossless or an extended file."""
-    match found[12:16]:
-        case b"VP8 ":
-            wide, high = (int.from_bytes(found[at : at + 2], "little") & 0x3FFF for at in (26, 28))
-            return wide * high
-        case b"VP8L":
-            bits = int.from_bytes(found[21:25], "little")
-            return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
-        case b"VP8X":
-            wide, high = (int.from_bytes(found[at : at + 3], "little") + 1 for at in (24, 27))
-            return wide * high
-        case _:
-            return None
-
-
-_PIXELS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
-    "image/png": _png_pixels,
-    "image/jpeg": _jpeg_pixels,
-    "image/gif": _gif_pixels,
-    "image/webp": _webp_pixels,
-}
-
-
-def _size(nbytes: int) -> str:
+def size_text(nbytes: int) -> str:
+    """An amount of bytes in one unit."""
     for unit, size in (("MiB", _KIBI * _KIBI), ("KiB", _KIBI)):
         if nbytes >= size:
             return f"{nbytes / size:.1f} {unit}"

@@ -139,3 +139,10 @@ async function refresh(place) {
 for (const place of document.querySelectorAll("[data-live]")) {
   setInterval(() => refresh(place), 1000 * Number(place.dataset.every || 3));
 }
+
+// A menu of actions closes when something else is touched, and by Esc.
+const closeMenus = (but) => {
+  for (const menu of document.querySelectorAll("details.more[open]")) if (menu !== but) menu.open = false;
+};
+document.addEventListener("click", (event) => closeMenus(event.target.closest("details.more")));
+document.addEventListener("keydown", (event) => event.key === "Escape" && closeMenus());

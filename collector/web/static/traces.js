@@ -3,26 +3,40 @@
 const wide = matchMedia("(min-width: 90rem)");
 
 // Volume, latency and values take longer than the list, which waits for none of them.
-async function showBeside(place) {
-  const answer = await fetch(place.dataset.beside).catch(() => null);
-  if (!answer?.ok) return; // the link that stands there leads to the same
+async function showBeside(address, names) {
+  const answer = await fetch(address).catch(() => null);
+  if (!answer?.ok) return; // the links that stand there lead to the same
   const held = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const name of ["volume", "values"]) {
+  for (const name of names) {
     const fresh = held.getElementById(name);
     const shown = document.getElementById(name);
     if (!fresh || !shown) continue;
     shown.replaceChildren(...fresh.childNodes);
     shown.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
   }
+}
+
+// Values stand open beside the list where there is room for them; else they are counted once somebody opens them.
+async function showAll(address) {
   const facets = document.getElementById("facets");
-  if (!facets || !document.querySelector("#values li")) return;
+  if (wide.matches) {
+    await showBeside(address, ["volume", "values"]);
+    if (!facets || !document.querySelector("#values li")) return;
+    facets.open = true;
+  } else if (facets) {
+    const whole = new URL(address, location.href);
+    const volume = new URL(whole);
+    volume.searchParams.set("values", "none");
+    facets.addEventListener("toggle", () => showBeside(whole, ["values"]), { once: true });
+    showBeside(volume, ["volume"]);
+  }
+  if (!facets) return;
   facets.hidden = false;
-  facets.open = wide.matches;
   facets.parentElement.classList.add("has-values");
 }
 
 const beside = document.querySelector("[data-beside]");
-if (beside) showBeside(beside);
+if (beside) showAll(beside.dataset.beside);
 
 // Chosen rows: how many there are, all of a page at once, and still chosen when the list renews itself.
 const list = document.getElementById("traces");

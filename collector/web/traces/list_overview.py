@@ -16,7 +16,8 @@ from collector.units import count_text, duration_text
 from collector.web.pictures.columns import ChartColumn, columns
 from collector.web.rendering import page
 from collector.web.traces.trace_list import LABELS, NONE, TraceFilter, asked_of, at_list
-from storage.query.trace_shape import Facet, ShapeStep, TraceShape
+from storage.query.facets import Facet
+from storage.query.trace_shape import ShapeStep, TraceShape
 
 router = APIRouter()
 
@@ -56,13 +57,16 @@ class FacetView:
 @router.get("/traces/overview")
 @needs(Permission.READ, by_tenant=True)
 def show_overview(request: Request, here: Here, who: Who, values: str = "") -> Response:
-    """The traces that an address of the list asks for: how many began when, how long they took, and what they are."""
+    """The traces that an address of the list asks for: how many began when, how long they took, and what they are.
+
+    Of their values some are counted, with `values=all` many, and with `values=none` none, for who does not see them.
+    """
     now_ns = here.now_ns()
     asked = asked_of(request, now_ns)
     is_whole = values == "all"
     shape = TraceShape()
     if not asked.problems:
-        most = _MANY if is_whole else _FEW
+        most = {"all": _MANY, "none": 0}.get(values, _FEW)
         shape = here.overview.shapes.of(asked.like, now_ns=now_ns, tenant=who.sight, values=most)
     return page(
         request,
@@ -72,7 +76,7 @@ def show_overview(request: Request, here: Here, who: Who, values: str = "") -> R
         shape=shape,
         failed=sum(each.failed for each in shape.steps),
         pictures=_pictures(request, shape, asked),
-        facets=[_facet(request, asked, name, shape) for name in _FACETS],
+        facets=[] if values == "none" else [_facet(request, asked, name, shape) for name in _FACETS],
         is_whole=is_whole,
         list_address=at_list(request, values=None),
     )

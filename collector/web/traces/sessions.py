@@ -22,6 +22,7 @@ from collector.api.traces.session_filters import (
 )
 from collector.conversation import SessionTurn
 from collector.reading.sessions import read_session
+from collector.web.one_moment import at_one_moment
 from collector.web.rendering import page
 from collector.web.spans.conversation import MOST_MESSAGES, ShownMessage, conversation, parts_of
 from collector.web.traces.trace_view import verdicts_of
@@ -63,6 +64,7 @@ class ShownTurn:
 
 @router.get("/sessions")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> Response:
     """Sessions of which one trace has all that the address asks for, newest first."""
     asked = {name: request.query_params.get(name, "").strip() for name in ("text", "project", "user")}
@@ -88,6 +90,7 @@ def list_sessions(request: Request, here: Here, who: Who, before: str = "") -> R
 
 @router.get("/sessions/{session_id:path}")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_session(
     request: Request, session_id: str, here: Here, who: Who, before: str = "", tenant: str = ""
 ) -> Response:

@@ -17,6 +17,7 @@ from collector.live.upkeep.sweeper import wall_clock_us
 from collector.otlp.encode import json_document
 from collector.web.navigation import may_use
 from collector.web.offline.promoting import promote_trace
+from collector.web.one_moment import at_one_moment
 from collector.web.playground.playground import show_playground
 from collector.web.rendering import TEXT_HEADERS, page, plain_text
 from collector.web.rules.rule_editing import new_rule
@@ -36,6 +37,7 @@ from storage.upkeep.deletions import DeletionCriteria
 router = APIRouter()
 
 _VIEWS: Final = ("spans", "conversation", "agents", "verdicts")
+_WITHOUT_DECISIONS: Final = frozenset({"conversation", "agents"})
 _MOST_SPANS: Final = 10_000
 _MOST_DIGITS: Final = 7
 _MOST_FIND: Final = 200
@@ -43,6 +45,7 @@ _MOST_FIND: Final = 200
 
 @router.get("/traces/{trace_id}")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """A trace: its spans, one of them with all that it said, its conversation, or what the rules made of it.
 
@@ -51,10 +54,15 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
     asked = request.query_params
     outline = _outline(here, trace_id, sight_of(who, asked.get("tenant")))
     summary = outline.summary
-    judged = here.judgements.of_trace(summary.trace_id, tenant=summary.tenant)
-    if asked.get("part") == "tree":
+    is_tree, view = asked.get("part") == "tree", asked.get("view", "spans")
+    judged = here.judgements.by_rules(
+        summary.trace_id,
+        tenant=summary.tenant,
+        commits=outline.commits,
+        decided=not is_tree and view not in _WITHOUT_DECISIONS,
+    )
+    if is_tree:
         return _packed(SpanTree(outline.spans, judged.evaluations).document())
-    view = asked.get("view", "spans")
     is_own = who.sees_all or summary.tenant == who.tenant
     is_part = asked.get("part") == "span"
     return page(
@@ -63,7 +71,7 @@ def show_trace(request: Request, trace_id: str, here: Here, who: Who) -> Respons
         view=view if view in _VIEWS else "spans",
         trace=summary,
         is_cut=len(outline.spans) < summary.span_count,
-        brief=here.listing.briefs([summary], outline.commits)[summary.tenant, summary.trace_id],
+        brief=here.listing.reading(summary),
         pins=here.retention.pins(summary.trace_id, tenant=summary.tenant),
         may_pin=is_own and may_use(who, pin_trace, "POST"),
         may_write_rules=may_use(who, new_rule),

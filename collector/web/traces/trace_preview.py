@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from collector.access.permission import Permission, needs
 from collector.api.access.tenants import sight_of
 from collector.api.base.context import Here, Who
+from collector.web.one_moment import at_one_moment
 from collector.web.rendering import page
 from collector.web.visitor import with_query
 from storage.errors import Missing
@@ -24,6 +25,7 @@ _CHARACTERS: Final = 3_000
 
 @router.get("/traces/{trace_id}/preview")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def show_preview(request: Request, trace_id: str, here: Here, who: Who) -> Response:
     """How a trace went: what went in and came out, its verdicts, its errors and its first spans."""
     tenant = request.query_params.get("tenant")

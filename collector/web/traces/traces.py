@@ -11,6 +11,7 @@ from collector.api.base.context import Context, Here, Who
 from collector.api.traces.saved_views import view_seen
 from collector.api.traces.trace_filters import place_of, place_text
 from collector.web.navigation import may_use
+from collector.web.one_moment import at_one_moment
 from collector.web.rendering import page
 from collector.web.traces.chosen import actions_for
 from collector.web.traces.list_look import COLUMNS, DENSITIES, ListLook, look_of, remember
@@ -39,6 +40,7 @@ _LOOK: Final = frozenset({"columns", "density", "remember", "before", "live"})
 
 @router.get("/traces")
 @needs(Permission.READ, by_tenant=True)
+@at_one_moment
 def list_traces(request: Request, here: Here, who: Who, before: str = "", live: str = "") -> Response:
     """Traces of which all is true that the address asks for, the newest first, or the greatest by an amount."""
     asked, look = asked_of(request, here.now_ns()), look_of(request)

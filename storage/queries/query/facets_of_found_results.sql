@@ -1,9 +1,10 @@
--- How many of the traces that were found were judged by which rule and with which verdict, as in `facets_of_found_traces`. Where
+-- Which of the traces that were found were judged by which rule and with which verdict, as in `facets_of_found_spans`. Where
 -- something is asked of a result (see `traces_like`), it is that of such a result.
-WITH results AS (
-    SELECT DISTINCT
+SELECT r."rule", e.verdict, list(e.number) AS numbers
+FROM (
+    SELECT
         f.number,
-        r."rule",
+        e.revision,
         CASE
             WHEN e.outcome = 'scored' AND e.passed THEN 'passed'
             WHEN e.outcome = 'scored' AND NOT e.passed THEN 'failed'
@@ -12,20 +13,11 @@ WITH results AS (
         END AS verdict
     FROM evaluation AS e
     JOIN found_traces AS f ON f.trace_id = e.trace_id AND f.tenant = e.tenant
-    JOIN rule_revision AS r USING (revision)
     WHERE e.seq BETWEEN $first_seq AND $last_seq
         AND e.job_id NOT IN (SELECT job_id FROM superseded)
-        AND (r.rule_id = $rule OR r."rule" = $rule) -- rule
+        AND e.revision IN (SELECT revision FROM rule_revision WHERE rule_id = $rule OR "rule" = $rule) -- rule
         AND e.outcome = $outcome -- outcome
         AND e.passed = $passed -- passed
-),
-told AS (
-    SELECT DISTINCT 'rule' AS facet, "rule" AS "value", number FROM results
-    UNION ALL
-    SELECT DISTINCT 'verdict', verdict, number FROM results WHERE verdict IS NOT NULL
-)
-SELECT facet, "value", count(*) AS traces, count(*) OVER (PARTITION BY facet) AS many
-FROM told
-GROUP BY facet, "value"
-QUALIFY row_number() OVER (PARTITION BY facet ORDER BY count(*) DESC, "value") <= $most
-ORDER BY facet, traces DESC, "value";
+) AS e
+JOIN rule_revision AS r USING (revision)
+GROUP BY ALL;

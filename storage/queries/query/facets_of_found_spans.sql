@@ -1,31 +1,19 @@
--- How many of the traces that were found have a span of which model and of which release, as in `facets_of_found_traces`. Where
--- something is asked of a span (see `traces_like`), it is that of such a span.
-WITH
-resources AS MATERIALIZED ( -- attribute
+-- Which of the traces that were found have spans of which model and release: the numbers of the traces, each as often as it
+-- has such a span. Where something is asked of a span (see `traces_like`), it is that of such a span.
+WITH resources AS MATERIALIZED ( -- attribute
     SELECT DISTINCT resource_attributes AS told -- attribute
     FROM span -- attribute
     WHERE start_time > make_timestamp_ns($floor_ns) AND start_time <= make_timestamp_ns($latest_ns) -- attribute
         AND batch BETWEEN $first_batch AND $last_batch -- attribute
-), -- attribute
-spans AS (
-    SELECT DISTINCT f.number, s.model, s.service_version
-    FROM span AS s
-    JOIN found_traces AS f ON f.trace_id = s.trace_id AND f.tenant = s.tenant
-    WHERE s.start_time > make_timestamp_ns($floor_ns) AND s.start_time <= make_timestamp_ns($latest_ns)
-        AND s.batch BETWEEN $first_batch AND $last_batch
-        AND (s.model <> '' OR s.service_version <> '')
-        AND s.model = $model -- model
-        AND s.name = $failing AND s.status_code = 2 -- failing
-        AND s.service_version = $release -- release
-        AND coalesce(s.attributes[$key] = $value, s.resource_attributes IN (SELECT told FROM resources WHERE (told::JSON::MAP(VARCHAR, VARCHAR))[$key] = $value), false) -- attribute
-),
-told AS (
-    SELECT DISTINCT 'model' AS facet, model AS "value", number FROM spans WHERE model <> ''
-    UNION ALL
-    SELECT DISTINCT 'release', service_version, number FROM spans WHERE service_version <> ''
-)
-SELECT facet, "value", count(*) AS traces, count(*) OVER (PARTITION BY facet) AS many
-FROM told
-GROUP BY facet, "value"
-QUALIFY row_number() OVER (PARTITION BY facet ORDER BY count(*) DESC, "value") <= $most
-ORDER BY facet, traces DESC, "value";
+) -- attribute
+SELECT s.model, s.service_version AS release, list(f.number) AS numbers
+FROM span AS s
+JOIN found_traces AS f ON f.trace_id = s.trace_id AND f.tenant = s.tenant
+WHERE s.start_time > make_timestamp_ns($floor_ns) AND s.start_time <= make_timestamp_ns($latest_ns)
+    AND s.batch BETWEEN $first_batch AND $last_batch
+    AND (s.model <> '' OR s.service_version <> '')
+    AND s.model = $model -- model
+    AND s.name = $failing AND s.status_code = 2 -- failing
+    AND s.service_version = $release -- release
+    AND coalesce(s.attributes[$key] = $value, s.resource_attributes IN (SELECT told FROM resources WHERE (told::JSON::MAP(VARCHAR, VARCHAR))[$key] = $value), false) -- attribute
+GROUP BY ALL;

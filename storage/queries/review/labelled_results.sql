@@ -53,6 +53,7 @@ SELECT
     e.trace_id,
     e.span_id,
     e.session_id,
+    e.service,
     e.release,
     e.project,
     e.seq,

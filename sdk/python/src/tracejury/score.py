@@ -113,5 +113,5 @@ def assert_eval(said: Any, of: Callable[..., Any] | None = None) -> None:
         if score.success is False:
             threshold = "" if score.threshold is None else f" (threshold={score.threshold:.2f})"
             reason = "" if score.reason is None else f"\nReason: {score.reason}"
-            value = "not passed" if score.value is None else f"score={score.value:.2f}"
+            value = "failed" if score.value is None else f"score={score.value:.2f}"
             raise AssertionError(f"Evaluation '{score.name}' failed: {value}{threshold}{reason}")

@@ -1,0 +1,73 @@
+"""Which values traces have, and how many of them each: counted over the numbers of traces, without sorting any."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetValue:
+    """How many traces have a value."""
+
+    value: str
+    traces: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """The most frequent values of one kind, and how many there are of it."""
+
+    values: Sequence[FacetValue] = ()
+    many: int = 0
+
+
+def facet_of_column(column: pa.ChunkedArray, most: int) -> Facet:
+    """The most frequent values of a column that has a row for each trace."""
+    counts = pc.value_counts(column.combine_chunks())
+    found = [
+        FacetValue(value=value, traces=traces)
+        for value, traces in zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
+    ]
+    return Facet(values=_first(found, most), many=len(found))
+
+
+def facet_of_groups(groups: pa.Table, name: str, *, traces: int, most: int) -> Facet:
+    """The most frequent values of a column of groups, whose `numbers` are of traces, below `traces`, and may repeat.
+
+    No group is counted whose value is empty, and none that has fewer rows than traces are asked for.
+    """
+    held = groups.filter(pc.not_equal(groups[name], "")).combine_chunks()
+    if not held.num_rows:
+        return Facet()
+    coded = held[name].combine_chunks().dictionary_encode()
+    codes = coded.indices.to_numpy()
+    lists = held["numbers"].combine_chunks()
+    rows = np.bincount(codes, weights=pc.list_value_length(lists).to_numpy())
+    found: list[FacetValue] = []
+    least: list[int] = []  # of the greatest counts so far, as a heap
+    for code in np.argsort(-rows, kind="stable"):
+        if len(least) == most and rows[code] < least[0]:
+            break
+        seen = np.zeros(traces, dtype=bool)
+        for numbers in _numbers(lists, codes, code):
+            seen[numbers] = True
+        count = int(np.count_nonzero(seen))
+        found.append(FacetValue(value=coded.dictionary[int(code)].as_py(), traces=count))
+        (heapq.heappush if len(least) < most else heapq.heappushpop)(least, count)
+    return Facet(values=_first(found, most), many=len(rows))
+
+
+def _numbers(lists: pa.ListArray, codes: "np.ndarray[Any, Any]", code: int) -> Iterator["np.ndarray[Any, Any]"]:
+    flat, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
+    for place in np.flatnonzero(codes == code):
+        yield flat[offsets[place] : offsets[place + 1]]
+
+
+def _first(found: list[FacetValue], most: int) -> list[FacetValue]:
+    """The greatest, and among those alike the first by name."""
+    return sorted(found, key=lambda each: (-each.traces, each.value))[:most]
