@@ -58,7 +58,7 @@ class Sender:
         self._resolve = resolve
         self._clock = clock
         self._limits = limits or TimeLimits()
-        self._tls = tls or httpcore.default_ssl_context()
+        self._tls = tls
 
     async def post(self, url_text: str, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         """POST a body and say what came of it; whatever goes wrong is an answer too."""
@@ -82,12 +82,19 @@ class Sender:
         except (httpcore.NetworkError, OSError) as error:
             return DeliveryResponse(error=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
 
+    @property
+    def _trusted(self) -> ssl.SSLContext:
+        """Read when it is first needed: all certificates of the system take 36 ms of CPU."""
+        if self._tls is None:
+            self._tls = httpcore.default_ssl_context()
+        return self._tls
+
     async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> DeliveryResponse:
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         timeout = {"connect": self._limits.connect_s}  # all of it together has `total_s`
         sent = {"Host": url.netloc.decode("ascii"), "Content-Length": str(len(body)), "Connection": "close", **headers}
         pool = httpcore.AsyncConnectionPool(
-            ssl_context=self._tls,
+            ssl_context=self._trusted if url.scheme == "https" else None,
             max_keepalive_connections=0,
             network_backend=_CheckedNetwork(url, self._policy, self._resolve),
         )
