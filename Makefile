@@ -23,7 +23,7 @@ help:
 	@echo 'make format  let ruff fix and format the code'
 	@echo 'make docs    the documents as a site, in build/site'
 	@echo 'make bench   measure'
-	@echo 'make soak    twenty kills in each test of kills, and an hour of mixed load with restarts'
+	@echo 'make soak    twenty kills in each test of kills, ten times the examples, and an hour of mixed load with restarts'
 	@echo 'make lock    write the lock files again; ARGS=--upgrade for newer releases'
 	@echo 'make clean   remove .venv and caches; ./data stays'
 
@@ -60,6 +60,7 @@ bench: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m kill --kills 20
+	@$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m property --hypothesis-profile soak
 	@$(BIN)/python -m pytest tests/test_contract.py --examples 20
 	@exec $(BIN)/python -m benchmarks.soak $(ARGS)
 

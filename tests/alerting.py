@@ -26,7 +26,7 @@ from tests.storing import a_store
 
 LOOPBACK = ("127.0.0.0/8",)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-PASSPHRASE = "a passphrase for tests"
+ENCRYPTION_KEY = "0123456789abcdef" * 4  # no passphrase, of which a key is derived with scrypt: 80 ms a secret
 QUICK = TimeLimits(connect_s=0.5, total_s=3)
 PATIENT = TimeLimits(connect_s=60, total_s=60)
 """On a machine that is busy otherwise, an attempt that was cut off would be one more."""
@@ -202,7 +202,7 @@ def an_alerting(
     resolve: Resolve = as_it_is,
     behind_s: float = 0,
     limits: TimeLimits = PATIENT,
-    passphrase: str = PASSPHRASE,
+    encryption_key: str = ENCRYPTION_KEY,
     watch: Watch | None = None,
 ) -> Iterator[Alerting]:
     """All of it, running."""
@@ -210,7 +210,7 @@ def an_alerting(
     policy = AddressPolicy(private_hosts)
     with a_store(directory) as store:
         receivers = Receivers(
-            store.webhooks, store.outbox, policy, secrets=Secrets(passphrase), rotation_s=86_400, clock=clock
+            store.webhooks, store.outbox, policy, secrets=Secrets(encryption_key), rotation_s=86_400, clock=clock
         )
         sender = Sender(policy, resolve, limits=limits, clock=clock)
         options = DeliveryOptions(look_again_s=0.05, grace_s=0.2, watch=watch)

@@ -1,9 +1,10 @@
 """What all tests share: how hypothesis searches, where other randomness begins, and what is compared with files."""
 
+import gc
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The machine is shared with a server under load, so slowness proves nothing here; pytest-timeout catches a hang.
-settings.register_profile("tracejury", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tracejury", _PATIENT, max_examples=40)  # where a test does not name its own number
+settings.register_profile("soak", _PATIENT, max_examples=400)
 settings.load_profile("tracejury")
 
 forking.fork_children()  # of the servers that run in the process of the tests
@@ -45,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark else 0.0)
     items.sort(key=lambda item: -longest[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage no more look at what was imported and collected, which stays: a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import IO, Self, TypeVar
 import httpx
 
 from tests import forking
+from tests.prepared import prepare
 
 T = TypeVar("T")
 
@@ -65,9 +66,15 @@ class Live:
         env: Mapping[str, object] | None = None,
         before: Sequence[str] = (),
         forked: bool = True,
+        new: bool = False,
     ) -> None:
-        """`before` is a command that runs it; where it is not `forked`, an interpreter of its own starts it."""
+        """`before` is a command that runs it; where it is not `forked`, an interpreter of its own starts it.
+
+        Where it is `new`, its first start makes the database; else one is there, without a row.
+        """
         self.data = data
+        if not (new or before):  # which may be to see the directory elsewhere
+            prepare(data)
         self._log = TemporaryFile()  # noqa: SIM115 - closed with the server; not beside the data, where a disk may be full
         command = [*before, TRACEJURY, "serve", "--data", str(data), *flags]
         start = forking.start if forked else subprocess.Popen

@@ -19,6 +19,7 @@ from collector.app import Running, running
 from collector.cli.main import main
 from collector.settings import Settings
 from tests.live import NO_TLS
+from tests.prepared import prepare
 
 START_NS = 1_795_255_200_000_000_000  # 2026-11-21T10:00:00Z
 ANY_PORT = "127.0.0.1:0"
@@ -48,6 +49,7 @@ def an_export(trace_id: str, *names: str, project: str = "shop", at_s: int = 0) 
 @contextmanager
 def a_server(data: Path, **more: Any) -> Iterator[Running]:
     """The real server in a thread of its own, with more settings."""
+    prepare(data)
     started: Future[Running] = Future()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()

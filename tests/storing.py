@@ -15,6 +15,7 @@ from collector.reading.spans import ConventionsReader
 from storage.ingest.batch import SpanBatch
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
+from tests.prepared import prepare
 
 RECEIVED_AT_US = 1_795_255_200_000_000  # 2026-11-21T10:00:00Z
 START_NS = RECEIVED_AT_US * 1000
@@ -24,6 +25,7 @@ WAIT_S = 60.0
 @contextmanager
 def a_store(directory: Path, *, commit_interval_s: float = 0.001, backlog_bytes: int = 64 << 20) -> Iterator[Store]:
     """An open store that reads what spans mean, and commits at once unless told to wait."""
+    prepare(directory)
     writer = WriterOptions(commit_interval_s=commit_interval_s, reads=ConventionsReader(NO_KEYS))
     with Store.open(directory, StoreOptions(writer=writer, backlog_bytes=backlog_bytes)) as store:
         yield store

@@ -17,7 +17,7 @@ from storage.alerting.alert_mutes import AlertMute
 from storage.records import JsonValue
 from storage.store import Store
 from tests.access import Closed, a_closed_server, request
-from tests.alerting import PASSPHRASE, a_finding
+from tests.alerting import ENCRYPTION_KEY, a_finding
 from tests.live import until
 from tests.log_requests import MESSAGE
 from tests.serving import START_NS, unused_port
@@ -62,7 +62,7 @@ class Tenancy:
 def two_tenants(data: Path) -> Iterator[Tenancy]:
     """All of it, once everything is judged."""
     settings = {
-        "encryption_key": PASSPHRASE,
+        "encryption_key": ENCRYPTION_KEY,
         "webhook_private_hosts": ["127.0.0.0/8"],
         "settle_after_root_seconds": 0.2,
     }

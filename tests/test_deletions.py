@@ -311,6 +311,6 @@ def test_users_are_deleted_while_the_server_is_killed_again_and_again(
 ) -> None:
     """What `python -m benchmarks.deletion` does, at a small scale, with every claim of it but the times."""
     monkeypatch.setattr("benchmarks.server.start_process", forking.start)
-    scale = Scale(spans=65_536, users=40, deleted=4, kills=2, rate=1000, pause_s=(0.0, 3.0))
+    scale = Scale(spans=24_576, users=40, deleted=4, kills=2, rate=1000, pause_s=(0.0, 1.5))
     measured = Trial(tmp_path / "data", scale, seed=seed).run(timed=False)
     assert measured.acknowledged > 0

@@ -577,7 +577,7 @@ def test_a_key_that_was_lost_holds_deliveries_up_and_loses_none(tmp_path: Path) 
     with a_receiver() as (url, script):
         with an_alerting(tmp_path) as alerting:
             webhook = alerting.webhook(url, secret=SECRET)
-        with an_alerting(tmp_path, passphrase="quite another passphrase") as alerting:
+        with an_alerting(tmp_path, encryption_key="quite another passphrase") as alerting:
             alerting.open()
             alerting.attempted(webhook, 1)
             (delivery,) = alerting.store.outbox.deliveries(webhook.webhook_id)

@@ -122,7 +122,7 @@ def test_of_two_servers_at_the_same_instant_one_wins(tmp_path: Path) -> None:
     """Two servers started together on one data directory: one becomes ready, the other one ends and says why."""
     for number in range(2):
         data = tmp_path / str(number)
-        with Live(data) as one, Live(data) as other:
+        with Live(data, new=True) as one, Live(data, new=True) as other:
             ended = until(lambda: [s for s in (one, other) if s.process.poll() is not None], bool)
             (loser,) = ended
             winner = other if loser is one else one
@@ -368,7 +368,7 @@ def test_an_interrupted_start_ends(tmp_path: Path, seed: int) -> None:
     """SIGTERM at any moment of a start ends the process, and the next start is none the worse for it."""
     source = random.Random(seed)
     for _ in range(2):
-        with Live(tmp_path / "data") as server:
+        with Live(tmp_path / "data", new=True) as server:
             time.sleep(source.uniform(0.1, 1.5))
             assert server.stop() in {0, -signal.SIGTERM}
     with a_live_server(tmp_path / "data") as server:

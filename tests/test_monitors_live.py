@@ -13,7 +13,7 @@ import yaml
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from standardwebhooks import Webhook as StandardWebhook
 
-from tests.alerting import SECRET, Script, a_receiver
+from tests.alerting import ENCRYPTION_KEY, SECRET, Script, a_receiver
 from tests.live import ANY_PORTS, Live, a_live_server, until
 from tests.storing import a_store
 from tests.test_online import command
@@ -62,7 +62,7 @@ def a_watching_server(folder: Path, url: str) -> Iterator[Live]:
         "rules": str(folder / "rules"),
         "alert_webhooks": [webhook],
         "webhook_private_hosts": ["127.0.0.0/8"],
-        "encryption_key": "a passphrase for tests",
+        "encryption_key": ENCRYPTION_KEY,
     }
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(settings))

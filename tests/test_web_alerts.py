@@ -10,7 +10,7 @@ import pytest
 
 from storage.alerting.alerts import AlertFinding
 from tests.access import Closed, a_closed_server
-from tests.alerting import a_finding
+from tests.alerting import ENCRYPTION_KEY, a_finding
 from tests.browser import a_page
 from tests.paging import Visit, token_on
 from tests.quality_history import HOSTILE
@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     """A server with keys, and a receiver that is not there."""
     settings = {
         "alert_webhooks": [{"project": "shop", "url": "https://receiver.invalid/hook"}],
-        "encryption_key": "a passphrase for tests",
+        "encryption_key": ENCRYPTION_KEY,
     }
     with a_closed_server(tmp_path_factory.mktemp("alerts") / "data", **settings) as closed:
         yield closed

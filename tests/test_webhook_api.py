@@ -15,7 +15,7 @@ from collector.app import Running, running
 from collector.delivery.receivers import BadWebhook, Wish
 from collector.setting_groups import WebhookSettings
 from collector.settings import BadSettings, Settings
-from tests.alerting import PASSPHRASE, Script, a_finding, a_receiver, an_alerting, answer
+from tests.alerting import ENCRYPTION_KEY, Script, a_finding, a_receiver, an_alerting, answer
 from tests.live import a_client, until
 from tests.serving import ANY_PORT, a_server, run
 
@@ -59,7 +59,7 @@ def a_running_api(tmp_path: Path) -> Iterator[Api]:
     """A server that may send to this machine and has a key for secrets."""
     hosts = ("127.0.0.1",)
     with (
-        a_server(tmp_path / "data", webhook_private_hosts=hosts, encryption_key=PASSPHRASE) as server,
+        a_server(tmp_path / "data", webhook_private_hosts=hosts, encryption_key=ENCRYPTION_KEY) as server,
         a_client() as client,
     ):
         yield Api(server, client)
@@ -192,7 +192,7 @@ def test_secrets_stay_inside(tmp_path: Path, caplog: pytest.LogCaptureFixture, r
     script.act = lambda handler, _: answer(handler, 500)
     hosts = ("127.0.0.1",)
     data = tmp_path / "data"
-    with a_server(data, webhook_private_hosts=hosts, encryption_key=PASSPHRASE) as server, a_client() as client:
+    with a_server(data, webhook_private_hosts=hosts, encryption_key=ENCRYPTION_KEY) as server, a_client() as client:
         api = Api(server, client)
         bodies = [
             {"url": url, "secret": HUSH},

@@ -48,7 +48,12 @@ def varint(number: int) -> bytes:
 
 def in_field(number: int, content: bytes) -> bytes:
     """A length-delimited field as protobuf writes it."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
+    return in_field_of(number, len(content)) + content
+
+
+def in_field_of(number: int, length: int) -> bytes:
+    """What stands before the content of such a field."""
+    return varint(number << 3 | 2) + varint(length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
