@@ -7,7 +7,7 @@ from typing import TypeVar
 import duckdb
 
 from storage.engine.cursors import RowStream
-from storage.engine.database import Database, one_moment
+from storage.engine.database import Database
 
 _Piece = TypeVar("_Piece")
 
@@ -32,8 +32,14 @@ class Questions:
     @contextmanager
     def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """As `Database.snapshot`."""
-        with self.cursor() as cursor, one_moment(cursor):
+        with self._database.threads.all(), self._database.snapshot() as cursor:
             yield cursor
+
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """As `Database.at_one_moment`."""
+        with self._database.threads.all(), self._database.at_one_moment():
+            yield
 
     def stream(self, pieces: Generator[_Piece, None, None]) -> RowStream[_Piece]:
         """As `Database.stream`."""
