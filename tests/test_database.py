@@ -245,6 +245,8 @@ def test_a_thread_asks_several_questions_as_of_one_moment(tmp_path: Path) -> Non
         with contextlib.suppress(ZeroDivisionError), database.at_one_moment():
             with database.cursor() as first, database.snapshot() as second:
                 assert first is second
+            with database.cursor(may_share=False) as third:
+                assert third is not first
             assert ask() == 0
             with ThreadPoolExecutor(1) as other:
                 assert other.submit(change).result() == 5

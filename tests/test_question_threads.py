@@ -10,6 +10,7 @@ import pytest
 from storage.engine import threads
 from storage.engine.database import Database, DatabaseOptions
 from storage.engine.questions import Questions
+from storage.errors import BadQuery
 from storage.ingest.writer import WriterOptions
 from storage.store import Store, StoreOptions
 from tests.storing import a_batch, an_export, commit, rows
@@ -110,3 +111,14 @@ def test_questions_and_commits_at_once_end(tmp_path: Path) -> None:
         assert not any(each.is_alive() for each in asking)
         assert len(answers) == 120
         assert rows(store, "SELECT count(*) FROM spans") == [(620,)]
+
+
+def test_a_statement_that_fails_does_not_end_a_moment(tmp_path: Path) -> None:
+    """What somebody asks in his own words may fail, and the page that shows it goes on asking."""
+    with Store.open(tmp_path, StoreOptions()) as store:
+        commit(store, a_batch(an_export(2)))
+        with store.queries.at_one_moment():
+            assert len(store.queries.newest_traces()) == 1
+            with pytest.raises(BadQuery, match="zz"):
+                rows(store, "SELECT error('zz') FROM spans")
+            assert len(store.queries.newest_traces()) == 1

@@ -116,8 +116,12 @@ class Database:
         return self._options.workarounds
 
     @contextmanager
-    def cursor(self, *, mends: bool = True, may_end: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own on the same database, during the block.
+    def cursor(
+        self, *, mends: bool = True, may_end: bool = True, may_share: bool = True
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own on the same database, during the block; within `at_one_moment` that of its thread.
+
+        Who asks what may fail, and goes on then, may not share: a statement that fails ends the moment.
 
         Who comes while the database is invalid opens it again, or waits for who does, unless he does not mend it. For
         that all others end, but for those that may not, which are waited for: who has one MUST NOT wait for another.
@@ -126,7 +130,7 @@ class Database:
             Reopened: this one had to end, or the database cannot be opened again now.
         """
         shared: duckdb.DuckDBPyConnection | None = getattr(self._own, "cursor", None)
-        if shared is not None and may_end:
+        if shared is not None and may_end and may_share:
             yield shared
             return
         cursor = self._open_cursor(mends=mends, may_end=may_end)

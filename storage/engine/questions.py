@@ -24,9 +24,9 @@ class Questions:
         return self._database.query_bytes
 
     @contextmanager
-    def cursor(self, *, mends: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+    def cursor(self, *, mends: bool = True, may_share: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
         """As `Database.cursor`."""
-        with self._database.threads.all(), self._database.cursor(mends=mends) as cursor:
+        with self._database.threads.all(), self._database.cursor(mends=mends, may_share=may_share) as cursor:
             yield cursor
 
     @contextmanager
