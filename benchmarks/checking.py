@@ -186,7 +186,7 @@ def _rules(target: Target) -> dict[int, ActiveRule]:
             rule_id=name,
             revision=number,
             rule=parse_rule(json.dumps({"name": name, "target": target, "evaluator": name, "tools": TOOLS})).rule,
-            lane="check",
+            executor_kind="check",
         )
         for number, name in enumerate(CHECKS[target], start=1)
     }

@@ -141,7 +141,7 @@ def _rules() -> Iterator[ActiveRule]:
         condition = {"field": field, "op": operator, "value": value}
         document = {"name": f"rule {number}", "evaluator": "tool_error", "target": target, "conditions": [condition]}
         rule = parse_rule(json.dumps(document)).rule
-        yield ActiveRule(tenant="", rule_id=str(number), revision=number, rule=rule, lane="check")
+        yield ActiveRule(tenant="", rule_id=str(number), revision=number, rule=rule, executor_kind="check")
 
 
 def _batch(requests: Requests) -> SpanBatch:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from collector.live.active import ActiveRule, Lane
+from collector.live.active import ActiveRule, ExecutorKind
 from collector.live.budgets.budgets import Budgets
 from collector.live.judges.connections import LlmConnections
 from collector.live.judges.judges import ConnectedJudges
@@ -102,7 +102,7 @@ def a_connection(base_url: str, **keys: object) -> dict[str, Any]:
     }
 
 
-def an_active_rule(lane: Lane = "judge", rule_id: str = "rule-1", **keys: object) -> ActiveRule:
+def an_active_rule(executor_kind: ExecutorKind = "judge", rule_id: str = "rule-1", **keys: object) -> ActiveRule:
     """A rule that asks a judge."""
     rule = a_rule(**{"evaluator": "llm_judge", "criteria": "Is it good?", **keys})
-    return ActiveRule(tenant="", rule_id=rule_id, revision=1, rule=rule, lane=lane)
+    return ActiveRule(tenant="", rule_id=rule_id, revision=1, rule=rule, executor_kind=executor_kind)

@@ -54,7 +54,7 @@ class InForce:
 def active(revision: int, *, tenant: str = "", **keys: object) -> ActiveRule:
     """A rule in force."""
     rule = a_rule(**keys)
-    return ActiveRule(tenant=tenant, rule_id=f"rule-{revision}", revision=revision, rule=rule, lane="check")
+    return ActiveRule(tenant=tenant, rule_id=f"rule-{revision}", revision=revision, rule=rule, executor_kind="check")
 
 
 @contextmanager

@@ -31,8 +31,8 @@ A_JOB = Job(
 
 
 @dataclass
-class VirtualLane:
-    """A lane whose jobs take so long, by a clock that jumps to what happens next."""
+class VirtualExecutor:
+    """An executor whose jobs take so long, by a clock that jumps to what happens next."""
 
     takes_s: float = 1.0
     rule_of: Callable[[Job], ActiveRule | None] = lambda _: RULE
@@ -61,7 +61,7 @@ class VirtualLane:
             self.at(self.takes_s, partial(self._end, line, task))
 
     def room_to_prepare(self) -> int:
-        """As many as a real lane prepares at a time."""
+        """As many as a real executor prepares at a time."""
         return 64
 
     def prepare(self, jobs: Sequence[Job]) -> None:
@@ -88,10 +88,10 @@ class VirtualLane:
         line.begin_more()
 
 
-def a_queue(lane: VirtualLane, in_flight: int = 1, **more: object) -> ConnectionQueue:
-    """A queue of a lane."""
+def a_queue(executor: VirtualExecutor, in_flight: int = 1, **more: object) -> ConnectionQueue:
+    """A queue of an executor."""
     parts: dict[str, object] = {"breaker": None, "passing": frozenset()}
-    return ConnectionQueue(lane=lane, in_flight=lambda: in_flight, **(parts | more))  # type: ignore[arg-type]
+    return ConnectionQueue(executor=executor, in_flight=lambda: in_flight, **(parts | more))  # type: ignore[arg-type]
 
 
 def jobs(*numbers: int) -> list[Job]:
@@ -99,22 +99,22 @@ def jobs(*numbers: int) -> list[Job]:
     return [replace(A_JOB, job_id=number) for number in numbers]
 
 
-def utilisation(lane: VirtualLane, in_flight: int, turn_s: float) -> tuple[float, int]:
+def utilisation(executor: VirtualExecutor, in_flight: int, turn_s: float) -> tuple[float, int]:
     """The share of the time that slots are busy, once it has settled, and how many jobs were claimed ahead at most.
 
     There are always jobs to claim. A turn of the ledger follows the other while something ended or can be claimed.
     """
-    queue, numbers, most_ahead = a_queue(lane, in_flight), itertools.count(1), 0
+    queue, numbers, most_ahead = a_queue(executor, in_flight), itertools.count(1), 0
     is_under_way = False
-    until_s = 100 * max(lane.takes_s, turn_s)
+    until_s = 100 * max(executor.takes_s, turn_s)
 
     def look() -> None:
         nonlocal is_under_way
         room = queue.room()
-        is_under_way = room > 0 or lane.has_ended
-        lane.has_ended = False
+        is_under_way = room > 0 or executor.has_ended
+        executor.has_ended = False
         if is_under_way:
-            lane.at(turn_s, lambda: stored(room))
+            executor.at(turn_s, lambda: stored(room))
 
     def stored(room: int) -> None:
         if room:
@@ -123,15 +123,15 @@ def utilisation(lane: VirtualLane, in_flight: int, turn_s: float) -> tuple[float
 
     look()
     began_s = 0.0
-    while lane.clock_s < until_s:
-        lane.step()
-        if lane.has_ended and not is_under_way:
+    while executor.clock_s < until_s:
+        executor.step()
+        if executor.has_ended and not is_under_way:
             look()
-        if not began_s and lane.clock_s > until_s / 2:
-            began_s, lane.busy_s, most_ahead = lane.clock_s, 0.0, 0
+        if not began_s and executor.clock_s > until_s / 2:
+            began_s, executor.busy_s, most_ahead = executor.clock_s, 0.0, 0
         most_ahead = max(most_ahead, len(queue.ahead))
-    assert lane.begun == sorted(lane.begun)
-    return lane.busy_s / ((lane.clock_s - began_s) * in_flight), most_ahead
+    assert executor.begun == sorted(executor.begun)
+    return executor.busy_s / ((executor.clock_s - began_s) * in_flight), most_ahead
 
 
 @pytest.mark.parametrize("in_flight", [1, 2, 8, 32])
@@ -140,22 +140,22 @@ def utilisation(lane: VirtualLane, in_flight: int, turn_s: float) -> tuple[float
 )
 def test_whoever_is_asked_is_kept_busy(in_flight: int, takes_s: float, turn_s: float) -> None:
     """However long a turn of the ledger takes beside an evaluation, and whatever runs at once, no slot idles."""
-    busy, most_ahead = utilisation(VirtualLane(takes_s=takes_s), in_flight, turn_s)
+    busy, most_ahead = utilisation(VirtualExecutor(takes_s=takes_s), in_flight, turn_s)
     assert busy > 0.95, f"slots are busy {busy:.0%} of the time"
     assert most_ahead <= 3 * in_flight * turn_s / takes_s + 2, "no more than is needed is claimed"
 
 
 def test_nothing_is_claimed_ahead_before_something_ended() -> None:
     """The first claim is what can be under way, and only results make room for more."""
-    lane = VirtualLane()
-    queue = a_queue(lane, 3)
+    executor = VirtualExecutor()
+    queue = a_queue(executor, 3)
     assert queue.room() == 3
     queue.take(jobs(1, 2, 3))
-    assert (queue.room(), lane.begun) == (0, [1, 2, 3])
+    assert (queue.room(), executor.begun) == (0, [1, 2, 3])
     queue.end(Task(jobs(1)[0], RULE))
     queue.begin_more()
     queue.take(jobs(4))
-    assert (queue.room(), lane.begun) == (0, [1, 2, 3, 4])
+    assert (queue.room(), executor.begun) == (0, [1, 2, 3, 4])
 
 
 def a_breaker() -> Breaker:
@@ -166,48 +166,48 @@ def a_breaker() -> Breaker:
 @pytest.mark.parametrize("other", [None, Fallback(connection_id="2", name="other")])
 def test_what_waits_for_a_connection_that_is_down_is_handed_back(other: Fallback | None) -> None:
     """It is claimed again once the connection is asked again; where somebody is asked instead it goes on."""
-    lane, breaker = VirtualLane(), a_breaker()
-    queue = a_queue(lane, 2, breaker=breaker, fallback=lambda: other)
+    executor, breaker = VirtualExecutor(), a_breaker()
+    queue = a_queue(executor, 2, breaker=breaker, fallback=lambda: other)
     queue.take(jobs(1, 2))
     for _ in range(2):
-        lane.step()
+        executor.step()
     queue.take(jobs(3, 4, 5, 6))
-    assert (lane.begun, len(queue.ahead)) == ([1, 2, 3, 4], 2)
-    breaker.failed(lane.now_s(), asked_s=None, asks_for_pause=True)
+    assert (executor.begun, len(queue.ahead)) == ([1, 2, 3, 4], 2)
+    breaker.failed(executor.now_s(), asked_s=None, asks_for_pause=True)
     queue.end(Task(jobs(3)[0], RULE))
     queue.begin_more()
     if other is not None:
-        assert (lane.handed_back, lane.begun) == ([], [1, 2, 3, 4, 5])
+        assert (executor.handed_back, executor.begun) == ([], [1, 2, 3, 4, 5])
         return
-    assert (lane.handed_back, len(queue.ahead), queue.room()) == ([5, 6], 0, 0)
+    assert (executor.handed_back, len(queue.ahead), queue.room()) == ([5, 6], 0, 0)
     queue.end(Task(jobs(4)[0], RULE))
     assert queue.pause_s() == pytest.approx(10)
-    lane.clock_s += 10
+    executor.clock_s += 10
     assert queue.room() == 1, "one alone finds out whether it works again"
     queue.take(jobs(5))
-    assert (lane.begun[-1], queue.room()) == (5, 0)
+    assert (executor.begun[-1], queue.room()) == (5, 0)
 
 
 def test_a_rule_that_is_gone_holds_up_nothing() -> None:
     """Jobs that are not to be done any more take no slot of those behind them."""
-    lane = VirtualLane()
-    queue = a_queue(lane, 1)
+    executor = VirtualExecutor()
+    queue = a_queue(executor, 1)
     queue.take(jobs(1))
-    lane.step()
+    executor.step()
     queue.take(jobs(2, 3, 4))
-    lane.rule_of = lambda job: RULE if job.job_id == 4 else None
-    lane.step()
-    assert lane.begun == [1, 2, 4]
+    executor.rule_of = lambda job: RULE if job.job_id == 4 else None
+    executor.step()
+    assert executor.begun == [1, 2, 4]
 
 
 def test_what_is_claimed_ahead_is_prepared_once() -> None:
     """In the order in which it will begin, what begins at once left out."""
-    lane = VirtualLane()
-    queue = a_queue(lane, 1)
+    executor = VirtualExecutor()
+    queue = a_queue(executor, 1)
     queue.take(jobs(*range(1, 101)))
-    assert (lane.begun, lane.prepared) == ([1], [*range(2, 66)])
+    assert (executor.begun, executor.prepared) == ([1], [*range(2, 66)])
     for _ in range(40):
-        lane.step()
+        executor.step()
     queue.take(jobs(101))
-    assert lane.begun == [*range(1, 42)]
-    assert lane.prepared == [*range(2, 102)]
+    assert executor.begun == [*range(1, 42)]
+    assert executor.prepared == [*range(2, 102)]

@@ -81,7 +81,7 @@ def numbered(wanted: list[tuple[Any, ...]]) -> Iterator[ActiveRule]:
             rule = a_rule(conditions=conditions, target=target, sampleRate=rate, project=project)
         except BadRule:
             continue
-        yield ActiveRule(tenant="", rule_id=str(revision), revision=revision, rule=rule, lane="check")
+        yield ActiveRule(tenant="", rule_id=str(revision), revision=revision, rule=rule, executor_kind="check")
 
 
 def decided(store: Store) -> list[tuple[int, int, Decision]]:

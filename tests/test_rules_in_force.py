@@ -100,7 +100,12 @@ def test_a_rule_of_the_api_is_in_force_at_once_and_after_a_restart(store: Store)
     with in_force(store) as rules:
         kept = rules.create("shop", *parsed(conditions=[{"field": "name", "op": "=", "value": HOSTILE}]))
         (active,) = rules.active()
-        assert (active.rule.project, active.revision, active.lane, active.rule.enabled) == ("shop", 1, "check", True)
+        assert (active.rule.project, active.revision, active.executor_kind, active.rule.enabled) == (
+            "shop",
+            1,
+            "check",
+            True,
+        )
         assert kept.active == active
     with in_force(store) as again:
         assert again.active() == (active,)
@@ -386,7 +391,7 @@ def test_a_file_that_is_being_written_is_not_read_in_half(store: Store, folder: 
     assert rows(store, "SELECT count(*) FROM rule_revision") == [(2,)]
 
 
-def test_every_lane_is_that_of_the_evaluator(store: Store, folder: Path) -> None:
+def test_every_executor_kind_is_that_of_the_evaluator(store: Store, folder: Path) -> None:
     """A check asks nobody, a judge a model, and a program of the operator's is code."""
     made: dict[str, dict[str, Any]] = {
         "check": {},
@@ -397,8 +402,8 @@ def test_every_lane_is_that_of_the_evaluator(store: Store, folder: Path) -> None
     }
     write(folder, **{name: a_text(name, **keys) for name, keys in made.items()})
     with in_force(store, folder) as rules:
-        lanes = {active.rule.name: active.lane for active in rules.active()}
-    assert lanes == {name: name.split()[0].replace("optional", "judge") for name in made} | {
+        executor_kinds = {active.rule.name: active.executor_kind for active in rules.active()}
+    assert executor_kinds == {name: name.split()[0].replace("optional", "judge") for name in made} | {
         "optional without": "check"
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.live.active import Lane
+from collector.live.active import ExecutorKind
 from storage.store import Store
 from tests.model_server import ModelServer, Says, a_model
 from tests.storing import WAIT_S, a_batch, a_store, commit, rows, span_id, trace_id
@@ -17,7 +17,7 @@ from tests.working import Book, a_connection, states, working
 
 TRACES = 25  # whose jobs come with each kill
 
-RULES: list[tuple[Lane, dict[str, Any]]] = [
+RULES: list[tuple[ExecutorKind, dict[str, Any]]] = [
     ("check", {"evaluator": "length", "config": {"maximumOutputLength": 100}}),
     ("check", {"evaluator": "tool_error", "target": "TRACE"}),
     ("judge", {"criteria": "Is it polite?", "connectionId": "main"}),
@@ -39,7 +39,7 @@ def test_kills_lose_no_job_and_double_none(tmp_path: Path, seed: int, kills: int
         with a_store(tmp_path) as store:
             commit(store, a_batch(*(an_output("answer", trace=trace) for trace in range(kills * TRACES))))
             book = Book(store)
-            rules = [book.rule(lane, **keys) for lane, keys in RULES]
+            rules = [book.rule(executor_kind, **keys) for executor_kind, keys in RULES]
         for kill in range(kills):
             with a_store(tmp_path) as store:
                 check_once_each(store, kill * TRACES)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from collector.conventions.own import OwnKeys
-from collector.live.active import ActiveRule, Lane
+from collector.live.active import ActiveRule, ExecutorKind
 from collector.live.jobs.work.examiner import PROGRAM
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.workers import WorkerOptions, Workers
@@ -69,10 +69,10 @@ LEFT JOIN span AS s ON s.trace_id = t.trace_id AND s.span_id = t.span_id
 """
 
 
-def in_force(number: int, lane: Lane, keys: Mapping[str, object]) -> ActiveRule:
+def in_force(number: int, executor_kind: ExecutorKind, keys: Mapping[str, object]) -> ActiveRule:
     """A revision of a rule."""
     rule = parse_rule(json.dumps({"name": f"rule {number}", **keys})).rule
-    return ActiveRule(tenant="", rule_id=f"id-{number}", revision=number, rule=rule, lane=lane)
+    return ActiveRule(tenant="", rule_id=f"id-{number}", revision=number, rule=rule, executor_kind=executor_kind)
 
 
 @dataclass(slots=True)
@@ -82,10 +82,10 @@ class Book:
     store: Store
     revisions: dict[int, ActiveRule] = field(default_factory=dict)
 
-    def rule(self, lane: Lane = "check", **keys: object) -> ActiveRule:
+    def rule(self, executor_kind: ExecutorKind = "check", **keys: object) -> ActiveRule:
         """A new rule in force."""
         number = len(self.revisions) + 1
-        active = self.revisions[number] = in_force(number, lane, keys)
+        active = self.revisions[number] = in_force(number, executor_kind, keys)
         rule = active.rule
         values = {
             "revision": number,

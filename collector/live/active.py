@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from evaluators.errors import Stopped
 from rules.rule import Rule
 
-Lane: TypeAlias = Literal["check", "judge", "code"]
+ExecutorKind: TypeAlias = Literal["check", "judge", "code"]
 """Who evaluates: a check asks nobody, a judge asks a model over its connection, code is a program of the operator's."""
 
 
@@ -18,7 +18,7 @@ class ActiveRule:
     rule_id: str
     revision: int  # its number in the table `rule_revision`
     rule: Rule
-    lane: Lane
+    executor_kind: ExecutorKind
     deleted: bool = False
 
     @property

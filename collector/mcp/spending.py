@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from collector.mcp.asking import Api
 from collector.mcp.errors import ToolRefused
 from rules.errors import BadRule
@@ -17,7 +17,7 @@ _LIMITS: Final = ("callsPerDay", "tokensPerDay", "usdPerDay")
 def asks_a_model(rule: Mapping[str, Any]) -> bool:
     """Whether a rule has a model asked. One that cannot be read has not; the server refuses it and says why."""
     try:
-        return lane_of(parse_json(json.dumps(rule)).rule) == "judge"
+        return executor_kind_of(parse_json(json.dumps(rule)).rule) == "judge"
     except BadRule:
         return False
 

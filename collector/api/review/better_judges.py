@@ -18,7 +18,7 @@ from collector.api.review.review_content import reviewed
 from collector.api.rules.body import BODY
 from collector.api.rules.rules import Body, about_of, find, find_own
 from collector.evaluation.rule_trial import Example
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.judges.criteria import MAX_EXAMPLE
 from evaluators.model import text_of
 from rules.rule import Rule
@@ -63,7 +63,7 @@ def try_judge(
     kept = find_own(here, who, project, rule_id)
     about = about_of(here, who, project)
     rule = here.rules.checked(about, body.parsed, tenant=who.tenant)
-    if lane_of(rule) != "judge":
+    if executor_kind_of(rule) != "judge":
         raise BadQuery(f"evaluator: {rule.evaluator} asks no judge; `tracejury rules test` tries out checks")
     shown = _example_traces(rule)
     labelled = _labelled(here, who.tenant, kept.stored.rule_id, about, asked)

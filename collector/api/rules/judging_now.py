@@ -11,7 +11,7 @@ from collector.conventions.values import text_of
 from collector.evaluation.rule_trial import Example
 from collector.live.jobs.trials import TrialAnswers, most_of
 from collector.live.judges.judges import JudgeTerms
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rules_in_force import KeptRule
 from evaluators.chat.request import cost_usd
 from evaluators.chat.request_budget import Estimate
@@ -119,7 +119,7 @@ def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
         return "it is switched off"
     if kept.stored.tenant not in {"", target.tenant} or rule.project not in {None, target.project}:
         return "it is about other projects"
-    if lane_of(rule) == "code":
+    if executor_kind_of(rule) == "code":
         return "it runs a program, which judges what its conditions match"
     if wanted == "TRACE" and target.is_open:
         return "the trace has not settled; spans of it may still come"
@@ -127,7 +127,7 @@ def _why_not(kept: KeptRule, target: TargetToJudge) -> str | None:
 
 
 def _offer(here: Context, kept: KeptRule) -> RuleOffer:
-    if lane_of(kept.active.rule) != "judge":
+    if executor_kind_of(kept.active.rule) != "judge":
         return RuleOffer(kept=kept)
     try:
         terms = here.trials.terms(kept.stored.tenant, kept.stored.rule_id, kept.active.rule)

@@ -23,7 +23,7 @@ from collector.live.jobs.work.outcomes import outcome_of, outcome_of_judges
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import REASON_CHARACTERS
 from collector.live.judges.judges import ConnectedJudges
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.retry import RETRYABLE
 from evaluators.errors import BadConfiguration
 from evaluators.outcome import Failure, Outcome
@@ -114,7 +114,9 @@ class RunEvaluator:
     def active(self, tenant: str, evaluation_id: str, rule: Rule) -> ActiveRule:
         """The rule of an evaluation as judges know it."""
         revision = next(self._revisions)
-        return ActiveRule(tenant=tenant, rule_id=evaluation_id, revision=revision, rule=rule, lane=lane_of(rule))
+        return ActiveRule(
+            tenant=tenant, rule_id=evaluation_id, revision=revision, rule=rule, executor_kind=executor_kind_of(rule)
+        )
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -162,7 +164,7 @@ class RunEvaluator:
 
     def _groups(self, evaluation: Evaluation, active: ActiveRule) -> Iterator[Sequence[Unscored]]:
         """The items that are left, until there are no more or somebody cancels it."""
-        after, most = 0, _CHECKED_AT_ONCE if active.lane == "check" else _JUDGED_AT_ONCE
+        after, most = 0, _CHECKED_AT_ONCE if active.executor_kind == "check" else _JUDGED_AT_ONCE
         while not self._stopping.is_set():
             items = self._store.evaluations.unscored(evaluation, after=after, most=most)
             there = self._store.evaluations.of_run(evaluation.run_id)
@@ -180,7 +182,7 @@ class RunEvaluator:
         judged = [item for item in items if not item.has_failed]
         said = (
             self._checked(evaluation, active, judged)
-            if active.lane == "check"
+            if active.executor_kind == "check"
             else self._asked(evaluation, active, judged)
         )
         direction = kind_of(active.rule.evaluator).direction

@@ -24,7 +24,7 @@ from collector.live.jobs.work.results import failed
 from collector.live.jobs.work.retry_policy import RetryPolicy
 from collector.live.jobs.work.storable import result_of
 from collector.live.judges.judges import ConnectedJudges, JudgeTerms
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from evaluators.chat.connection import Price
 from evaluators.chat.request_budget import ASSUMED_OUTPUT_TOKENS, Estimate, RequestBudget
 from evaluators.judging import Judge
@@ -134,10 +134,12 @@ class Trials:
         Raises:
             Overloaded: others are at it, or it cannot be found out now.
         """
-        lane = lane_of(rule)
-        if lane != "check" or not examples:
+        executor_kind = executor_kind_of(rule)
+        if executor_kind != "check" or not examples:
             return []
-        active = ActiveRule(tenant="", rule_id="", revision=next(self._revisions), rule=rule, lane=lane)
+        active = ActiveRule(
+            tenant="", rule_id="", revision=next(self._revisions), rule=rule, executor_kind=executor_kind
+        )
         tasks = _tasks(active, examples)
         found = self._ask_process(lambda examiner: _results(examiner, tasks))
         return [found[task.job.job_id] for task in tasks]
@@ -227,7 +229,9 @@ class Trials:
 
     def _active(self, tenant: str, rule_id: str | None, rule: Rule) -> ActiveRule:
         revision = next(self._revisions)
-        return ActiveRule(tenant=tenant, rule_id=rule_id or DRAFTS, revision=revision, rule=rule, lane=lane_of(rule))
+        return ActiveRule(
+            tenant=tenant, rule_id=rule_id or DRAFTS, revision=revision, rule=rule, executor_kind=executor_kind_of(rule)
+        )
 
     def _examined(self, active: ActiveRule, examples: Sequence[Example]) -> list[Examined]:
         tasks = _tasks(active, examples)

@@ -70,7 +70,7 @@ class Workers:
         Raises:
             Overloaded: the database cannot be written.
         """
-        self._ledger.start()  # which may fail, so it is first: lanes keep what they are given until they start
+        self._ledger.start()  # which may fail, so it is first: executors keep what they are given until they start
         self._checks.start()
         self._asking.start()
 
@@ -102,9 +102,9 @@ class Workers:
         active = self._rule_of(revision)
         if active is None or active.stopped is not None:
             return _Unable(self._job_context, None)
-        if active.lane == "check":
+        if active.executor_kind == "check":
             return self._checks.queue_of(revision)
-        if active.lane == "code":
+        if active.executor_kind == "code":
             return self._asking.programs
         try:
             return self._asking.line_to(self._judges.connection_of(active))

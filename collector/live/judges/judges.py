@@ -107,7 +107,7 @@ class ConnectedJudges:
 
     def problem_of(self, active: ActiveRule) -> str | None:
         """Why the judge of the rule cannot be asked, and what to do; None where it can, or where it asks none."""
-        if active.lane != "judge":
+        if active.executor_kind != "judge":
             return None
         try:
             self._found(active)

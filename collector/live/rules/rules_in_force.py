@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from collector.evaluation.rule_check import check_evaluator
-from collector.live.active import ActiveRule, Lane
+from collector.live.active import ActiveRule, ExecutorKind
 from collector.live.rules.drafts import draft_of
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rule_folder import FileProblem, FileRule, Reading, RuleFolder, Stamp
 from collector.live.rules.rule_order import wrong_with_order
 from rules.errors import BadRule, Problem
@@ -43,7 +43,7 @@ class _KnownRevision:
     rule_id: str
     tenant: str
     rule: Rule
-    lane: Lane
+    executor_kind: ExecutorKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class RulesInForce:
             told = f"must be {right} (got {rule.project!r})"
             raise BadRule([Problem(line=parsed.lines.get("project", 1), key="project", message=told)])
         check_evaluator(parsed)
-        if lane_of(rule) == "code":
+        if executor_kind_of(rule) == "code":
             told = f"{rule.evaluator} runs a program on this machine, so only a rule from a file may name it"
             raise BadRule([Problem(line=parsed.lines.get("evaluator", 1), key="evaluator", message=told)])
         if self._connections is not None and (rule.connection is not None or rule.jury):
@@ -258,7 +258,7 @@ class RulesInForce:
                 log.error("revision %d of the rule %s cannot be used: %s", each.revision, each.rule_id, error)  # noqa: TRY400 - the trace of a parser says nothing
                 continue
             self._revisions[each.revision] = _KnownRevision(
-                rule_id=each.rule_id, tenant=each.tenant, rule=rule, lane=lane_of(rule)
+                rule_id=each.rule_id, tenant=each.tenant, rule=rule, executor_kind=executor_kind_of(rule)
             )
 
     def _run(self) -> None:
@@ -349,7 +349,7 @@ class RulesInForce:
 
 def _unnumbered(rule: Rule, rule_id: str, tenant: str) -> ActiveRule:
     """A rule that is not in force yet."""
-    return ActiveRule(tenant=tenant, rule_id=rule_id, revision=0, rule=rule, lane=lane_of(rule))
+    return ActiveRule(tenant=tenant, rule_id=rule_id, revision=0, rule=rule, executor_kind=executor_kind_of(rule))
 
 
 def _of_order(each: FileRule, wrong: str) -> FileProblem:
@@ -362,6 +362,6 @@ def _active(number: int, known: _KnownRevision, *, enabled: bool, deleted: bool 
         rule_id=known.rule_id,
         revision=number,
         rule=replace(known.rule, enabled=enabled),
-        lane=known.lane,
+        executor_kind=known.executor_kind,
         deleted=deleted,
     )

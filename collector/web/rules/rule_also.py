@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collector.api.base.context import Context
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from collector.web.rules.rule_draft import MOST_SPANS, Preview, RuleFormDraft
 from collector.web.visitor import Form
 
@@ -52,7 +52,7 @@ def estimated(here: Context, whose: str, also: StoredToo, draft: RuleFormDraft, 
         return also
     if not draft.rule.enabled:
         return replace(also, problem=_OFF)
-    told = replace(also, told=_digest(also.days, draft.text), asks=looked.lane == "judge")
+    told = replace(also, told=_digest(also.days, draft.text), asks=looked.executor_kind == "judge")
     if looked.trial is None or not looked.spans:
         return told
     since_ns = here.now_ns() - also.days * _NS_OF_DAY
@@ -68,7 +68,7 @@ def why_not(also: StoredToo, draft: RuleFormDraft) -> str:
         return ""
     if not draft.rule.enabled:
         return _OFF
-    is_unseen = lane_of(draft.rule) == "judge" and also.seen != _digest(also.days, draft.text)
+    is_unseen = executor_kind_of(draft.rule) == "judge" and also.seen != _digest(also.days, draft.text)
     return "a judge is asked about these: see what that takes, and save again" if is_unseen else ""
 
 

@@ -9,10 +9,10 @@ from collector.api.base.context import Context
 from collector.evaluation.prompt_preview import PromptPreview
 from collector.evaluation.rule_check import check_evaluator
 from collector.evaluation.rule_trial import Example, RuleTrial
-from collector.live.active import Lane
+from collector.live.active import ExecutorKind
 from collector.live.jobs.trials import most_of
 from collector.live.judges.judges import JudgeTerms
-from collector.live.rules.lanes import lane_of
+from collector.live.rules.executor_kinds import executor_kind_of
 from collector.live.rules.rules_in_force import KeptRule
 from collector.web.rules import rule_access
 from collector.web.rules.rule_form import RuleForm, places, sent_form
@@ -90,7 +90,7 @@ class Preview:
     """What a rule would do."""
 
     trial: RuleTrial | None  # None: it cannot be told, and `problem` says why
-    lane: Lane = "check"
+    executor_kind: ExecutorKind = "check"
     spans: int = 0  # that were looked at
     per_day: float = 0.0  # evaluations, as if what was looked at were like all of the window
     is_cut: bool = False  # there are more spans than are looked at, so the window is shorter than was asked for
@@ -146,7 +146,7 @@ def preview(
     """
     if draft.parsed is None or draft.rule is None:
         return None
-    lane, now_ns = lane_of(draft.rule), here.now_ns()
+    executor_kind, now_ns = executor_kind_of(draft.rule), here.now_ns()
     whose = who.tenant if kept is None else kept.stored.tenant
     start_ns, spans = here.rule_record.start_of_newest(now_ns - int(window_s * _NS), MOST_SPANS, tenant=whose or None)
     shorter_s = window_s if start_ns is None else max((now_ns - start_ns) / _NS, _LEAST_S)
@@ -159,13 +159,13 @@ def preview(
         return Preview(trial=None, problem=str(error))
     told = Preview(
         trial=trial,
-        lane=lane,
+        executor_kind=executor_kind,
         spans=min(spans, MOST_SPANS),
         per_day=trial.evaluations * (spans / MOST_SPANS if is_cut else 1) * _DAY_S / window_s,
         is_cut=is_cut,
         results=list(zip(examples, results, strict=True)),
     )
-    if lane != "judge":
+    if executor_kind != "judge":
         return told
     cost = here.rule_record.cost(draft.rule.evaluator, tenant=who.sight)
     told = replace(told, cost=cost, offer=_offer(here, whose, kept, draft.rule, len(examples)))

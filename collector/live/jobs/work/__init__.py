@@ -1,1 +1,1 @@
-"""How jobs become evaluations: the ledger's thread, the lanes, and the processes and endpoints that they ask."""
+"""How jobs become evaluations: the ledger's thread, the executors, and the processes and endpoints that they ask."""

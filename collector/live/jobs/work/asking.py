@@ -1,4 +1,4 @@
-"""The lanes of judges and programs: many jobs at a time in one event loop, within the limits of each connection."""
+"""The executors of judges and programs: many jobs at a time in one event loop, within the limits of each connection."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class JudgeExecutor:
         self._others: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run_loop, name="judges", daemon=True)
         self.programs = ConnectionQueue(
-            lane=self,
+            executor=self,
             in_flight=lambda: code_judges,
             breaker=None,
             passing=frozenset({"timeout"}),
@@ -62,7 +62,7 @@ class JudgeExecutor:
         line = self._lines.get(connection_id)
         if line is None:  # jobs are claimed in one thread, and juries are asked in another
             line = ConnectionQueue(
-                lane=self,
+                executor=self,
                 in_flight=lambda: self._judges.in_flight(connection_id),
                 breaker=Breaker(wait_s=self._job_context.patience.wait_s),
                 passing=frozenset({"bad_reply"}),

@@ -1,4 +1,4 @@
-"""The lane of checks: evaluators that ask nobody, in batches, in processes of their own."""
+"""The executor of checks: evaluators that ask nobody, in batches, in processes of their own."""
 
 import logging
 import threading
@@ -127,9 +127,9 @@ class Checks:
 class CheckQueue:
     """Jobs of checks, at most so many at a time."""
 
-    def __init__(self, lane: Checks, job_context: JobContext, most: int) -> None:
+    def __init__(self, executor: Checks, job_context: JobContext, most: int) -> None:
         self.held = HeldJobs()
-        self._lane = lane
+        self._executor = executor
         self._job_context = job_context
         self._most = most
 
@@ -145,4 +145,4 @@ class CheckQueue:
         """Examine these."""
         tasks = self._job_context.tasks(jobs)
         self.held.add(tasks)
-        self._lane.add(tasks)
+        self._executor.add(tasks)

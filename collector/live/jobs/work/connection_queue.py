@@ -20,7 +20,7 @@ NOT_THE_JUDGES: Final = LEFT_OUT | {"budget_held", "bad_case", "bad_configuratio
 """Failures that say nothing of whether a connection works."""
 
 
-class Lane(Protocol):
+class Executor(Protocol):
     """Who evaluates the jobs of a queue."""
 
     def now_s(self) -> float:
@@ -46,7 +46,7 @@ class Lane(Protocol):
 class ConnectionQueue:
     """Jobs of one connection, or of all programs."""
 
-    lane: Lane
+    executor: Executor
     in_flight: Callable[[], int]
     breaker: Breaker | None  # None for programs
     passing: frozenset[str]  # kinds of failure that a few more attempts may not meet, whoever is to blame
@@ -59,7 +59,7 @@ class ConnectionQueue:
 
     def room(self) -> int:
         """How many more jobs may be claimed now: those that can be begun, and while it works some ahead."""
-        self._looked_s[:] = [self.lane.now_s()]
+        self._looked_s[:] = [self.executor.now_s()]
         free, in_flight = self._free(), self.in_flight()
         if self.breaker is not None and self.breaker.down_since_s is not None and self.fallback() is None:
             return max(free - len(self.ahead), 0)
@@ -69,13 +69,13 @@ class ConnectionQueue:
         """When the connection is asked again, where it is down."""
         if self.breaker is None or self.breaker.down_since_s is None or self.held:
             return None
-        return max(self.breaker.resumes_s - self.lane.now_s(), 0.0)
+        return max(self.breaker.resumes_s - self.executor.now_s(), 0.0)
 
     def take(self, jobs: Sequence[Job]) -> None:
         """Begin these as soon as they can be."""
         self.ahead.add(jobs)
         for looked_s in self._looked_s:
-            self.ahead.note_turn(self.lane.now_s() - looked_s + self.rest_s)
+            self.ahead.note_turn(self.executor.now_s() - looked_s + self.rest_s)
         self.begin_more()
 
     def begin_more(self) -> None:
@@ -83,26 +83,26 @@ class ConnectionQueue:
         with self._beginning:
             begun: list[Task] = []
             while (free := self._free() - len(begun)) > 0 and (jobs := self.ahead.take(free)):
-                begun += self.lane.tasks(jobs)
-            self.held.add(begun, now_s=self.lane.now_s())
+                begun += self.executor.tasks(jobs)
+            self.held.add(begun, now_s=self.executor.now_s())
             left = self.ahead.take(len(self.ahead)) if self.is_down() else []
-            coming = self.ahead.coming(self.lane.room_to_prepare()) if self.ahead else []
+            coming = self.ahead.coming(self.executor.room_to_prepare()) if self.ahead else []
             if coming:  # before another thread can begin them, which would leave behind what is prepared
-                self.lane.prepare(coming)
+                self.executor.prepare(coming)
         if begun:
-            self.lane.begin(self, begun)
+            self.executor.begin(self, begun)
         if left:
-            self.lane.hand_back(left)
+            self.executor.hand_back(left)
 
     def end(self, task: Task, *, has_result: bool = False) -> None:
         """Let go of a job; how long one took that has a result decides how many are claimed ahead."""
         for begun_s in self.held.let_go([task]):
             if has_result:
-                self.ahead.note_end(self.lane.now_s() - begun_s)
+                self.ahead.note_end(self.executor.now_s() - begun_s)
 
     def is_down(self) -> bool:
         """Whether nobody can be asked at this moment, here or instead."""
-        return self.breaker is not None and self.breaker.is_down(self.lane.now_s()) and self.fallback() is None
+        return self.breaker is not None and self.breaker.is_down(self.executor.now_s()) and self.fallback() is None
 
     def note(self, answer: "JobAnswer") -> None:
         """Note what an answer says of whether the connection works."""
@@ -111,19 +111,19 @@ class ConnectionQueue:
             return
         if not isinstance(outcome, Failure):
             if outcome.usage is not None:
-                self.breaker.answered(self.lane.now_s())
+                self.breaker.answered(self.executor.now_s())
         elif outcome.kind in RETRYABLE:
             asks = outcome.kind == "rate_limited"
-            self.breaker.failed(self.lane.now_s(), asked_s=outcome.retry_after_s, asks_for_pause=asks)
+            self.breaker.failed(self.executor.now_s(), asked_s=outcome.retry_after_s, asks_for_pause=asks)
         elif outcome.kind not in NOT_THE_JUDGES:
-            self.breaker.answered(self.lane.now_s())
+            self.breaker.answered(self.executor.now_s())
 
     def _free(self) -> int:
         """How many more jobs can be begun now."""
         in_flight, running = self.in_flight(), len(self.held)
         if self.breaker is None or (self.breaker.down_since_s is not None and self.fallback() is not None):
             return max(in_flight - running, 0)
-        return self.breaker.room(self.lane.now_s(), in_flight, running)
+        return self.breaker.room(self.executor.now_s(), in_flight, running)
 
 
 class JobAnswer(NamedTuple):

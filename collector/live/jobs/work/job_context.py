@@ -1,4 +1,4 @@
-"""What all lanes share: which jobs they hold, what they know of them, and how they hand them in."""
+"""What all executors share: which jobs they hold, what they know of them, and how they hand them in."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ class ResultSink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """What a lane needs to know of jobs, and where it hands them in."""
+    """What an executor needs to know of jobs, and where it hands them in."""
 
     outlet: ResultSink
     rule_of: Callable[[int], ActiveRule | None]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from collector.live.active import Lane
+from collector.live.active import ExecutorKind
 from evaluators import code_judge
 from evaluators.errors import Broken
 from evaluators.registry import kind_of
@@ -11,8 +11,8 @@ from rules.rule import Rule
 _CODE: Final = frozenset(kind.name for kind in code_judge.KINDS)
 
 
-def lane_of(rule: Rule) -> Lane:
-    """The lane of its evaluator.
+def executor_kind_of(rule: Rule) -> ExecutorKind:
+    """The executor kind of its evaluator.
 
     One that asks a judge if there is one asks if the rule names it. An evaluator that this version does not know, or
     cannot use like this, is a check, which fails and says why.
