@@ -1,9 +1,10 @@
 """Who reads at this moment, and how all of them are ended so that the file can be opened again."""
 
+import logging
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
@@ -12,6 +13,8 @@ import duckdb
 from storage.errors import Reopened
 
 _Piece = TypeVar("_Piece")
+
+log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.05
 """Between two interruptions, each of which ends one statement of a reader that may ask several. A guess."""
@@ -114,3 +117,25 @@ class Cursors:
                     return True
             if time.monotonic() > until_s:
                 return False
+
+
+@contextmanager
+def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Answer all that the block asks of a cursor as of one moment."""
+    cursor.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        yield
+    finally:
+        roll_back(cursor)
+
+
+def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction before its cursor is closed.
+
+    DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
+    database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
+    """
+    try:
+        cursor.rollback()
+    except duckdb.Error as error:
+        log.debug("nothing to roll back: %s", error)

@@ -15,7 +15,7 @@ from storage import sql
 from storage.engine.attaching import LEAST_LOG_BYTES, FileOpener, memory_bytes
 from storage.engine.checkpointing import PAUSE_S, Checkpoints
 from storage.engine.clearing import clear_buffers
-from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug
+from storage.engine.cursors import Cursors, RowStream, is_aftermath, is_bug, one_moment, roll_back
 from storage.engine.free_space import punch_free
 from storage.engine.migration import MARK, migrate
 from storage.engine.pandas_import import hide_pandas
@@ -210,7 +210,7 @@ class Database:
                 cursor.commit()
                 self.commits.add(time.perf_counter() - began_s)
             except BaseException:
-                _roll_back(cursor)
+                roll_back(cursor)
                 raise
 
     def clear_buffers(self) -> None:
@@ -389,28 +389,6 @@ class Database:
             migrate(connection, self._path, catalog=CATALOG)
             self._is_current = True
         connection.execute("SET enable_external_access = false")
-
-
-@contextmanager
-def one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Answer all that the block asks of a cursor as of one moment."""
-    cursor.execute("BEGIN TRANSACTION READ ONLY")
-    try:
-        yield
-    finally:
-        _roll_back(cursor)
-
-
-def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    """End a transaction before its cursor is closed.
-
-    DuckDB 1.5.5 rolls back in a destructor what is left open, and that ends the process (`std::terminate`) if the
-    database was declared invalid meanwhile. Asked to roll back, it raises the same error here, and has nothing left.
-    """
-    try:
-        cursor.rollback()
-    except duckdb.Error as error:
-        log.debug("nothing to roll back: %s", error)
 
 
 def _size(cursor: duckdb.DuckDBPyConnection) -> Size:

@@ -12,8 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from storage import sql
-from storage.engine.cursors import is_bug
-from storage.engine.database import one_moment
+from storage.engine.cursors import is_bug, one_moment
 from storage.engine.questions import Questions
 from storage.errors import BadQuery, Reopened
 from storage.ingest.windows import TRACE_ID
