@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -80,15 +81,15 @@ def a_chromium() -> Iterator[str]:
         pytest.skip("there is no Chromium, and it cannot be installed with apt-get here")
     with tempfile.TemporaryDirectory() as profile:
         command = [found, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
             assert process.stderr is not None
             told = (_LISTENING.search(line) for line in process.stderr)
             address = next(match[1] for match in told if match)
             threading.Thread(target=process.stderr.read, daemon=True).start()
             try:
                 yield address
-            finally:
-                process.kill()
+            finally:  # of the command, which may be a script that waits for the browser, and of the browser
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

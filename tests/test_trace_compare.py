@@ -292,6 +292,7 @@ def test_somebody_compares_two_traces_in_a_browser(
     with a_page(browser, f"http://{running.http}", java_script_enabled=has_scripts, **looks) as watch:
         page = watch.page
         watch.open(f"/traces/{ONE}")
+        page.locator("details.more > summary").first.click()
         page.get_by_role("link", name="Compare with another trace").click()
         page.locator(f"a[href*='with={OTHER}']").click()
         page.get_by_role("link", name="invoke_agent shop").first.click()
