@@ -2,6 +2,7 @@
 
 import io
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -448,3 +449,22 @@ def test_a_command_reads_again_what_an_older_version_read(tmp_path: Path) -> Non
         result = run("reread", "--server", server.http)
         assert (result.exit_code, "all spans are read" in result.output) == (0, True), result.output
         assert server.sql("SELECT span_type FROM spans ORDER BY seq") == [["llm"], ["tool"]]
+
+
+def test_who_waits_is_not_told_before_a_commit_was_noted(tmp_path: Path) -> None:
+    """A commit can be read some moments before it is noted; whoever waits then waits for its traces too."""
+    with a_store(tmp_path) as store, adding_up(store) as traces:
+        assert traces.wait_idle(WAIT_S)
+        note, noted = store._writer._committed, threading.Event()
+
+        def late(changed: Any, batch: int) -> None:
+            assert noted.wait(WAIT_S)
+            note(changed, batch)
+
+        store._writer._committed = late
+        store.append([a_batch(a_talk())])
+        until(lambda: rows(store, "SELECT count(*) FROM spans") == [(2,)])
+        assert not traces.wait_idle(0.3)
+        noted.set()
+        assert traces.wait_idle(WAIT_S)
+        assert rows(store, "SELECT input_tokens FROM traces") == [(7,)]

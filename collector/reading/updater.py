@@ -79,9 +79,13 @@ class TraceUpdater:
             self._notice()
             if not (self._add_up_due() or self._read_older()):
                 self._ingest_first.caught_up()
-                if not self._due and self._is_current:
+                if not self._due and self._is_current and self._has_heard_of_all():
                     self._caught_up.tell(asked)
                 self._meanings.changes.wait(self._until_due())
+
+    def _has_heard_of_all(self) -> bool:
+        """Whether nobody waits, or no commit is there to be read that this was not told of yet."""
+        return not self._caught_up.is_awaited or self._meanings.last_batch() <= self._last_batch
 
     def _until_due(self) -> float:
         until_s = [due.at_s for due in self._due.values()]

@@ -112,6 +112,12 @@ class TraceMeanings:
             TraceKey(tenant, trace_id): TraceChange(batch, spans) for tenant, trace_id, batch, spans in rows
         }, last_batch
 
+    def last_batch(self) -> int:
+        """The number of the last commit."""
+        with self._database.cursor() as cursor:
+            ((last_batch, *_),) = cursor.execute(sql.query("ingest_state")).fetchall()
+        return int(last_batch)
+
     def spans(self, keys: Collection[TraceKey], limits: Limits) -> TraceSpans:
         """The spans of these traces, as many as fit."""
         deletions = self._writer.deletions
