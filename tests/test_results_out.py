@@ -276,6 +276,7 @@ def test_a_server_that_tells_itself_shows_each_result_once(tmp_path: Path) -> No
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_another_server_takes_results_as_scores_and_tells_them_no_further(tmp_path: Path, scheme: str) -> None:
     """What comes from elsewhere is no result of its own rules, so two servers that tell each other come to rest."""
+    (tmp_path / "b").mkdir()
     Database(tmp_path / "b", DatabaseOptions()).close()  # one of its own: copies have one identity
     with a_store(tmp_path / "a") as store, a_server(tmp_path / "b") as server:
         commit(store, a_batch(an_export(2)))
