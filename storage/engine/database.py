@@ -96,9 +96,9 @@ class Database:
         how = f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}, STORAGE_VERSION '{_STORAGE_VERSION}'"
         self._is_current = False  # whether the file has the schema and the views of this version
         self._opener = FileOpener(self._path, catalog=CATALOG, how=how, prepare=self._prepare)
-        self.threads = Threads(lambda: self._connection)
+        self.threads = Threads(lambda: self.cursor(mends=False, may_end=False, may_share=False))
         self._connection = self._connect()
-        self.threads.opened()
+        self.threads.start()
 
     @property
     def query_bytes(self) -> int | None:

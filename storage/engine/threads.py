@@ -4,12 +4,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import duckdb
 
 from storage.engine.opening import standing_back
+from storage.errors import Reopened
 
 log = logging.getLogger(__name__)
 
@@ -25,21 +26,23 @@ class Threads:
     with two threads and 166 to 177 with one, and no longer.
     """
 
-    def __init__(self, connection: Callable[[], duckdb.DuckDBPyConnection]) -> None:
-        """`connection` is the one that is open now; `opened` has to be called before all else."""
-        self._connection = connection
+    def __init__(self, cursor: Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]) -> None:
+        """`cursor` opens one that nobody interrupts; `start` has to be called before all else."""
+        self._cursor = cursor
         self._lock = threading.Lock()
         self._all = 1
         self._has_all = True
         self._asking = 0
         self._asked_s = 0.0  # monotonic, of the last question that ended
 
+    def start(self) -> None:
+        """Ask how many there are."""
+        with self._cursor() as cursor:
+            ((self._all,),) = cursor.execute("SELECT current_setting('threads')").fetchall()
+
     def opened(self) -> None:
-        """Note that the database was opened, with all threads."""
-        with self._lock:
-            with self._connection().cursor() as cursor:
-                ((self._all,),) = cursor.execute("SELECT current_setting('threads')").fetchall()
-            self._has_all = True
+        """Note that the database was opened again, with all threads. Without the lock: who has it may need a cursor."""
+        self._has_all = True
 
     @contextmanager
     def all(self) -> Iterator[None]:
@@ -68,12 +71,12 @@ class Threads:
                 standing_back(lambda: self._set(self._all))
             else:
                 self._set(1)
-        except duckdb.Error as error:  # it is being opened again, and will have all
+        except (duckdb.Error, Reopened) as error:  # as while it is opened again, with all of them
             log.debug("the number of threads is not changed: %s", error)
         else:
             self._has_all = has_all
 
     def _set(self, threads: int) -> None:
         """Set their number. DuckDB starts and ends them at the end of the statement."""
-        with self._connection().cursor() as cursor:
+        with self._cursor() as cursor:
             cursor.execute(f"SET GLOBAL threads = {threads}")
